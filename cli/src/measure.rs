@@ -15,7 +15,7 @@ mod mixed;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use polychip::{Planned, Session};
+use polychip::{LinkEnergyOptions, Planned, Policy, Runtime, Session};
 use polychip_partitioner::{Nanos, Part};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -43,6 +43,9 @@ pub(crate) struct Arguments {
     /// Most plans of several devices that are measured where the planner's choice is a single one
     #[arg(long, value_name = "N", default_value_t = 2)]
     mixed: usize,
+    /// Also measure what hand-overs take in energy, by the machine's sensors: a minute and a half for each pair and direction
+    #[arg(long)]
+    link_energy: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -65,6 +68,10 @@ pub(crate) struct Answer {
     links: Vec<polychip::LinkMeasurement>,
     /// Links whose times stay an estimate, with the reason.
     links_not_measured: Vec<polychip::UnmeasuredLink>,
+    /// What that takes in energy (`--link-energy`).
+    link_energies: Vec<polychip::LinkEnergy>,
+    /// Links whose energies stay an estimate, with the reason.
+    link_energies_not_measured: Vec<polychip::UnmeasuredLink>,
     /// Single devices, then the planner's choices in the order in which it made them.
     candidates: Vec<Candidate>,
     /// Devices that cannot run the model alone, with the reason.
@@ -164,6 +171,11 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     } else {
         (Vec::new(), Vec::new())
     };
+    let (link_energies, link_energies_not_measured) = if arguments.link_energy {
+        link_energies(&runtime, &policy)?
+    } else {
+        (Vec::new(), Vec::new())
+    };
     let mut runners = Vec::new();
     let mut not_alone = Vec::new();
     let names = arguments.plan.names_of_devices(&runtime);
@@ -242,6 +254,8 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         iters: arguments.iters,
         links,
         links_not_measured,
+        link_energies,
+        link_energies_not_measured,
         candidates,
         not_alone,
         warnings,
@@ -311,6 +325,19 @@ fn candidate(runner: Runner, chosen: bool, deviation: Option<f64>) -> Candidate 
     }
 }
 
+fn link_energies(
+    runtime: &Runtime,
+    policy: &Policy,
+) -> anyhow::Result<(Vec<polychip::LinkEnergy>, Vec<polychip::UnmeasuredLink>)> {
+    let mut progress = None;
+    let found = runtime.measure_link_energies(policy, &LinkEnergyOptions::default(), &mut |_, total| {
+        progress
+            .get_or_insert_with(|| Progress::steps("measuring energies of links", total))
+            .step();
+    })?;
+    Ok(found)
+}
+
 impl std::fmt::Display for Answer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let time = |ns: u64| Nanos::from_nanoseconds(ns).to_string();
@@ -328,6 +355,36 @@ impl std::fmt::Display for Answer {
         }
         for link in &self.links_not_measured {
             writeln!(f, "{} → {}: not measured: {}", link.from, link.to, link.reason)?;
+        }
+        for link in &self.link_energies {
+            let uj =
+                |figure: &polychip::telemetry::Interval| format!("{:.1} ± {:.1}", figure.mean, figure.half());
+            writeln!(
+                f,
+                "{} → {}: {} µJ and {} µJ/MB a transfer; a launch {} and {} µJ ({}, by {})",
+                link.from,
+                link.to,
+                uj(&link.transfer_uj),
+                uj(&link.megabyte_uj),
+                uj(&link.from_launch_uj),
+                uj(&link.to_launch_uj),
+                if link.unseen.is_empty() {
+                    "measured"
+                } else {
+                    "at least, not kept"
+                },
+                link.seen.join(" and "),
+            )?;
+            for unseen in &link.unseen {
+                writeln!(f, "  without {unseen}")?;
+            }
+        }
+        for link in &self.link_energies_not_measured {
+            writeln!(
+                f,
+                "{} → {}: energy not measured: {}",
+                link.from, link.to, link.reason
+            )?;
         }
         for candidate in &self.candidates {
             let nodes: Vec<String> = candidate

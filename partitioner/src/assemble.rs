@@ -192,12 +192,13 @@ fn crossings(
         }
         let bytes = inputs.bytes(id);
         for (to, parts) in readers {
-            let (mode, time, energy, provenance) = if to == from_device {
+            let (mode, time, energy, provenance, energy_provenance) = if to == from_device {
                 // nothing is done, which needs no measurement
                 (
                     LinkMode::Native,
                     Nanos::ZERO,
                     Microjoules::ZERO,
+                    Provenance::Measured,
                     Provenance::Measured,
                 )
             } else {
@@ -208,6 +209,7 @@ fn crossings(
                         link.time(bytes?)?,
                         link.energy(bytes?)?,
                         link.provenance,
+                        link.energy_provenance,
                     ))
                 });
                 moved.ok_or_else(|| {
@@ -228,6 +230,7 @@ fn crossings(
                 time,
                 provenance,
                 energy,
+                energy_provenance,
             });
         }
     }

@@ -43,9 +43,14 @@ pub struct Link {
     pub latency: Nanos,
     /// Bytes per second; none where time does not depend on the size.
     pub bytes_per_second: Option<u64>,
+    /// Fixed energy of one transfer; JSON holds nanojoules.
+    #[serde(rename = "latency_energy_nj")]
+    pub latency_energy: Microjoules,
     /// Energy of moving a thousand bytes; JSON holds nanojoules.
     #[serde(rename = "energy_per_kilobyte_nj")]
     pub energy_per_kilobyte: Microjoules,
+    /// Where the energies come from.
+    pub energy_provenance: Provenance,
     /// Where the times come from.
     pub provenance: Provenance,
 }
@@ -59,7 +64,9 @@ impl Link {
             mode: LinkMode::Native,
             latency,
             bytes_per_second: None,
+            latency_energy: Microjoules::ZERO,
             energy_per_kilobyte: Microjoules::ZERO,
+            energy_provenance: Provenance::Estimated,
             provenance: Provenance::Estimated,
         }
     }
@@ -95,6 +102,22 @@ impl Link {
         }
     }
 
+    /// The same link with energies.
+    #[must_use]
+    pub fn with_energy(
+        self,
+        latency: Microjoules,
+        per_kilobyte: Microjoules,
+        provenance: Provenance,
+    ) -> Self {
+        Self {
+            latency_energy: latency,
+            energy_per_kilobyte: per_kilobyte,
+            energy_provenance: provenance,
+            ..self
+        }
+    }
+
     /// Time to move a tensor, rounded up to a picosecond; none where it does not fit or the speed is zero.
     #[must_use]
     pub fn time(&self, bytes: u64) -> Option<Nanos> {
@@ -111,7 +134,8 @@ impl Link {
     #[must_use]
     pub fn energy(&self, bytes: u64) -> Option<Microjoules> {
         let total = (u128::from(bytes) * u128::from(self.energy_per_kilobyte.nanojoules())).div_ceil(1000);
-        u64::try_from(total).ok().map(Microjoules::from_nanojoules)
+        let moving = Microjoules::from_nanojoules(u64::try_from(total).ok()?);
+        self.latency_energy.checked_add(moving)
     }
 }
 
@@ -182,10 +206,11 @@ mod tests {
                 .nanoseconds(),
             2
         );
-        let hungry = Link {
-            energy_per_kilobyte: Microjoules::from_nanojoules(7),
-            ..link
-        };
-        assert_eq!(hungry.energy(1001).unwrap().nanojoules(), 8);
+        let nanojoules = Microjoules::from_nanojoules;
+        let hungry = link.with_energy(nanojoules(5), nanojoules(7), Provenance::Estimated);
+        assert_eq!(hungry.energy(0).unwrap().nanojoules(), 5);
+        assert_eq!(hungry.energy(1001).unwrap().nanojoules(), 5 + 8);
+        let hungrier = link.with_energy(Microjoules::ZERO, nanojoules(7000), Provenance::Estimated);
+        assert!(hungrier.energy(u64::MAX).is_none());
     }
 }

@@ -98,9 +98,12 @@ pub struct Crossing {
     /// Predicted energy of the transfer; JSON holds nanojoules.
     #[serde(rename = "energy_nj")]
     pub energy: Microjoules,
+    /// Where the energy comes from.
+    #[serde(default = "estimated")]
+    pub energy_provenance: Provenance,
 }
 
-/// What a plan means that was made before crossings said where their times come from.
+/// What a plan means that was made before crossings said where their figures come from.
 fn estimated() -> Provenance {
     Provenance::Estimated
 }

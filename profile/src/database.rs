@@ -30,6 +30,7 @@ use crate::elsewhere::{self, Elsewhere};
 use crate::error::{Error, Result};
 use crate::exchange;
 use crate::key::{Measurement, PartKey};
+use crate::link::LinkCost;
 use crate::list::{self, PartSummary};
 use crate::predict::{self, DevicePrediction, Regression};
 use crate::record::{Merged, ProfileFile};
@@ -440,20 +441,21 @@ impl Profile {
     }
 
     /// Stores what handing a tensor of so many bytes from one device to another took, in the place of what
-    /// was known of it. The same device twice: what starting a run takes beside its time on the device.
+    /// was known of it; an energy that was measured before stays where this has none. The same device twice: what starting a
+    /// run takes beside its time on the device.
     ///
     /// # Errors
     /// [`crate::ErrorKind::BadProfile`] where the file cannot be written.
-    pub fn record_link(&self, from: &str, to: &str, bytes: u64, time: Nanos) -> Result<()> {
-        let record = store::measured_link(from, to, bytes, time);
+    pub fn record_link(&self, from: &str, to: &str, bytes: u64, cost: LinkCost) -> Result<()> {
+        let record = store::measured_link(from, to, bytes, cost);
         self.write(|connection| store::put_link(connection, &record).map(|_| ()))
     }
 
-    /// What is known of handing tensors from one device to another: bytes and times, smallest first.
+    /// What is known of handing tensors from one device to another: bytes and costs, smallest first.
     ///
     /// # Errors
     /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
-    pub fn link(&self, from: &str, to: &str) -> Result<Vec<(u64, Nanos)>> {
+    pub fn link(&self, from: &str, to: &str) -> Result<Vec<(u64, LinkCost)>> {
         let mut found = self.read_all(|connection| store::link(connection, from, to))?;
         // what is kept in memory comes first, and is newer
         found.sort_by_key(|(bytes, _)| *bytes);

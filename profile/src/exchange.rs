@@ -35,7 +35,7 @@ pub(crate) fn read(connection: &Connection) -> rusqlite::Result<ProfileFile> {
         )?,
         links: rows(
             &transaction,
-            "SELECT from_device, to_device, bytes, time_ns, recorded_us, build, source FROM link
+            "SELECT from_device, to_device, bytes, time_ns, recorded_us, build, source, energy_nj FROM link
              ORDER BY from_device, to_device, bytes",
             |row| {
                 Ok(LinkRecord {
@@ -46,6 +46,7 @@ pub(crate) fn read(connection: &Connection) -> rusqlite::Result<ProfileFile> {
                     recorded_us: unsigned(row.get(4)?),
                     build: row.get(5)?,
                     source: row.get(6)?,
+                    energy_nj: row.get::<_, Option<i64>>(7)?.map(unsigned),
                 })
             },
         )?,

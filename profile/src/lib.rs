@@ -25,6 +25,7 @@ mod exchange;
 pub mod extract;
 mod hex;
 mod key;
+mod link;
 mod list;
 pub mod predict;
 mod record;
@@ -41,6 +42,7 @@ pub use elsewhere::{Difference, Elsewhere};
 pub use error::{Error, ErrorKind, Result};
 pub use hex::{hex, unhex};
 pub use key::{KEPT, Measurement, PartKey};
+pub use link::LinkCost;
 pub use list::PartSummary;
 pub use record::{
     BatchRecord, ContentRecord, LinkRecord, Merged, PartRecord, ProfileFile, RefusalRecord, ValueRecord,

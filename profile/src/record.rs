@@ -116,6 +116,9 @@ pub struct LinkRecord {
     pub bytes: u64,
     /// Median time in nanoseconds.
     pub time_ns: u64,
+    /// Energy in nanojoules, less what the devices take at rest; none where it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy_nj: Option<u64>,
     /// When it was recorded, in microseconds since 1970; 0 where that is not known.
     pub recorded_us: u64,
     /// Version of the library that measured.

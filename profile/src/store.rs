@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use polychip_partitioner::Nanos;
+use polychip_partitioner::{Microjoules, Nanos};
 use rusqlite::{Connection, params};
 
 use crate::conditions::Conditions;
 use crate::key::{KEPT, Measurement, PartKey};
+use crate::link::LinkCost;
 use crate::record::LinkRecord;
 use crate::statistics::Measured;
 
@@ -90,12 +91,13 @@ impl Batch {
 }
 
 /// A link that was measured now.
-pub(crate) fn measured_link(from: &str, to: &str, bytes: u64, time: Nanos) -> LinkRecord {
+pub(crate) fn measured_link(from: &str, to: &str, bytes: u64, cost: LinkCost) -> LinkRecord {
     LinkRecord {
         from: from.to_owned(),
         to: to.to_owned(),
         bytes,
-        time_ns: time.nanoseconds(),
+        time_ns: cost.time.nanoseconds(),
+        energy_nj: cost.energy.map(Microjoules::nanojoules),
         recorded_us: now_us(),
         build: BUILD.to_owned(),
         source: String::new(),
@@ -257,10 +259,10 @@ pub(crate) fn interval(low: Option<i64>, high: Option<i64>) -> Option<[u64; 2]> 
 /// Stores a link, where what is known of it is not newer; whether it was stored.
 pub(crate) fn put_link(connection: &Connection, link: &LinkRecord) -> rusqlite::Result<bool> {
     let changed = connection.execute(
-        "INSERT INTO link (from_device, to_device, bytes, time_ns, recorded_us, build, source)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+        "INSERT INTO link (from_device, to_device, bytes, time_ns, recorded_us, build, source, energy_nj)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
          ON CONFLICT (from_device, to_device, bytes) DO UPDATE SET time_ns = excluded.time_ns,
-             recorded_us = excluded.recorded_us, build = excluded.build, source = excluded.source
+             energy_nj = coalesce(excluded.energy_nj, energy_nj), recorded_us = excluded.recorded_us, build = excluded.build, source = excluded.source
          WHERE excluded.recorded_us > recorded_us
              OR (excluded.recorded_us = recorded_us AND excluded.source = '' AND source = '')",
         params![
@@ -270,21 +272,27 @@ pub(crate) fn put_link(connection: &Connection, link: &LinkRecord) -> rusqlite::
             signed(link.time_ns),
             signed(link.recorded_us),
             link.build,
-            link.source
+            link.source,
+            link.energy_nj.map(signed)
         ],
     )?;
     Ok(changed > 0)
 }
 
-/// Bytes and times of a link.
-pub(crate) fn link(connection: &Connection, from: &str, to: &str) -> rusqlite::Result<Vec<(u64, Nanos)>> {
+/// Bytes and costs of a link.
+pub(crate) fn link(connection: &Connection, from: &str, to: &str) -> rusqlite::Result<Vec<(u64, LinkCost)>> {
     let mut statement = connection.prepare_cached(
-        "SELECT bytes, time_ns FROM link WHERE from_device = ?1 AND to_device = ?2 ORDER BY bytes",
+        "SELECT bytes, time_ns, energy_nj FROM link WHERE from_device = ?1 AND to_device = ?2 ORDER BY bytes",
     )?;
     let rows = statement.query_map(params![from, to], |row| {
         // the partitioner counts picoseconds in 64 bits
         let time = unsigned(row.get(1)?).min(u64::MAX / 1_000_000);
-        Ok((unsigned(row.get(0)?), Nanos::from_nanoseconds(time)))
+        let energy: Option<i64> = row.get(2)?;
+        let cost = LinkCost {
+            time: Nanos::from_nanoseconds(time),
+            energy: energy.map(|energy| Microjoules::from_nanojoules(unsigned(energy))),
+        };
+        Ok((unsigned(row.get(0)?), cost))
     })?;
     rows.collect()
 }

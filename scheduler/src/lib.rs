@@ -65,6 +65,7 @@ pub use decisions::DecisionLog;
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, EventKind};
 pub use late::Late;
+pub use link::energy::{LinkEnergy, LinkEnergyOptions};
 pub use link::{LinkMeasurement, UnmeasuredLink};
 pub use model::Model;
 pub use planned::{Planned, PlanningStep};

@@ -10,6 +10,7 @@
 //!
 //! Not here: what links mean for a plan (`partitioner`), the estimates (`price`), what was measured before (`known`).
 
+pub(crate) mod energy;
 pub(crate) mod known;
 
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ use polychip_graph::{Graph, Node, Tensor};
 use polychip_host::Device;
 use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::Nanos;
-use polychip_profile::Profile;
+use polychip_profile::{LinkCost, Profile};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -110,8 +111,14 @@ impl Found {
     fn stated(&self, from: &Device, to: &Device) -> LinkMeasurement {
         let points = SIZES.map(bytes);
         let link = known::fit(&[
-            (points[0], Nanos::from_nanoseconds(self.transfer[0])),
-            (points[1], Nanos::from_nanoseconds(self.transfer[1])),
+            (
+                points[0],
+                LinkCost::of_time(Nanos::from_nanoseconds(self.transfer[0])),
+            ),
+            (
+                points[1],
+                LinkCost::of_time(Nanos::from_nanoseconds(self.transfer[1])),
+            ),
         ]);
         LinkMeasurement {
             from: from.name().to_owned(),
@@ -228,11 +235,11 @@ fn measure(runtime: &Runtime, policy: &Policy, from: &Device, to: &Device) -> Re
 
 fn keep(profile: &Profile, from: &Device, to: &Device, found: &Found) -> Result<()> {
     let (writer, reader) = (from.identity(), to.identity());
-    let nanos = Nanos::from_nanoseconds;
-    profile.record_link(&writer, &writer, 0, nanos(found.launch[0]))?;
-    profile.record_link(&reader, &reader, 0, nanos(found.launch[1]))?;
+    let cost = |ns| LinkCost::of_time(Nanos::from_nanoseconds(ns));
+    profile.record_link(&writer, &writer, 0, cost(found.launch[0]))?;
+    profile.record_link(&reader, &reader, 0, cost(found.launch[1]))?;
     for (elements, time) in SIZES.into_iter().zip(found.transfer) {
-        profile.record_link(&writer, &reader, bytes(elements), nanos(time))?;
+        profile.record_link(&writer, &reader, bytes(elements), cost(time))?;
     }
     Ok(())
 }

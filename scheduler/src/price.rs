@@ -9,6 +9,7 @@
 
 mod evidence;
 mod figure;
+mod moving;
 mod resolve;
 
 use std::collections::BTreeMap;

@@ -11,6 +11,7 @@
 //! Not here: what to do about it (`governor`), what a plan costs (`price`).
 //! Start reading at [`Sampler::sample`].
 
+mod bench;
 mod counter;
 mod energy;
 pub(crate) mod files;
@@ -21,6 +22,7 @@ pub(crate) mod sampler;
 mod sensor;
 mod tree;
 
+pub use bench::{EnergyBench, EnergyOf, EnergyRun};
 pub use energy::{EnergyFigures, EnergyMeter, Interval};
 pub use files::Sensors;
 pub(crate) use kept::record;

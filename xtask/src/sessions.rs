@@ -175,7 +175,7 @@ fn at_once(python: &Path) -> Result<bool> {
     let status = Command::new(root().join(PROGRAM))
         .current_dir(root())
         .env("OPENVINO_LIB_DIR", library)
-        .args(["at-once", "--plugins", "target/release"])
+        .args(["at-once", "--plugins", "target/release", "--cores", "0", "1"])
         .args(["--page", "docs/benchmarks/devices-at-once.md", "--model"])
         .args(models)
         .status()

@@ -1,13 +1,9 @@
-//! Runs a candidate in blocks while a thread reads the sensors, and rests after it.
-//!
-//! Invariant: what is idle for one candidate is measured right before and right after it.
+//! Runs a candidate in blocks while the sensors are read, and rests after it.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Context as _;
-use polychip::telemetry::{EnergyMeter, Interval, Sample, Sampler};
+use polychip::telemetry::{EnergyBench, EnergyOf, Interval, Sampler};
 use polychip::{Planned, Session};
 
 use super::{Arguments, Candidate, DeviceEnergy, SensorLine, Way, nodes};
@@ -15,37 +11,23 @@ use crate::bench::Latency;
 use crate::load::Load;
 use crate::progress::Progress;
 
-/// How often sensors are read: several times between two changes of NVIDIA's, which change ten times a second.
-const EVERY: Duration = Duration::from_millis(20);
-
-/// Samples of a time in which nothing ran, from when to when.
-type Idle = (Vec<Sample>, u64, u64);
-
 pub(super) struct Bench<'a> {
-    sampler: Mutex<Sampler>,
-    /// The idle times so far.
-    idle: Vec<Idle>,
+    bench: EnergyBench,
     arguments: &'a Arguments,
 }
 
 impl<'a> Bench<'a> {
     pub(super) fn new(sampler: Sampler, arguments: &'a Arguments) -> Bench<'a> {
+        let [settle, idle] = [arguments.settle, arguments.idle].map(Duration::from_secs_f64);
         Bench {
-            sampler: Mutex::new(sampler),
-            idle: Vec::new(),
+            bench: EnergyBench::new(sampler, settle, idle),
             arguments,
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Sampler> {
-        self.sampler
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-
     /// What each device says of its energy.
     pub(super) fn sensors(&self) -> Vec<SensorLine> {
-        let mut sampler = self.lock();
+        let mut sampler = self.bench.sampler();
         sampler.sample();
         let sample = sampler.sample();
         let lines = sample.devices.into_iter().map(|state| {
@@ -72,19 +54,7 @@ impl<'a> Bench<'a> {
     /// Nothing runs, for as long as it was asked for.
     pub(super) fn rest(&mut self) {
         let _progress = Progress::of("idle");
-        std::thread::sleep(Duration::from_secs_f64(self.arguments.settle));
-        let (samples, from, to) = {
-            let mut sampler = self.lock();
-            let from = sampler.now_ns();
-            let end = Instant::now() + Duration::from_secs_f64(self.arguments.idle);
-            let mut samples = Vec::new();
-            while Instant::now() < end {
-                samples.push(sampler.sample());
-                std::thread::sleep(EVERY);
-            }
-            (samples, from, sampler.now_ns())
-        };
-        self.idle.push((samples, from, to));
+        self.bench.rest();
     }
 
     /// Runs a candidate in blocks, and rests after it.
@@ -101,51 +71,21 @@ impl<'a> Bench<'a> {
         load.run_for(Duration::from_secs_f64(self.arguments.settle.max(0.2)))?;
         load.times.clear();
         let block = Duration::from_secs_f64(self.arguments.seconds / f64::from(self.arguments.blocks));
-        let stop = AtomicBool::new(false);
-        let sampler = &self.sampler;
-        let (samples, blocks) = std::thread::scope(|scope| {
-            let reader = scope.spawn(|| {
-                let mut samples = Vec::new();
-                let mut sampler = sampler.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                while !stop.load(Ordering::Acquire) {
-                    samples.push(sampler.sample());
-                    std::thread::sleep(EVERY);
-                }
-                samples
-            });
-            let mut blocks = Vec::new();
-            let mut failed = None;
-            for _ in 0..self.arguments.blocks {
-                let from = session.now_ns();
-                match load.run_for(block) {
-                    Ok(runs) => blocks.push((from, session.now_ns(), runs)),
-                    Err(error) => {
-                        failed = Some(error);
-                        break;
-                    }
-                }
-                progress.step();
-            }
-            stop.store(true, Ordering::Release);
-            let samples = reader.join().unwrap_or_default();
-            match failed {
-                None => Ok((samples, blocks)),
-                Some(error) => Err(error),
-            }
+        let ran = self.bench.run(self.arguments.blocks, || {
+            let runs = load.run_for(block)?;
+            progress.step();
+            anyhow::Ok(runs)
         })?;
         let times = std::mem::take(&mut load.times);
         load.end()?;
         drop(progress);
-        self.rest();
+        let energies = {
+            let _progress = Progress::of("idle");
+            self.bench.judge(&ran)
+        };
         let planned = session.planned().context("the session has no plan yet")?;
-        Ok(candidate(
-            way,
-            &planned,
-            times,
-            &samples,
-            &blocks,
-            &self.idle[self.idle.len() - 2..],
-        ))
+        let per_second = ran.runs() as f64 / ran.seconds();
+        Ok(candidate(way, &planned, times, per_second, energies))
     }
 }
 
@@ -153,38 +93,23 @@ fn candidate(
     way: &Way,
     planned: &Planned,
     times: Vec<u64>,
-    samples: &[Sample],
-    blocks: &[(u64, u64, u64)],
-    idle: &[Idle],
+    runs_per_second: f64,
+    energies: Vec<EnergyOf>,
 ) -> Candidate {
     let nodes = nodes(planned);
-    let names: Vec<String> = samples.first().map_or_else(Vec::new, |sample| {
-        sample.devices.iter().map(|state| state.device.clone()).collect()
-    });
-    let mut devices = Vec::new();
-    for (index, device) in names.iter().enumerate() {
-        let mut meter = EnergyMeter::default();
-        let all = idle[..1].iter().flat_map(|(samples, ..)| samples).chain(samples);
-        let all = all.chain(idle[1..].iter().flat_map(|(samples, ..)| samples));
-        for sample in all {
-            let state = &sample.devices[index];
-            meter.sample(sample.time_ns, state.power_mw.value, state.energy_uj.value);
-        }
-        idle.iter().for_each(|(_, from, to)| meter.idle(*from, *to));
-        blocks
-            .iter()
-            .for_each(|(from, to, runs)| meter.block(*from, *to, *runs));
-        let (figures, reason) = match meter.figures() {
+    let lines = energies.into_iter().map(|EnergyOf { device, figures }| {
+        let (figures, reason) = match figures {
             Ok(figures) => (Some(figures), None),
             Err(reason) => (None, Some(reason)),
         };
-        devices.push(DeviceEnergy {
-            used: nodes.contains_key(device),
-            device: device.clone(),
+        DeviceEnergy {
+            used: nodes.contains_key(&device),
+            device,
             figures,
             reason,
-        });
-    }
+        }
+    });
+    let devices: Vec<DeviceEnergy> = lines.collect();
     let unknown: Vec<String> = devices
         .iter()
         .filter(|line| line.used && line.figures.is_none())
@@ -196,15 +121,13 @@ fn candidate(
         .iter()
         .filter_map(|line| Some(line.figures.as_ref()?.gross_uj))
         .collect();
-    let seconds: f64 = blocks.iter().map(|(from, to, _)| (to - from) as f64 / 1e9).sum();
-    let runs: u64 = blocks.iter().map(|(_, _, runs)| runs).sum();
     Candidate {
         name: way.name.clone(),
         nodes,
         precision: way.precision,
         lanes: way.lanes,
         latency_ns: Latency::of(times),
-        runs_per_second: runs as f64 / seconds,
+        runs_per_second,
         net_uj: net.and_then(|all| sum(&all)),
         gross_uj: sum(&gross),
         devices,

@@ -32,6 +32,9 @@ pub(crate) struct Arguments {
     /// Threads of each device that has threads
     #[arg(long, default_value_t = 1)]
     threads: u32,
+    /// A processor list for each device, as its plugin's setting `cores` takes it: `0 1`
+    #[arg(long, num_args = 2..)]
+    cores: Vec<String>,
     /// Where measured times are kept
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
@@ -209,6 +212,11 @@ fn runtime_of(arguments: &Arguments, threads: u32) -> Result<Runtime> {
         .only_given_folders();
     for device in &arguments.devices {
         builder = builder.configure(device, "threads", threads.to_string());
+    }
+    if threads == arguments.threads {
+        for (device, cores) in arguments.devices.iter().zip(&arguments.cores) {
+            builder = builder.configure(device, "cores", cores.clone());
+        }
     }
     if let Some(profile) = arguments
         .profile

@@ -145,12 +145,19 @@ pub(super) fn crossings(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Viola
         if crossing.bytes != bytes {
             return bad(format!("states {:?} bytes, has {bytes:?}", crossing.bytes));
         }
-        let stated = (crossing.mode, crossing.time, crossing.energy, crossing.provenance);
+        let stated = (
+            crossing.mode,
+            crossing.time,
+            crossing.energy,
+            crossing.provenance,
+            crossing.energy_provenance,
+        );
         let real = if crossing.from_device == crossing.to_device {
             (
                 LinkMode::Native,
                 Nanos::ZERO,
                 Microjoules::ZERO,
+                Provenance::Measured,
                 Provenance::Measured,
             )
         } else {
@@ -166,19 +173,21 @@ pub(super) fn crossings(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Viola
             let (Some(time), Some(energy)) = (link.time(bytes), link.energy(bytes)) else {
                 return bad(format!("{bytes} bytes cannot be moved over this link"));
             };
-            (link.mode, time, energy, link.provenance)
+            (link.mode, time, energy, link.provenance, link.energy_provenance)
         };
         if stated != real {
             return bad(format!(
-                "states {} in {} with {} ({}), the link says {} in {} with {} ({})",
+                "states {} in {} ({}) with {} ({}), the link says {} in {} ({}) with {} ({})",
                 stated.0.word(),
                 stated.1,
-                stated.2,
                 stated.3.word(),
+                stated.2,
+                stated.4.word(),
                 real.0.word(),
                 real.1,
+                real.3.word(),
                 real.2,
-                real.3.word()
+                real.4.word()
             ));
         }
     }

@@ -213,7 +213,9 @@ impl Compute for OpenvinoExecutable {
         }
         // the library forgets who cancels before it runs
         run.check_cancelled()?;
+        let kept = self.shared.cores.keep();
         self.request.infer()?;
+        drop(kept);
         if copies {
             for (number, place) in bound.iter().enumerate().skip(self.inputs) {
                 if let Some(spare) = &seat.spare[number]

@@ -14,6 +14,7 @@
 mod api;
 mod buffer;
 mod caps;
+mod cores;
 mod exec;
 mod lower;
 mod model;

@@ -13,6 +13,7 @@ use polychip_sys::openvino::Library;
 
 use crate::api::Core;
 use crate::caps::Answers;
+use crate::cores::Cores;
 use crate::exec::{OpenvinoExecutable, OpenvinoRun};
 use crate::lower::{self, OpenvinoBlob};
 use crate::shared::{Shared, Vendor};
@@ -31,9 +32,10 @@ pub struct OpenvinoPlugin {
 }
 
 /// What the host's configuration says to every device.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Settings {
     threads: u32,
+    cores: Cores,
     /// Whether quantised parts may be computed in integers; `None` where the chip decides.
     integers: Option<bool>,
 }
@@ -65,6 +67,10 @@ impl Plugin for OpenvinoPlugin {
                 return Err(Error::bad_argument(what));
             }
         };
+        let cores = match host.configuration("cores") {
+            None => Cores::default(),
+            Some(text) => Cores::read(text.trim())?,
+        };
         let core = Core::new(library)?;
         let by_address = model::reads_by_address(&core).then_some(model::LARGE);
         let devices = core.devices()?;
@@ -78,7 +84,11 @@ impl Plugin for OpenvinoPlugin {
                 by_address,
             }),
             devices,
-            settings: Settings { threads, integers },
+            settings: Settings {
+                threads,
+                cores,
+                integers,
+            },
         })
     }
 
@@ -92,7 +102,7 @@ impl Plugin for OpenvinoPlugin {
             .devices
             .get(index as usize)
             .ok_or_else(|| Error::bad_argument(format!("device {index} of {}", self.devices.len())))?;
-        OpenvinoDevice::open(&self.host, &self.vendor, name, self.settings)
+        OpenvinoDevice::open(&self.host, &self.vendor, name, self.settings.clone())
     }
 }
 
@@ -155,6 +165,7 @@ impl OpenvinoDevice {
             name: name.to_owned(),
             is_cpu,
             threads: settings.threads,
+            cores: if is_cpu { settings.cores } else { Cores::default() },
             integers,
             made_by: format!("{BUILD_ID} {driver} {name} {chip} {arithmetic}"),
         });
@@ -173,7 +184,7 @@ impl OpenvinoDevice {
             peak_bytes_per_s: peaks.bytes_per_s,
             settings: polychip_sdk::settings([
                 ("arithmetic", arithmetic.to_owned()),
-                ("cores", crate::telemetry::cores().to_string()),
+                ("cores", shared.cores.described(crate::telemetry::cores())),
                 ("threads", settings.threads.to_string()),
             ]),
             rates_measured_s: peaks.measured_s,

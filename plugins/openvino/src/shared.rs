@@ -5,6 +5,7 @@ use std::sync::Arc;
 use polychip_sys::openvino::Library;
 
 use crate::api::Core;
+use crate::cores::Cores;
 
 /// The vendor's library and its root object.
 pub(crate) struct Vendor {
@@ -22,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) is_cpu: bool,
     /// Threads of a CPU where the host leaves it to us; 0 leaves it to the library.
     pub(crate) threads: u32,
+    /// Processors of a CPU that its runs are kept to.
+    pub(crate) cores: Cores,
     /// Whether quantised parts are computed in integers; in floats where not.
     pub(crate) integers: bool,
     /// What blobs are made by: a blob of another library or chip is refused.

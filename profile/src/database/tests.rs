@@ -236,6 +236,9 @@ fn old_file(path: &Path, version: i32) {
             .execute_batch("UPDATE measurement SET batch = 1")
             .unwrap();
     }
+    if version >= 5 {
+        connection.execute_batch(tables::SINCE_5).unwrap();
+    }
     connection
         .pragma_update(None, "application_id", tables::APPLICATION_ID)
         .unwrap();
@@ -295,7 +298,7 @@ fn filled(path: &Path) -> Profile {
     profile.record(key("npu:0"), true, &times([1])).unwrap();
     profile.describe(&FINGERPRINT, "{}").unwrap();
     profile
-        .record_link("a", "b", 1_000, Nanos::from_nanoseconds(500))
+        .record_link("a", "b", 1_000, LinkCost::of_time(Nanos::from_nanoseconds(500)))
         .unwrap();
     profile.set_plugin_value("cpu", "tile", b"12x32").unwrap();
     let run = RefusedRun {
@@ -483,12 +486,12 @@ fn a_file_that_may_only_be_read_is_read_and_not_changed() {
     assert_eq!(profile.trouble(), None);
     profile.record(key("cpu:0"), false, &times([7])).unwrap();
     profile
-        .record_link("a", "b", 1_000, Nanos::from_nanoseconds(900))
+        .record_link("a", "b", 1_000, LinkCost::of_time(Nanos::from_nanoseconds(900)))
         .unwrap();
     assert_eq!(profile.part(key("cpu:0")).unwrap().unwrap().samples, 4);
     assert_eq!(
         profile.link("a", "b").unwrap(),
-        [(1_000, Nanos::from_nanoseconds(900))]
+        [(1_000, LinkCost::of_time(Nanos::from_nanoseconds(900)))]
     );
     assert!(
         profile.trouble().unwrap().contains("readonly"),

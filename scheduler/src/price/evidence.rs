@@ -22,7 +22,7 @@ use polychip_partitioner::{
 use polychip_profile::predict::Predicted;
 use polychip_profile::{Profile, Summary, work};
 
-use super::Rows;
+use super::{Rows, moving};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A core that nobody would choose: the roofline of a device that states no peaks. Chosen an order of
@@ -76,9 +76,14 @@ impl Evidence {
             begin(place, device.name());
             let index = DeviceIndex::new(place);
             let (mut target, stated) = ask(graph, flat, device)?;
-            if let Some(launch) = crate::link::known::launch(device, profile) {
-                target.launch = launch;
+            let launch = crate::link::known::launch(device, profile);
+            if let Some(launch) = launch {
+                target.launch = launch.time;
             }
+            target.launch_energy = match launch.and_then(|launch| launch.energy) {
+                Some(energy) => energy,
+                None => moving::launch(device, target.launch),
+            };
             let regression = profile.or_nothing(profile.regression(&device.identity(), &rows.now(index)));
             let point = settings.operating_point(device.info().kind);
             layers.push(Layers {
@@ -253,6 +258,7 @@ fn links(devices: &[Device], profile: &Profile) -> LinkTable {
             } else {
                 Link::copy(TRANSFER, bus.unwrap_or(u64::MAX).min(COPY_BYTES_PER_S))
             };
+            let link = moving::estimated(&devices[from], &devices[to], link);
             let link = crate::link::known::link(&devices[from], &devices[to], link, profile);
             links.set(from, to, link);
         }

@@ -202,6 +202,10 @@ impl Sampler {
         &mut self.sensors
     }
 
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     /// Time on the runtime's clock.
     #[must_use]
     pub fn now_ns(&self) -> u64 {

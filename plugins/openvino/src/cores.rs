@@ -1,0 +1,113 @@
+//! Which processors the library's CPU device computes on, as configuration `openvino.cores` says.
+//!
+//! A run with one thread computes in the thread that calls the library; that thread is kept to the processors for as long
+//! as the call takes. Threads of the library's own stay where it puts them.
+
+use polychip_sdk::{Error, Result};
+
+/// Processors by number; none named: any.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Cores(Vec<usize>);
+
+impl Cores {
+    /// What a list such as `0,2-3` names.
+    ///
+    /// # Errors
+    /// The text is no such list.
+    pub(crate) fn read(text: &str) -> Result<Cores> {
+        let number = |text: &str| text.trim().parse::<usize>().ok().filter(|cpu| *cpu < MOST);
+        let mut cpus = Vec::new();
+        for piece in text.split(',') {
+            let (first, last) = piece.split_once('-').unwrap_or((piece, piece));
+            match number(first).zip(number(last)) {
+                Some((first, last)) if first <= last => cpus.extend(first..=last),
+                _ => {
+                    let what = format!("configuration cores is '{text}', not a list such as 0,2-3");
+                    return Err(Error::bad_argument(what));
+                }
+            }
+        }
+        cpus.sort_unstable();
+        cpus.dedup();
+        Ok(Cores(cpus))
+    }
+
+    /// For the device's identity: how many, and which where that was said.
+    pub(crate) fn described(&self, all: usize) -> String {
+        match self.0.is_empty() {
+            true => all.to_string(),
+            false => {
+                let list: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+                format!("{}@{}", list.len(), list.join(","))
+            }
+        }
+    }
+
+    /// Keeps this thread to them until what is returned is dropped; a refusal of the system leaves it where it is.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) fn keep(&self) -> Option<Kept> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let before = sched_getaffinity(None).ok()?;
+        let mut set = CpuSet::new();
+        self.0.iter().for_each(|cpu| set.set(*cpu));
+        sched_setaffinity(None, &set).ok()?;
+        Some(Kept(before))
+    }
+
+    /// Only Linux keeps threads to processors by their number.
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    pub(crate) fn keep(&self) -> Option<Kept> {
+        None
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Processors that the system's own set holds.
+const MOST: usize = 1024;
+
+/// Lets a thread go where it went before.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub(crate) struct Kept(CpuSet);
+
+/// Lets a thread go where it went before.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) struct Kept(());
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // where it is refused the thread stays, which costs speed, not answers
+        let _ = sched_setaffinity(None, &self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read_and_nonsense_is_named() {
+        assert_eq!(Cores::read("3,0-1, 1").unwrap(), Cores(vec![0, 1, 3]));
+        assert_eq!(Cores::read("3,0-1").unwrap().described(8), "3@0,1,3");
+        assert_eq!(Cores::default().described(8), "8");
+        for wrong in ["", "a", "2-1", "0,,1", "5000", "-1"] {
+            let error = Cores::read(wrong).unwrap_err();
+            assert!(error.to_string().contains(&format!("'{wrong}'")), "{error}");
+        }
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[test]
+    fn a_thread_is_kept_and_let_go() {
+        let before = sched_getaffinity(None).unwrap();
+        let first = (0..MOST).find(|cpu| before.is_set(*cpu)).unwrap();
+        let kept = Cores(vec![first]).keep().unwrap();
+        assert_eq!(sched_getaffinity(None).unwrap().count(), 1);
+        drop(kept);
+        assert_eq!(sched_getaffinity(None).unwrap(), before);
+    }
+}

@@ -1,0 +1,67 @@
+//! What it takes in energy to start a device and to hand a tensor over, where nobody measured it.
+//!
+//! Invariants:
+//! 1. No hand-over of a real device is free: its energy is measured (`link`), or estimated here and labelled so.
+//! 2. A device on virtual time says what its runs take; nothing is added.
+//!
+//! Estimates: a core is awake while a device is started or waited for, and a tensor is written to memory and read again, a
+//! copy once more. Of memory: 1.3 to 2.6 nJ for 64 bits (M. Horowitz, "Computing's energy problem", ISSCC 2014), of which
+//! the middle is taken.
+
+use polychip_host::Device;
+use polychip_partitioner::{Link, LinkMode, Microjoules, Milliwatts, Nanos, Provenance};
+
+/// Power of a core that is awake: the sustained share per core of common parts.
+const CORE: Milliwatts = Milliwatts::new(if cfg!(target_arch = "x86_64") {
+    12_000
+} else {
+    1_500
+});
+/// A thousand bytes through memory once, in nanojoules: 125 words of 64 bits.
+const PASS_NJ: u64 = 244;
+
+/// Of starting a run on a device.
+pub(super) fn launch(device: &Device, time: Nanos) -> Microjoules {
+    if device.info().emulated {
+        return Microjoules::ZERO;
+    }
+    CORE.over(time).unwrap_or(Microjoules::ZERO)
+}
+
+/// The link with the energies of its transfers.
+pub(super) fn estimated(from: &Device, to: &Device, link: Link) -> Link {
+    if from.info().emulated && to.info().emulated {
+        return link;
+    }
+    with(link)
+}
+
+fn with(link: Link) -> Link {
+    let passes = match link.mode {
+        LinkMode::Native | LinkMode::Imported => 2,
+        LinkMode::Copy => 4,
+    };
+    let latency = CORE.over(link.latency).unwrap_or(Microjoules::ZERO);
+    let per_kilobyte = Microjoules::from_nanojoules(passes * PASS_NJ);
+    link.with_energy(latency, per_kilobyte, Provenance::Estimated)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_hand_over_is_free() {
+        let latency = Nanos::from_nanoseconds(10_000);
+        let native = with(Link::native(latency));
+        let copied = with(Link::copy(latency, 1_000_000_000));
+        assert!(native.energy(1).unwrap() > Microjoules::ZERO);
+        // a microsecond of a watt is a microjoule
+        assert_eq!(native.latency_energy, CORE.over(latency).unwrap());
+        let moved =
+            |link: &Link| link.energy(1_000_000).unwrap().nanojoules() - link.latency_energy.nanojoules();
+        assert_eq!(moved(&native), 488_000);
+        assert_eq!(moved(&copied), 2 * moved(&native));
+        assert_eq!(native.energy_provenance, Provenance::Estimated);
+    }
+}

@@ -1,0 +1,172 @@
+//! Runs something in blocks while a thread reads the sensors, and rests before and after it.
+//!
+//! Invariant: what is idle for one thing is measured right before and right after it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use polychip_host::Clock;
+
+use crate::telemetry::energy::{EnergyFigures, EnergyMeter};
+use crate::telemetry::sampler::{Sample, Sampler};
+
+/// How often sensors are read: several times between two changes of NVIDIA's, which change ten times a second.
+const EVERY: Duration = Duration::from_millis(20);
+
+/// Samples of a time in which nothing ran, from when to when.
+#[derive(Debug)]
+struct Idle {
+    samples: Vec<Sample>,
+    from_ns: u64,
+    to_ns: u64,
+}
+
+/// Measures the energy of what is run again and again.
+#[derive(Debug)]
+pub struct EnergyBench {
+    sampler: Mutex<Sampler>,
+    clock: Clock,
+    settle: Duration,
+    rest: Duration,
+    /// Before and after what is measured.
+    idle: [Option<Idle>; 2],
+}
+
+/// What the sensors showed while blocks ran.
+#[derive(Debug)]
+pub struct EnergyRun {
+    samples: Vec<Sample>,
+    /// From when to when, and how many runs.
+    blocks: Vec<(u64, u64, u64)>,
+}
+
+impl EnergyRun {
+    /// Runs of all blocks.
+    #[must_use]
+    pub fn runs(&self) -> u64 {
+        self.blocks.iter().map(|(_, _, runs)| runs).sum()
+    }
+
+    /// Seconds of all blocks.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        let length = |(from_ns, to_ns, _): &(u64, u64, u64)| (to_ns - from_ns) as f64 / 1e9;
+        self.blocks.iter().map(length).sum()
+    }
+}
+
+/// Energy of a run on one device, or why nothing is known of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EnergyOf {
+    /// Device, `plugin:index`.
+    pub device: String,
+    /// The figures.
+    pub figures: Result<EnergyFigures, String>,
+}
+
+impl EnergyBench {
+    /// By the sensors of a sampler. Clocks and sensors are given `settle` before anything counts, `rest` is how long nothing
+    /// runs before and after what is measured.
+    #[must_use]
+    pub fn new(sampler: Sampler, settle: Duration, rest: Duration) -> EnergyBench {
+        EnergyBench {
+            clock: sampler.clock().clone(),
+            sampler: Mutex::new(sampler),
+            settle,
+            rest,
+            idle: [None, None],
+        }
+    }
+
+    /// The sensors.
+    pub fn sampler(&self) -> MutexGuard<'_, Sampler> {
+        self.sampler.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Nothing runs, for as long as was said.
+    pub fn rest(&mut self) {
+        std::thread::sleep(self.settle);
+        let (from_ns, mut samples) = (self.clock.now_ns(), Vec::new());
+        {
+            let mut sampler = self.sampler();
+            let end = Instant::now() + self.rest;
+            while Instant::now() < end {
+                samples.push(sampler.sample());
+                std::thread::sleep(EVERY);
+            }
+        }
+        let idle = Idle {
+            samples,
+            from_ns,
+            to_ns: self.clock.now_ns(),
+        };
+        self.idle[0] = self.idle[1].take();
+        self.idle[1] = Some(idle);
+    }
+
+    /// Calls `block` so many times, which says how many runs it made, while the sensors are read.
+    ///
+    /// # Errors
+    /// What `block` returns.
+    pub fn run<E>(&self, blocks: u32, mut block: impl FnMut() -> Result<u64, E>) -> Result<EnergyRun, E> {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let (mut samples, mut sampler) = (Vec::new(), self.sampler());
+                while !stop.load(Ordering::Acquire) {
+                    samples.push(sampler.sample());
+                    std::thread::sleep(EVERY);
+                }
+                samples
+            });
+            let mut times = Vec::new();
+            let mut run = || {
+                for _ in 0..blocks {
+                    let from_ns = self.clock.now_ns();
+                    let runs = block()?;
+                    times.push((from_ns, self.clock.now_ns(), runs));
+                }
+                Ok(())
+            };
+            let done = run();
+            stop.store(true, Ordering::Release);
+            let samples = reader.join().unwrap_or_default();
+            done.map(|()| EnergyRun {
+                samples,
+                blocks: times,
+            })
+        })
+    }
+
+    /// Rests, and says what a run took on each device.
+    pub fn judge(&mut self, ran: &EnergyRun) -> Vec<EnergyOf> {
+        self.rest();
+        let idle = |at: usize| self.idle[at].iter();
+        let samples = || {
+            let before = idle(0).flat_map(|idle| &idle.samples);
+            before
+                .chain(&ran.samples)
+                .chain(idle(1).flat_map(|idle| &idle.samples))
+        };
+        let devices = ran.samples.first().map_or(&[][..], |sample| &sample.devices);
+        let judged = devices.iter().enumerate().map(|(index, state)| {
+            let mut meter = EnergyMeter::default();
+            for sample in samples() {
+                let state = &sample.devices[index];
+                meter.sample(sample.time_ns, state.power_mw.value, state.energy_uj.value);
+            }
+            for idle in idle(0).chain(idle(1)) {
+                meter.idle(idle.from_ns, idle.to_ns);
+            }
+            for (from_ns, to_ns, runs) in &ran.blocks {
+                meter.block(*from_ns, *to_ns, *runs);
+            }
+            EnergyOf {
+                device: state.device.clone(),
+                figures: meter.figures(),
+            }
+        });
+        judged.collect()
+    }
+}
