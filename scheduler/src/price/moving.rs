@@ -6,7 +6,7 @@
 //!
 //! Estimates: a core is awake while a device is started or waited for, and a tensor is written to memory and read again, a
 //! copy once more. Of memory: 1.3 to 2.6 nJ for 64 bits (M. Horowitz, "Computing's energy problem", ISSCC 2014), of which
-//! the middle is taken.
+//! the middle is taken. Of a bus: what the GPU's side of one was measured to take (`docs/benchmarks/energy.md`).
 
 use polychip_host::Device;
 use polychip_partitioner::{Link, LinkMode, Microjoules, Milliwatts, Nanos, Provenance};
@@ -19,6 +19,8 @@ const CORE: Milliwatts = Milliwatts::new(if cfg!(target_arch = "x86_64") {
 });
 /// A thousand bytes through memory once, in nanojoules: 125 words of 64 bits.
 const PASS_NJ: u64 = 244;
+/// A thousand bytes over the bus of a device with memory of its own, in nanojoules.
+const BUS_NJ: u64 = 3_700;
 
 /// Of starting a run on a device.
 pub(super) fn launch(device: &Device, time: Nanos) -> Microjoules {
@@ -33,16 +35,17 @@ pub(super) fn estimated(from: &Device, to: &Device, link: Link) -> Link {
     if from.info().emulated && to.info().emulated {
         return link;
     }
-    with(link)
+    let has_bus = [from, to].iter().any(|device| device.info().link_bytes_per_s.is_some());
+    with(link, has_bus)
 }
 
-fn with(link: Link) -> Link {
+fn with(link: Link, has_bus: bool) -> Link {
     let passes = match link.mode {
         LinkMode::Native | LinkMode::Imported => 2,
         LinkMode::Copy => 4,
     };
     let latency = CORE.over(link.latency).unwrap_or(Microjoules::ZERO);
-    let per_kilobyte = Microjoules::from_nanojoules(passes * PASS_NJ);
+    let per_kilobyte = Microjoules::from_nanojoules(passes * PASS_NJ + u64::from(has_bus) * BUS_NJ);
     link.with_energy(latency, per_kilobyte, Provenance::Estimated)
 }
 
@@ -53,8 +56,9 @@ mod tests {
     #[test]
     fn no_hand_over_is_free() {
         let latency = Nanos::from_nanoseconds(10_000);
-        let native = with(Link::native(latency));
-        let copied = with(Link::copy(latency, 1_000_000_000));
+        let native = with(Link::native(latency), false);
+        let copied = with(Link::copy(latency, 1_000_000_000), false);
+        let imported = with(Link::imported(latency), true);
         assert!(native.energy(1).unwrap() > Microjoules::ZERO);
         // a microsecond of a watt is a microjoule
         assert_eq!(native.latency_energy, CORE.over(latency).unwrap());
@@ -62,6 +66,7 @@ mod tests {
             |link: &Link| link.energy(1_000_000).unwrap().nanojoules() - link.latency_energy.nanojoules();
         assert_eq!(moved(&native), 488_000);
         assert_eq!(moved(&copied), 2 * moved(&native));
+        assert_eq!(moved(&imported), moved(&native) + 1000 * BUS_NJ);
         assert_eq!(native.energy_provenance, Provenance::Estimated);
     }
 }
