@@ -1,0 +1,11 @@
+//! Runs items on the boards of a device farm: reaches boards, sends them what they lack, hands out items, keeps what
+//! they record.
+//!
+//! Invariants:
+//! 1. A record that reached the host is on its disk before anything else happens with its item.
+//! 2. A file is on a board whole and under the name of its contents, or not at all.
+//! 3. A board does one thing at a time, whoever asks.
+//!
+//! Not here: measuring (`farm/runner`), what is recorded (`farm/record`), merging and comparing (`farm/results`).
+
+#![forbid(unsafe_code)]
