@@ -1,0 +1,55 @@
+//! A board that is ours for as long as we use it.
+
+use crate::inventory::Hold;
+use crate::labgrid;
+use crate::lock::{Lock, LockError};
+
+/// Ours; given back when dropped.
+#[derive(Debug)]
+pub enum Held {
+    /// By a lock of this host.
+    Lock(Lock),
+    /// By labgrid's coordinator.
+    Labgrid(labgrid::Acquired),
+    /// By nothing.
+    Free,
+}
+
+/// Why a board is not ours.
+#[derive(Debug, thiserror::Error)]
+pub enum HoldError {
+    /// Somebody else uses it.
+    #[error("{words}")]
+    InUse {
+        /// Who.
+        words: String,
+    },
+    /// It cannot be known.
+    #[error("{words}")]
+    Failed {
+        /// Why.
+        words: String,
+    },
+}
+
+/// Takes a board.
+///
+/// # Errors
+/// Somebody else has it, or the lock's file or labgrid fails.
+pub fn take(hold: &Hold) -> Result<Held, HoldError> {
+    match hold {
+        Hold::Nothing => Ok(Held::Free),
+        Hold::Lock { folder, name } => match Lock::board(folder, name) {
+            Ok(lock) => Ok(Held::Lock(lock)),
+            Err(error @ LockError::Held { .. }) => Err(HoldError::InUse {
+                words: error.to_string(),
+            }),
+            Err(error) => Err(HoldError::Failed {
+                words: error.to_string(),
+            }),
+        },
+        Hold::Labgrid { coordinator, place } => {
+            labgrid::acquire(coordinator.as_deref(), place).map(Held::Labgrid)
+        }
+    }
+}
