@@ -14,8 +14,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use polychip_farm_record::{
-    Assignment, Board, Build, Effort, FORMAT, Failure, Job, Outcome, PluginFile, Record, State,
+    Assignment, Board, Build, FORMAT, Failure, Job, Outcome, PluginFile, Record, State,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::blob::Blob;
@@ -43,8 +44,6 @@ pub struct Equipped {
 /// How a run is driven.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How much is measured of an item.
-    pub effort: Effort,
     /// Items that a board gets at once, at most.
     pub batch: usize,
     /// Tries to reach a board without anything new from it, before it counts as lost.
@@ -60,7 +59,6 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
-            effort: Effort::default(),
             batch: 16,
             tries: 5,
             pause: Duration::from_secs(2),
@@ -100,7 +98,7 @@ pub enum News<'a> {
 }
 
 /// What came of a run.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Summary {
     /// Items that were done before, by an earlier call.
     pub known_before: u64,
@@ -414,7 +412,10 @@ impl Shared<'_> {
         let equipped = &self.boards[board.0];
         let member = &equipped.member;
         let transport = &*member.transport;
-        transport.probe()?;
+        let system = transport.probe()?;
+        if let Some(words) = equipped.runner.is_foreign_to(&system) {
+            return Err(Trouble::Lasting(words));
+        }
         let mut blobs: Vec<&Blob> = equipped.plugins.iter().collect();
         blobs.extend(&equipped.conform);
         for item in left.iter() {
@@ -494,7 +495,7 @@ impl Shared<'_> {
                 model: model.map(on_board),
                 plugins: plugins.clone(),
                 conform: equipped.conform.as_ref().map(on_board),
-                effort: self.settings.effort.clone(),
+                effort: self.folder.effort().clone(),
                 limits: member.limits.clone(),
                 emulated: member.emulated,
             };

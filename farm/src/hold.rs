@@ -5,19 +5,15 @@ use crate::labgrid;
 use crate::lock::{Lock, LockError};
 
 /// Ours; given back when dropped.
-#[derive(Debug)]
-pub enum Held {
-    /// By a lock of this host.
-    Lock(Lock),
-    /// By labgrid's coordinator.
-    Labgrid(labgrid::Acquired),
-    /// By nothing.
-    Free,
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    _lock: Option<Lock>,
+    _place: Option<labgrid::Acquired>,
 }
 
 /// Why a board is not ours.
 #[derive(Debug, thiserror::Error)]
-pub enum HoldError {
+pub(crate) enum HoldError {
     /// Somebody else uses it.
     #[error("{words}")]
     InUse {
@@ -36,11 +32,14 @@ pub enum HoldError {
 ///
 /// # Errors
 /// Somebody else has it, or the lock's file or labgrid fails.
-pub fn take(hold: &Hold) -> Result<Held, HoldError> {
+pub(crate) fn take(hold: &Hold) -> Result<Held, HoldError> {
     match hold {
-        Hold::Nothing => Ok(Held::Free),
+        Hold::Nothing => Ok(Held::default()),
         Hold::Lock { folder, name } => match Lock::board(folder, name) {
-            Ok(lock) => Ok(Held::Lock(lock)),
+            Ok(lock) => Ok(Held {
+                _lock: Some(lock),
+                _place: None,
+            }),
             Err(error @ LockError::Held { .. }) => Err(HoldError::InUse {
                 words: error.to_string(),
             }),
@@ -49,7 +48,10 @@ pub fn take(hold: &Hold) -> Result<Held, HoldError> {
             }),
         },
         Hold::Labgrid { coordinator, place } => {
-            labgrid::acquire(coordinator.as_deref(), place).map(Held::Labgrid)
+            labgrid::acquire(coordinator.as_deref(), place).map(|place| Held {
+                _lock: None,
+                _place: Some(place),
+            })
         }
     }
 }

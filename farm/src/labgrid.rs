@@ -8,7 +8,7 @@ use crate::hold::HoldError;
 
 /// A place that is ours.
 #[derive(Debug)]
-pub struct Acquired {
+pub(crate) struct Acquired {
     coordinator: Option<String>,
     place: String,
 }

@@ -11,7 +11,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use polychip_farm_record::{FORMAT, Item, LinesError, Record, RunHeader, read_lines};
+use polychip_farm_record::{Effort, FORMAT, Item, LinesError, Record, RunHeader, read_lines};
 
 use crate::lock::{Lock, LockError};
 
@@ -63,6 +63,7 @@ pub enum RunError {
 pub struct RunFolder {
     path: PathBuf,
     header: RunHeader,
+    effort: Effort,
     recorded: Vec<Record>,
     resumed: bool,
     files: Mutex<BTreeMap<String, Arc<Mutex<File>>>>,
@@ -81,7 +82,7 @@ impl RunFolder {
     ///
     /// # Errors
     /// It holds a run, or cannot be written.
-    pub fn create(path: &Path, header: RunHeader) -> Result<RunFolder, RunError> {
+    pub fn create(path: &Path, header: RunHeader, effort: &Effort) -> Result<RunFolder, RunError> {
         let place = path.join("run.json");
         if place.exists() {
             return Err(RunError::Exists {
@@ -95,19 +96,17 @@ impl RunFolder {
             path: place.clone(),
             words: error.to_string(),
         };
-        let text = serde_json::to_vec_pretty(&header).map_err(words)?;
-        let part = path.join("run.json.part");
-        let written = || -> io::Result<()> {
-            let mut file = File::create(&part)?;
-            file.write_all(&text)?;
-            file.sync_all()?;
-            std::fs::rename(&part, &place)?;
-            File::open(path)?.sync_all()
-        };
-        written().map_err(io(&place))?;
+        // the header comes last: with it, there is a run
+        for (name, text) in [
+            (EFFORT, serde_json::to_vec_pretty(effort)),
+            ("run.json", serde_json::to_vec_pretty(&header)),
+        ] {
+            whole(path, name, &text.map_err(words)?).map_err(io(&place))?;
+        }
         Ok(RunFolder {
             path: path.to_owned(),
             header,
+            effort: effort.clone(),
             recorded: Vec::new(),
             resumed: false,
             files: Mutex::default(),
@@ -123,6 +122,12 @@ impl RunFolder {
         let place = path.join("run.json");
         let text = std::fs::read_to_string(&place).map_err(io(&place))?;
         let header = header(&text).map_err(|words| RunError::BadHeader { path: place, words })?;
+        let place = path.join(EFFORT);
+        let text = std::fs::read_to_string(&place).map_err(io(&place))?;
+        let effort = serde_json::from_str(&text).map_err(|error| RunError::BadHeader {
+            path: place,
+            words: error.to_string(),
+        })?;
         let lock = locked(path)?;
         let folder = path.join("records");
         let mut names: Vec<PathBuf> = std::fs::read_dir(&folder)
@@ -148,6 +153,7 @@ impl RunFolder {
         Ok(RunFolder {
             path: path.to_owned(),
             header,
+            effort,
             recorded,
             resumed: true,
             files: Mutex::default(),
@@ -165,6 +171,12 @@ impl RunFolder {
     #[must_use]
     pub fn header(&self) -> &RunHeader {
         &self.header
+    }
+
+    /// How much is measured of an item, from the first call to the last.
+    #[must_use]
+    pub fn effort(&self) -> &Effort {
+        &self.effort
     }
 
     /// What was recorded when the folder was opened, by place, in the order of measuring.
@@ -248,6 +260,19 @@ impl RunFolder {
 /// A place's name as a file may be called.
 fn file_name(place: &str) -> String {
     place.replace(['/', '\\', '\0'], "_")
+}
+
+/// The file of [`RunFolder::effort`].
+const EFFORT: &str = "effort.json";
+
+/// Writes a file whole or not at all.
+fn whole(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let part = folder.join(format!("{name}.part"));
+    let mut file = File::create(&part)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&part, folder.join(name))?;
+    File::open(folder)?.sync_all()
 }
 
 fn locked(path: &Path) -> Result<Lock, RunError> {

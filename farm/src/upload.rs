@@ -4,13 +4,14 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::blob::Blob;
 use crate::transport::{Command, Transport, TransportError};
 
 /// What was sent, and what was there already.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Sent {
     /// Files that were sent.
     pub files: u64,
@@ -106,6 +107,7 @@ mod tests {
             blake3: blake3::hash(name.as_bytes()).to_hex().to_string(),
             bytes,
             program: false,
+            machine: None,
         }
     }
 

@@ -9,7 +9,7 @@ use polychip_farm::inventory::{Hold, Member, twins};
 use polychip_farm::transport::{Faults, Simulated};
 use polychip_farm::{Blob, Clock, Equipped, News, RunFolder, Settings, Summary, drive};
 use polychip_farm_record::{
-    FORMAT, Item, Job, Limits, Model, Outcome, Place, Record, RunHeader, Wanted, read_lines,
+    Effort, FORMAT, Item, Job, Limits, Model, Outcome, Place, Record, RunHeader, Wanted, read_lines,
 };
 
 fn blob(name: &str, bytes: u64) -> Blob {
@@ -19,6 +19,7 @@ fn blob(name: &str, bytes: u64) -> Blob {
         blake3: hash(name),
         bytes,
         program: false,
+        machine: None,
     }
 }
 
@@ -221,12 +222,12 @@ fn a_hundred_rounds_of_random_faults_lose_no_record() {
         // the driver itself ends early in every other round, and is called again
         let mut heard = 0;
         if round % 2 == 0 {
-            let run = RunFolder::create(&path, farm.header.clone()).unwrap();
+            let run = RunFolder::create(&path, farm.header.clone(), &Effort::default()).unwrap();
             let (summary, news) = farm.drive(&run, 5);
             broken_off += usize::from(summary.left > 0);
             heard += news;
         } else {
-            drop(RunFolder::create(&path, farm.header.clone()).unwrap());
+            drop(RunFolder::create(&path, farm.header.clone(), &Effort::default()).unwrap());
         }
         let run = RunFolder::open(&path).unwrap();
         let (summary, news) = farm.drive(&run, usize::MAX);
@@ -279,7 +280,12 @@ fn a_hundred_rounds_of_random_faults_lose_no_record() {
 fn nothing_is_sent_or_measured_twice() {
     let folder = tempfile::tempdir().unwrap();
     let farm = farm(1, 4, 2, 3, |_| Faults::default());
-    let first = RunFolder::create(&folder.path().join("first"), farm.header.clone()).unwrap();
+    let first = RunFolder::create(
+        &folder.path().join("first"),
+        farm.header.clone(),
+        &Effort::default(),
+    )
+    .unwrap();
     let (summary, _) = farm.drive(&first, usize::MAX);
     assert_eq!(
         (summary.measured + summary.failed, summary.lost, summary.left),
@@ -300,7 +306,7 @@ fn nothing_is_sent_or_measured_twice() {
     // a second run over the same boards sends no more than what the other twin got the first time
     let mut header = farm.header.clone();
     header.id = "second".into();
-    let second = RunFolder::create(&folder.path().join("second"), header).unwrap();
+    let second = RunFolder::create(&folder.path().join("second"), header, &Effort::default()).unwrap();
     let before: u64 = farm.simulated.iter().map(|board| board.bytes_put()).sum();
     let (again, _) = farm.drive(&second, usize::MAX);
     let after: u64 = farm.simulated.iter().map(|board| board.bytes_put()).sum();
@@ -332,7 +338,12 @@ fn a_dead_board_is_reported_and_its_twin_does_its_items() {
         3,
         |board| if board == 0 { dead } else { Faults::default() },
     );
-    let run = RunFolder::create(&folder.path().join("run"), farm.header.clone()).unwrap();
+    let run = RunFolder::create(
+        &folder.path().join("run"),
+        farm.header.clone(),
+        &Effort::default(),
+    )
+    .unwrap();
     let (summary, _) = farm.drive(&run, usize::MAX);
     assert_eq!(
         (summary.measured + summary.failed, summary.lost),
@@ -351,7 +362,7 @@ fn a_run_whose_folder_cannot_be_written_ends_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let farm = farm(3, 2, 1, 2, |_| Faults::default());
     let path = folder.path().join("run");
-    let run = RunFolder::create(&path, farm.header.clone()).unwrap();
+    let run = RunFolder::create(&path, farm.header.clone(), &Effort::default()).unwrap();
     // a folder where the file of records should be
     for board in ["b0", "b1"] {
         std::fs::create_dir_all(path.join(format!("records/{board}.jsonl"))).unwrap();
