@@ -387,9 +387,15 @@ fn a_run_whose_folder_cannot_be_written_ends_with_the_reason() {
         std::fs::remove_dir(path.join(format!("records/{board}.jsonl"))).unwrap();
     }
     drop(run);
-    let journals: usize = farm.simulated.iter().map(|board| board.journal().len()).sum();
+    let journals: u64 = farm
+        .simulated
+        .iter()
+        .map(|board| board.journal().len() as u64)
+        .sum();
     assert!(journals > 0);
     let run = RunFolder::open(&path).unwrap();
     let (summary, _) = farm.drive(&run, usize::MAX);
-    assert_eq!((summary.measured + summary.failed, summary.left), (4, 0));
+    assert_eq!((summary.known_before, summary.left), (journals, 0));
+    assert_eq!(summary.known_before + summary.measured + summary.failed, 4);
+    assert_eq!(records(&path).len(), 4);
 }
