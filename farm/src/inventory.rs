@@ -128,8 +128,10 @@ struct Entry {
     emulated: bool,
 }
 
-/// Port of the first board's adb server: 5037 is the one that a person's own commands start.
-const ADB_SERVER: u16 = 5137;
+/// Where the farm's folder is on a board over ssh, if nothing else is said.
+pub(crate) const SSH_FOLDER: &str = "/tmp/polychip-farm";
+/// Where the farm's folder is on a board over adb, if nothing else is said: what its shell may write, and run programs in.
+pub(crate) const ADB_FOLDER: &str = "/data/local/tmp/polychip-farm";
 
 /// Reads an inventory. Paths in it start where the file lies.
 ///
@@ -280,21 +282,12 @@ fn transport(entry: &Entry, base: &Path, index: usize) -> Result<(Arc<dyn Transp
                 key,
                 options: entry.options.clone(),
             };
-            (Arc::new(ssh), "/tmp/polychip-farm".to_owned())
+            (Arc::new(ssh), SSH_FOLDER.to_owned())
         }
-        "adb" => {
-            // a user's servers share the key pair of a home folder; each board has its own
-            let home = std::env::temp_dir().join(format!("polychip-farm-adb-{}", entry.name));
-            let server = u16::try_from(index)
-                .ok()
-                .and_then(|index| ADB_SERVER.checked_add(index));
-            let adb = Adb {
-                serial: address()?,
-                server_port: server.ok_or("there are too many boards")?,
-                home,
-            };
-            (Arc::new(adb), "/data/local/tmp/polychip-farm".to_owned())
-        }
+        "adb" => (
+            Arc::new(Adb::of_serial(&address()?, &entry.name, index)),
+            ADB_FOLDER.to_owned(),
+        ),
         other => {
             return Err(format!(
                 "transport = {other:?} is none; there are \"local\", \"ssh\" and \"adb\""

@@ -17,7 +17,7 @@ mod dispatch;
 mod drive;
 mod hold;
 pub mod inventory;
-mod labgrid;
+pub mod labgrid;
 pub mod lock;
 mod run_folder;
 pub mod transport;

@@ -23,7 +23,29 @@ pub struct Adb {
     pub home: PathBuf,
 }
 
+/// Port of the first board's adb server: 5037 is the one that a person's own commands start.
+const FIRST_SERVER: u16 = 5137;
+
 impl Adb {
+    /// A board by the serial number that `adb devices` prints, or `host:port`; its place in the inventory gives the
+    /// server's port, its name the server's home.
+    #[must_use]
+    pub fn of_serial(serial: &str, name: &str, index: usize) -> Adb {
+        let index = u16::try_from(index).unwrap_or(u16::MAX);
+        Adb {
+            serial: serial.to_owned(),
+            // past the last port, boards share a server
+            server_port: FIRST_SERVER.saturating_add(index),
+            home: std::env::temp_dir().join(format!("polychip-farm-adb-{name}")),
+        }
+    }
+
+    /// A board whose daemon listens on the network.
+    #[must_use]
+    pub fn of_network(address: &str, port: u16, name: &str, index: usize) -> Adb {
+        Adb::of_serial(&format!("{address}:{port}"), name, index)
+    }
+
     fn adb(&self) -> Program {
         let mut program = Program::new("adb");
         program
