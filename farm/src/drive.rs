@@ -253,9 +253,13 @@ fn recall(
         let is_of_run = record.run == folder.header().id;
         if is_of_run && !folder.recorded().contains(&record) && !recalled.contains(&record) {
             folder.append(&record)?;
+            let next = match record.outcome.is_final() {
+                true => Next::Done,
+                false => Next::Elsewhere,
+            };
             watch(&News::Recorded {
                 record: &record,
-                next: Next::Done,
+                next,
             });
             recalled.push(record);
         }

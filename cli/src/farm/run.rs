@@ -193,6 +193,8 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     for path in &arguments.models {
         models.push(blob(path, false)?);
     }
+    // a folder is made once nothing is left that a mistake could be in
+    let boards = arguments.equipped(members.clone())?;
     let folder = match &arguments.resume {
         Some(path) => RunFolder::open(path).map_err(of_folder)?,
         None => {
@@ -209,7 +211,6 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         .map(|blob| (blob.blake3.clone(), blob))
         .collect();
     check_models(&folder, &models)?;
-    let boards = arguments.equipped(members)?;
     let (summary, not_measured) = driven(&folder, &boards, &models)?;
     let answer = Answer {
         folder: folder.path().display().to_string(),

@@ -12,7 +12,7 @@ use crate::conditions::Conditions;
 pub(crate) fn print(sensors: &Path) -> anyhow::Result<()> {
     let mut conditions = Conditions::new(sensors)?;
     let facts = serde_json::json!({ "board": of(sensors), "state": conditions.settled() });
-    crate::serve::print_line(&facts.to_string());
+    crate::output::print_line(&facts.to_string());
     Ok(())
 }
 

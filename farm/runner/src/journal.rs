@@ -40,7 +40,7 @@ pub(crate) fn print(folder: &Path) -> anyhow::Result<()> {
         .with_context(|| path.display().to_string())?
         .records
     {
-        crate::serve::print_line(record.to_line().trim_end());
+        crate::output::print_line(record.to_line().trim_end());
     }
     Ok(())
 }

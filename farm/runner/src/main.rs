@@ -16,6 +16,8 @@ mod conditions;
 mod inputs;
 mod item;
 mod journal;
+mod measuring;
+mod output;
 mod serve;
 mod store;
 

@@ -5,7 +5,7 @@
 //! 2. An item's process that ends without an outcome, or not at all, is a failed item with the system's word for it.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, SystemTime};
@@ -14,8 +14,9 @@ use anyhow::Context as _;
 use polychip_farm_record::{Assignment, Board, Build, FORMAT, Failure, Job, Limits, Outcome, Record, State};
 
 use crate::conditions::{Conditions, contended};
-use crate::item::Answer;
 use crate::journal::{self, Journal};
+use crate::measuring::Answer;
+use crate::output;
 use crate::{NO_JOURNAL, board, failure, store};
 
 /// The runner's words of command.
@@ -34,8 +35,6 @@ pub(crate) struct Arguments {
 
 /// Times that a benchmark is measured where others used the board meanwhile.
 const TRIES: u32 = 3;
-/// Time between two signs of life.
-const ALIVE: Duration = Duration::from_secs(5);
 /// Time between two looks at an item's process.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -65,16 +64,20 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         folder,
     };
     let mut conditions = Conditions::new(&arguments.sensors)?;
-    drop(std::thread::Builder::new().name("alive".into()).spawn(say_alive));
+    drop(
+        std::thread::Builder::new()
+            .name("alive".into())
+            .spawn(output::say_alive),
+    );
     for assignment in &assignments {
         if let Some(record) = journal.find(assignment) {
-            print_line(record.to_line().trim_end());
+            output::print_line(record.to_line().trim_end());
             continue;
         }
         let record = runner.record(assignment, &mut conditions);
         let line = record.to_line();
         let kept = journal.append(record);
-        print_line(line.trim_end());
+        output::print_line(line.trim_end());
         kept.map_err(|error| failure(NO_JOURNAL, format!("the journal cannot be written: {error}")))?;
     }
     Ok(())
@@ -110,22 +113,6 @@ fn read(text: &str) -> anyhow::Result<Vec<Assignment>> {
         anyhow::ensure!(is_name(&first.run), "{:?} is no name of a run", first.run);
     }
     Ok(assignments)
-}
-
-/// An empty line every few seconds: who reads it knows that the runner and the way to it live.
-fn say_alive() {
-    loop {
-        std::thread::sleep(ALIVE);
-        print_line("");
-    }
-}
-
-/// Prints a line; whether anyone reads it is no matter of the runner's.
-pub(crate) fn print_line(line: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out
-        .write_all(format!("{line}\n").as_bytes())
-        .and_then(|()| out.flush());
 }
 
 /// What all records of this call share.

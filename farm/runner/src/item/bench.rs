@@ -7,8 +7,9 @@ use std::time::Instant;
 use polychip::{Input, Session};
 use polychip_farm_record::Measured;
 
-use super::{Measuring, PATIENCE, described};
+use super::described;
 use crate::inputs;
+use crate::measuring::{Measuring, PATIENCE};
 
 /// Measures the item.
 pub(super) fn run(mut measuring: Measuring<'_>, others: &mut Option<u32>) -> anyhow::Result<Measured> {

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use polychip_farm_record::{Assignment, Measured};
 use serde::Deserialize;
 
-use super::not_here;
+use crate::measuring::not_here;
 
 /// Of the suite's report, what a record holds.
 #[derive(Debug, Deserialize)]

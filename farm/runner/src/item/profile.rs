@@ -6,7 +6,8 @@ use std::time::Duration;
 use polychip::ProfileOptions;
 use polychip_farm_record::{Measured, RefusedOps};
 
-use super::{Measuring, described};
+use super::described;
+use crate::measuring::Measuring;
 
 /// Measures the item.
 pub(super) fn run(measuring: Measuring<'_>) -> anyhow::Result<Measured> {

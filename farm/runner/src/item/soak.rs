@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use polychip_farm_record::{Measured, SoakWindow, State};
 
-use super::{Measuring, bench, described};
+use super::{bench, described};
 use crate::inputs;
+use crate::measuring::Measuring;
 
 /// Windows of a soak; shorter ones than a second hold too little.
 const WINDOWS: u32 = 60;
