@@ -3,13 +3,11 @@
 //! Invariant: everything that a program could want too is of the packages of the farm (`polychip-farm`); here are the command
 //! line and the words.
 
-mod boards;
+pub(crate) mod boards;
 mod desk;
 pub(crate) mod run;
 
 use crate::output::Output;
-
-pub(crate) use boards::Answer as BoardsAnswer;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {

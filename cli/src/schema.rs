@@ -50,7 +50,7 @@ mod tests {
         check::<crate::profile::Answer>("profile");
         check::<crate::serve_sim::Answer>("serve-sim");
         check::<crate::farm::run::Answer>("farm-run");
-        check::<crate::farm::BoardsAnswer>("farm-boards");
+        check::<crate::farm::boards::Answer>("farm-boards");
         check::<crate::profile::exchange::Merge>("profile-merge");
         check::<crate::profile::exchange::Diff>("profile-diff");
         check::<crate::profile::show::Answer>("profile-show");

@@ -64,6 +64,11 @@ impl Measuring<'_> {
         Ok(model.bind_shapes(shapes.iter().map(|(name, shape)| (name, shape)))?)
     }
 
+    /// From now on others' share of the processors counts.
+    pub(crate) fn begin(&mut self) {
+        let _ = self.conditions.now();
+    }
+
     /// Share of the processors that others used since the last call.
     pub(crate) fn others(&mut self) -> Option<u32> {
         self.conditions.now().load_by_others_millis

@@ -22,7 +22,7 @@ pub(super) fn run(mut measuring: Measuring<'_>, others: &mut Option<u32>) -> any
     for _ in 0..effort.warmup {
         once(&session, &inputs)?;
     }
-    drop(measuring.others());
+    measuring.begin();
     let mut samples_ns = Vec::with_capacity(effort.iters as usize);
     for _ in 0..effort.iters {
         samples_ns.push(once(&session, &inputs)?);

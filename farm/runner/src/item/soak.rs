@@ -22,7 +22,7 @@ pub(super) fn run(mut measuring: Measuring<'_>, others: &mut Option<u32>) -> any
     for _ in 0..effort.warmup {
         bench::once(&session, &inputs)?;
     }
-    drop(measuring.others());
+    measuring.begin();
     let whole = Duration::from_secs(u64::from(effort.seconds.max(1)));
     let length = (whole / WINDOWS).max(Duration::from_secs(1));
     let start = Instant::now();
