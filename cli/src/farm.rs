@@ -20,7 +20,7 @@ enum Command {
     /// List the boards, and whether they are reached
     Boards(boards::Arguments),
     /// Measure models on all boards, and keep a record of each item in a folder
-    Run(run::Arguments),
+    Run(Box<run::Arguments>),
 }
 
 /// Runs the command.

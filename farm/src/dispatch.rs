@@ -244,12 +244,12 @@ impl Dispatch {
 
 #[cfg(test)]
 mod tests {
-    use polychip_farm_record::{Failure, Measured};
+    use polychip_farm_record::Failure;
 
     use super::*;
 
     fn measured() -> Outcome {
-        Outcome::Measured(Box::new(Measured::default()))
+        Outcome::Measured(Box::default())
     }
 
     fn board_failed() -> Outcome {

@@ -244,7 +244,7 @@ fn a_hundred_rounds_of_random_faults_lose_no_record() {
             .filter(|(_, board)| !board.is_lost())
         {
             for record in simulated.journal() {
-                let is_here = records.iter().any(|other| *other == record);
+                let is_here = records.contains(&record);
                 assert!(
                     is_here,
                     "round {round}: b{board} has {} and the folder lacks it",
@@ -253,11 +253,7 @@ fn a_hundred_rounds_of_random_faults_lose_no_record() {
             }
         }
         let (done, reported) = check(&farm, &records, round);
-        assert_eq!(
-            summary.lost as usize >= reported,
-            true,
-            "round {round}: {summary:?}"
-        );
+        assert!(summary.lost as usize >= reported, "round {round}: {summary:?}");
         for (place, words) in &summary.lost_boards {
             assert!(!words.is_empty(), "{place}");
         }
