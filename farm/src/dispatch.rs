@@ -60,6 +60,8 @@ enum Place {
 struct Group {
     boards: Vec<BoardIndex>,
     queue: VecDeque<ItemIndex>,
+    /// Items that have not ended, those included that a board holds.
+    open: usize,
 }
 
 #[derive(Debug)]
@@ -97,12 +99,14 @@ impl Dispatch {
                 dispatch.groups.push(Group {
                     boards: places.clone(),
                     queue: VecDeque::new(),
+                    open: 0,
                 });
                 group
             });
             dispatch.groups[group]
                 .queue
                 .push_back(ItemIndex(dispatch.items.len()));
+            dispatch.groups[group].open += 1;
             dispatch.items.push(Entry {
                 group,
                 attempt,
@@ -131,7 +135,7 @@ impl Dispatch {
             return taken;
         }
         for group in &self.boards[board.0].groups {
-            let Group { boards, queue } = &mut self.groups[*group];
+            let Group { boards, queue, .. } = &mut self.groups[*group];
             let there = boards.iter().filter(|board| !self.boards[board.0].lost).count();
             // half of its share: who is fast comes again, and a board that dies holds little up
             let share = queue.len().div_ceil(2 * there.max(1));
@@ -224,7 +228,9 @@ impl Dispatch {
     }
 
     fn end(&mut self, item: ItemIndex) {
-        self.items[item.0].state = Place::Ended;
+        let entry = &mut self.items[item.0];
+        entry.state = Place::Ended;
+        self.groups[entry.group].open -= 1;
         self.open -= 1;
     }
 
@@ -238,7 +244,7 @@ impl Dispatch {
     #[must_use]
     pub fn may_come(&self, board: BoardIndex) -> bool {
         let seat = &self.boards[board.0];
-        !seat.lost && self.open > 0 && !seat.groups.is_empty()
+        !seat.lost && seat.groups.iter().any(|group| self.groups[*group].open > 0)
     }
 }
 
@@ -307,5 +313,14 @@ mod tests {
         assert_eq!(dispatch.take(B, 1), [item]);
         assert_eq!(dispatch.reported(B, item, &board_failed()), Some(Next::GivenUp));
         assert!(!dispatch.may_come(A) && dispatch.open() == 0);
+    }
+
+    #[test]
+    fn a_board_is_let_go_when_its_own_items_have_ended() {
+        let mut dispatch = Dispatch::new(2, [(1, boards(&[0])), (1, boards(&[1]))]);
+        let item = dispatch.take(A, 1)[0];
+        assert!(dispatch.may_come(A));
+        assert_eq!(dispatch.reported(A, item, &measured()), Some(Next::Done));
+        assert!(!dispatch.may_come(A) && dispatch.may_come(B));
     }
 }
