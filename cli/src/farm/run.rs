@@ -193,18 +193,26 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     for path in &arguments.models {
         models.push(blob(path, false)?);
     }
+    let begun = arguments
+        .resume
+        .as_ref()
+        .map(|path| RunFolder::open(path).map_err(of_folder))
+        .transpose()?;
+    let header = match begun {
+        Some(_) => None,
+        None => Some(arguments.header(&members, &models)?),
+    };
     // a folder is made once nothing is left that a mistake could be in
-    let boards = arguments.equipped(members.clone())?;
-    let folder = match &arguments.resume {
-        Some(path) => RunFolder::open(path).map_err(of_folder)?,
-        None => {
-            let header = arguments.header(&members, &models)?;
+    let boards = arguments.equipped(members)?;
+    let folder = match (begun, header) {
+        (None, Some(header)) => {
             let path = match &arguments.out {
                 Some(path) => path.clone(),
                 None => PathBuf::from(format!("farm-run-{}", header.id)),
             };
             RunFolder::create(&path, header, &arguments.measuring.effort()).map_err(of_folder)?
         }
+        (begun, _) => begun.context("neither a new run nor one to go on with")?,
     };
     let models: BTreeMap<String, Blob> = models
         .into_iter()
