@@ -1,5 +1,5 @@
 //! The `polychip` command: devices, run, bench, measure, energy, monitor, partition, explain, profile, plan, inspect,
-//! serve-sim.
+//! farm, serve-sim.
 //!
 //! Invariants:
 //! 1. Standard output holds what was asked for and nothing else: descriptor 1 points at standard error
@@ -19,6 +19,7 @@ mod devices;
 mod energy;
 mod exit;
 mod explain;
+mod farm;
 mod file;
 mod fill;
 mod input;
@@ -89,6 +90,8 @@ enum Command {
     Plan(plan::Arguments),
     /// Summarise a model: ops, shapes, and what each device does not support
     Inspect(inspect::Arguments),
+    /// Measure models on all boards of a device farm
+    Farm(farm::Arguments),
     /// Say whether several models that share devices meet their deadlines, and simulate them
     ServeSim(serve_sim::Arguments),
 }
@@ -116,6 +119,7 @@ fn main() -> ExitCode {
         Command::Profile(arguments) => profile::run(&arguments, &mut out),
         Command::Plan(arguments) => plan::run(&arguments, &mut out),
         Command::Inspect(arguments) => inspect::run(&arguments, &mut out),
+        Command::Farm(arguments) => farm::run(&arguments, &mut out),
         Command::ServeSim(arguments) => serve_sim::run(&arguments, &mut out),
     });
     match done {

@@ -49,6 +49,8 @@ mod tests {
         check::<crate::inspect::Answer>("inspect");
         check::<crate::profile::Answer>("profile");
         check::<crate::serve_sim::Answer>("serve-sim");
+        check::<crate::farm::run::Answer>("farm-run");
+        check::<crate::farm::boards::Answer>("farm-boards");
         check::<crate::profile::exchange::Merge>("profile-merge");
         check::<crate::profile::exchange::Diff>("profile-diff");
         check::<crate::profile::show::Answer>("profile-show");

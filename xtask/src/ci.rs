@@ -31,7 +31,7 @@ use crate::root::root;
 const EXPECT: &str = "POLYCHIP_EXPECT";
 
 /// Names that may stand in `POLYCHIP_EXPECT`: those of tests (`device-tests/needs`), and those of checks.
-const NEEDS: [&str; 29] = [
+const NEEDS: [&str; 31] = [
     "vulkan",
     "software-vulkan",
     "gpu-feature",
@@ -50,6 +50,8 @@ const NEEDS: [&str; 29] = [
     "rknn-toolkit",
     "ascend-headers",
     "crate-registry",
+    "sshd",
+    "tmpfs",
     "browser",
     "cbindgen",
     "bindgen",

@@ -3,6 +3,8 @@
 mod bad_input;
 mod deadlines;
 mod devices;
+#[cfg(unix)]
+mod farm;
 mod help;
 #[cfg(unix)]
 mod killed;

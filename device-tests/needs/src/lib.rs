@@ -56,11 +56,15 @@ pub enum Need {
     AscendHeaders,
     /// Sources of crates that are not built here, from the registry.
     CrateRegistry,
+    /// An SSH server's program, which a test starts for itself.
+    Sshd,
+    /// A user who may mount a file system in memory.
+    Tmpfs,
 }
 
 impl Need {
     /// All of them.
-    pub const ALL: [Need; 18] = [
+    pub const ALL: [Need; 20] = [
         Need::Vulkan,
         Need::SoftwareVulkan,
         Need::GpuFeature,
@@ -79,6 +83,8 @@ impl Need {
         Need::RknnToolkit,
         Need::AscendHeaders,
         Need::CrateRegistry,
+        Need::Sshd,
+        Need::Tmpfs,
     ];
 
     /// The name in reports and in `POLYCHIP_EXPECT`.
@@ -103,6 +109,8 @@ impl Need {
             Need::RknnToolkit => "rknn-toolkit",
             Need::AscendHeaders => "ascend-headers",
             Need::CrateRegistry => "crate-registry",
+            Need::Sshd => "sshd",
+            Need::Tmpfs => "tmpfs",
         }
     }
 

@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod assignment;
 mod item;
 mod lines;
 mod outcome;
@@ -25,6 +26,7 @@ mod place;
 mod record;
 mod state;
 
+pub use assignment::{Assignment, Effort, Limits, PluginFile};
 pub use item::{Item, Job, Model, Settings};
 pub use lines::{Lines, LinesError, read_lines};
 pub use outcome::{Energy, Failure, Measured, Outcome, PlannedPart, RefusedOps, SoakWindow};

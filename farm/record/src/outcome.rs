@@ -23,6 +23,19 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// The item is done: neither another try nor another board would say more. A board that failed, and one that was
+    /// too hot or in use, say nothing of the item.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        match self {
+            Outcome::Measured(_) | Outcome::Refused { .. } => true,
+            Outcome::Failed(failure) => !failure.board,
+            Outcome::Skipped { .. } => false,
+        }
+    }
+}
+
 /// Why an item failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Failure {

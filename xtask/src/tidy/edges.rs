@@ -23,6 +23,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("polychip-governor", &[]),
     ("polychip-lanes", &[]),
     ("polychip-farm-record", &[]),
+    ("polychip-farm", &["polychip-farm-record"]),
     // pure, and kept so by this row: no host, so no device
     (
         "polychip-profile",
@@ -99,8 +100,11 @@ const EDGES: &[(&str, &[&str])] = &[
             "polychip-graph",
             "polychip-partitioner",
             "polychip-ops",
+            "polychip-farm",
+            "polychip-farm-record",
         ],
     ),
+    ("polychip-runner", &["polychip", "polychip-farm-record"]),
     ("polychip-example-ocr", &["polychip"]),
     ("xtask", &[]),
 ];

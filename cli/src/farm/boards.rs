@@ -1,0 +1,112 @@
+//! `polychip farm boards`: the boards, and whether they are reached.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::desk::DeskArguments;
+use crate::exit::{Code, failure};
+use crate::output::Output;
+use crate::progress::Progress;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    desk: DeskArguments,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `farm boards --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    /// In the order of the inventory.
+    boards: Vec<BoardLine>,
+}
+
+/// A board.
+#[derive(Debug, Serialize, JsonSchema)]
+struct BoardLine {
+    /// Its name.
+    name: String,
+    /// How it is reached: `local`, `ssh`, `adb`.
+    transport: String,
+    /// Its tags, `key=value`.
+    tags: Vec<String>,
+    /// The inventory says that it is emulated.
+    emulated: bool,
+    /// System and processor, by `uname -sm`; none where it is not reached.
+    system: Option<String>,
+    /// Why it is not reached.
+    trouble: Option<String>,
+}
+
+/// Runs the command. Code 4 where no board is reached.
+pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
+    let members = arguments.desk.members()?;
+    let progress = Progress::steps("asking boards", members.len() as u64);
+    let probed: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = members
+            .iter()
+            .map(|member| {
+                let progress = &progress;
+                scope.spawn(move || {
+                    let said = member.transport.probe();
+                    progress.step();
+                    said
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(std::thread::ScopedJoinHandle::join)
+            .collect()
+    });
+    drop(progress);
+    let mut boards = Vec::with_capacity(members.len());
+    for (member, said) in members.into_iter().zip(probed) {
+        let said = said.map_err(|_| anyhow::anyhow!("asking board {} panicked", member.place.name))?;
+        let (system, trouble) = match said {
+            Ok(system) => (Some(system), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        boards.push(BoardLine {
+            name: member.place.name,
+            transport: member.place.transport,
+            tags: member.place.tags,
+            emulated: member.emulated,
+            system,
+            trouble,
+        });
+    }
+    let is_reached = boards.iter().any(|board| board.system.is_some());
+    let answer = Answer { boards };
+    match arguments.json {
+        true => out.json(&answer)?,
+        false => out.text(&answer.to_string())?,
+    }
+    match is_reached {
+        true => Ok(()),
+        false => Err(failure(Code::NoDevice, "no board is reached")),
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for board in &self.boards {
+            write!(f, "{} ({})", board.name, board.transport)?;
+            if !board.tags.is_empty() {
+                write!(f, " {}", board.tags.join(" "))?;
+            }
+            match (&board.system, &board.trouble) {
+                (Some(system), _) => write!(f, ": {system}")?,
+                (None, Some(trouble)) => write!(f, ": {trouble}")?,
+                (None, None) => {}
+            }
+            f.write_str(if board.emulated { ", emulated\n" } else { "\n" })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,566 @@
+//! `polychip farm run`: models measured on all boards.
+//!
+//! Invariants:
+//! 1. Boards with the same tags are twins: each item is done once by any of them. Boards that differ each do every item.
+//! 2. The folder of the run holds all that was recorded, whatever ends the command; `--resume` goes on from there.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use anyhow::Context as _;
+use polychip_farm::inventory::{Member, twins};
+use polychip_farm::{Blob, Clock, Equipped, News, Next, RunError, RunFolder, Settings, Summary, drive};
+use polychip_farm_record::{
+    Effort, FORMAT, Item, Job, Model, Outcome, Place, Record, RunHeader, Settings as ItemSettings, Wanted,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::desk::DeskArguments;
+use crate::exit::{Code, bad_input, failure, usage};
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::setup::{Aim, Precision, shape};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// ONNX models; with --resume, those of items that are left
+    models: Vec<PathBuf>,
+    /// What is done with each model
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST", default_values_t = [Wish::Profile, Wish::Bench])]
+    jobs: Vec<Wish>,
+    /// Sets of plugins whose devices share a model, each an item (`cpu,cpu+gpu`); without it, all plugins of a board together
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = plugin_set)]
+    on: Vec<PluginSet>,
+    /// Folder for what is recorded, which holds no run yet
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Go on with the run of this folder: what is recorded is not repeated
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "jobs", "on", "id", "commit", "threads", "policy", "precision", "shapes", "warmup", "iters", "seconds", "time_limit"])]
+    resume: Option<PathBuf>,
+    /// Name of the run, unique among those that are compared; without it, made of the time
+    #[arg(long, value_name = "NAME", value_parser = run_name)]
+    id: Option<String>,
+    /// Commit under test, for the records
+    #[arg(long, value_name = "COMMIT")]
+    commit: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    desk: DeskArguments,
+    #[command(flatten)]
+    programs: ProgramArguments,
+    #[command(flatten)]
+    measuring: MeasuringArguments,
+}
+
+/// What is sent to boards whose inventory names nothing else.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Boards")]
+struct ProgramArguments {
+    /// The runner for boards without one of their own; without it, `polychip-runner` beside this program
+    #[arg(long, value_name = "FILE")]
+    runner: Option<PathBuf>,
+    /// The conformance suite (`polychip-conform`) for boards without one of their own
+    #[arg(long, value_name = "FILE")]
+    conform: Option<PathBuf>,
+    /// Plugin library for boards without any of their own; may be given several times
+    #[arg(long = "plugin", value_name = "FILE")]
+    plugins: Vec<PathBuf>,
+}
+
+/// How it is measured.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Measuring")]
+struct MeasuringArguments {
+    /// What plans minimise
+    #[arg(long, value_enum, default_value_t = Aim::Latency)]
+    policy: Aim,
+    /// Threads that a CPU may use; without it, the plugin chooses
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+    /// How exactly to compute
+    #[arg(long, value_enum, default_value_t = Precision::Exact)]
+    precision: Precision,
+    /// Shape of an input, which gives the dimensions that a model leaves open their sizes
+    #[arg(long = "shape", value_name = "INPUT=1x3x48x192", value_parser = shape_text)]
+    shapes: Vec<String>,
+    /// Runs before the first that counts
+    #[arg(long, value_name = "N")]
+    warmup: Option<u32>,
+    /// Runs that count, of a benchmark
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    iters: Option<u32>,
+    /// Longest time of a profile, and the time of a soak
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    seconds: Option<u32>,
+    /// An item that takes longer is ended as failed
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=604_800))]
+    time_limit: Option<u32>,
+    /// Measure on boards that are throttled, or in use by other programs, too
+    #[arg(long)]
+    unfit: bool,
+}
+
+/// A job by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Wish {
+    /// The conformance suite judges the plugins
+    Conformance,
+    /// Measure what the models consist of, into a profile database per board
+    Profile,
+    /// Time runs from submit to outputs
+    Bench,
+    /// Run for long while temperature, clock and rate are followed
+    Soak,
+}
+
+impl Wish {
+    fn job(self) -> Job {
+        match self {
+            Wish::Conformance => Job::Conformance,
+            Wish::Profile => Job::Profile,
+            Wish::Bench => Job::Bench,
+            Wish::Soak => Job::Soak,
+        }
+    }
+}
+
+/// Plugins by name, sorted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct PluginSet(Vec<String>);
+
+fn plugin_set(text: &str) -> Result<PluginSet, String> {
+    let mut names: Vec<String> = text.split('+').map(str::to_owned).collect();
+    if names.iter().any(String::is_empty) {
+        return Err("write cpu or cpu+gpu".to_owned());
+    }
+    names.sort();
+    names.dedup();
+    Ok(PluginSet(names))
+}
+
+fn shape_text(text: &str) -> Result<String, String> {
+    shape(text).map(|_| text.to_owned())
+}
+
+fn run_name(text: &str) -> Result<String, String> {
+    let is_kept = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    match !text.is_empty() && !text.starts_with('.') && text.chars().all(is_kept) {
+        true => Ok(text.to_owned()),
+        false => {
+            Err("a name consists of letters, digits, '-', '_' and '.', and starts with no '.'".to_owned())
+        }
+    }
+}
+
+/// What `farm run --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    /// Folder of the run.
+    folder: String,
+    /// Name of the run.
+    run: String,
+    /// Items of the run.
+    items: u64,
+    /// What came of them.
+    #[serde(flatten)]
+    summary: Summary,
+    /// Items that were not measured by this call, with the reason.
+    not_measured: Vec<NotMeasured>,
+}
+
+/// An item that was not measured.
+#[derive(Debug, Serialize, JsonSchema)]
+struct NotMeasured {
+    /// What was to be done.
+    item: String,
+    /// The board that said so.
+    place: String,
+    /// Why not.
+    reason: String,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
+    let members = arguments.desk.members()?;
+    let mut models = Vec::new();
+    for path in &arguments.models {
+        models.push(blob(path, false)?);
+    }
+    let begun = arguments
+        .resume
+        .as_ref()
+        .map(|path| RunFolder::open(path).map_err(of_folder))
+        .transpose()?;
+    let header = match begun {
+        Some(_) => None,
+        None => Some(arguments.header(&members, &models)?),
+    };
+    // a folder is made once nothing is left that a mistake could be in
+    let boards = arguments.equipped(members)?;
+    let folder = match (begun, header) {
+        (None, Some(header)) => {
+            let path = match &arguments.out {
+                Some(path) => path.clone(),
+                None => PathBuf::from(format!("farm-run-{}", header.id)),
+            };
+            RunFolder::create(&path, header, &arguments.measuring.effort()).map_err(of_folder)?
+        }
+        (begun, _) => begun.context("neither a new run nor one to go on with")?,
+    };
+    let models: BTreeMap<String, Blob> = models
+        .into_iter()
+        .map(|blob| (blob.blake3.clone(), blob))
+        .collect();
+    check_models(&folder, &models)?;
+    let (summary, not_measured) = driven(&folder, &boards, &models)?;
+    let answer = Answer {
+        folder: folder.path().display().to_string(),
+        run: folder.header().id.clone(),
+        items: folder.header().items.len() as u64,
+        summary,
+        not_measured,
+    };
+    match arguments.json {
+        true => out.json(&answer)?,
+        false => out.text(&answer.to_string())?,
+    }
+    answer.verdict()
+}
+
+/// Reads a file that boards may need.
+fn blob(path: &Path, program: bool) -> anyhow::Result<Blob> {
+    Blob::of(path, program).map_err(|error| bad_input(format!("{}: {error}", path.display())))
+}
+
+fn of_folder(error: RunError) -> anyhow::Error {
+    match error {
+        RunError::Exists { .. } | RunError::Locked { .. } => usage(error),
+        _ => bad_input(error),
+    }
+}
+
+/// Drives the run, and says how far it is.
+fn driven(
+    folder: &RunFolder,
+    boards: &[Equipped],
+    models: &BTreeMap<String, Blob>,
+) -> anyhow::Result<(Summary, Vec<NotMeasured>)> {
+    let settings = Settings::default();
+    let total = folder.header().items.len() as u64;
+    let known = folder.standing(&[]).iter().filter(|(_, done)| *done).count() as u64;
+    let done = AtomicU64::new(known);
+    let not_measured = Mutex::new(Vec::new());
+    let progress = Progress::told("reaching boards");
+    progress.at(known, total, "reaching boards".to_owned());
+    let watch = |news: &News<'_>| match news {
+        News::Recorded { record, next } => {
+            if *next != Next::Elsewhere {
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+            let words = format!("{} on {}", record.item, record.place.name);
+            progress.at(done.load(Ordering::Relaxed), total, words);
+            if *next != Next::Elsewhere
+                && let Some(line) = not_measured_of(record)
+                && let Ok(mut list) = not_measured.lock()
+            {
+                list.push(line);
+            }
+        }
+        News::Trouble { place, words } => eprintln!("board {place}: {words}"),
+        News::Lost {
+            place,
+            words,
+            given_up,
+        } => eprintln!("board {place} is lost: {words}; items that end with it: {given_up}"),
+        _ => {}
+    };
+    let stop = AtomicBool::new(false);
+    let summary =
+        drive(folder, boards, models, &settings, &Clock::real(), &stop, &watch).map_err(of_folder)?;
+    drop(progress);
+    let not_measured = not_measured
+        .into_inner()
+        .map_err(|_| anyhow::anyhow!("a board's thread panicked"))?;
+    Ok((summary, not_measured))
+}
+
+fn not_measured_of(record: &Record) -> Option<NotMeasured> {
+    let reason = match &record.outcome {
+        Outcome::Measured(_) => return None,
+        Outcome::Refused { reason } => format!("refused: {reason}"),
+        Outcome::Skipped { reason } => format!("skipped: {reason}"),
+        Outcome::Failed(failure) => match failure.exit_code {
+            Some(code) => format!("failed with exit code {code}: {}", failure.reason),
+            None => format!("failed: {}", failure.reason),
+        },
+    };
+    Some(NotMeasured {
+        item: record.item.to_string(),
+        place: record.place.name.clone(),
+        reason,
+    })
+}
+
+/// An error where an item that is left has no model here.
+fn check_models(folder: &RunFolder, models: &BTreeMap<String, Blob>) -> anyhow::Result<()> {
+    let standing = folder.standing(&[]);
+    for (wanted, (_, done)) in folder.header().items.iter().zip(standing) {
+        if let Some(model) = wanted.item.model.as_ref().filter(|_| !done)
+            && !models.contains_key(&model.blake3)
+        {
+            return Err(usage(format!(
+                "model {} of the run is not given, or is another file now: its BLAKE3 was {}",
+                model.name, model.blake3
+            )));
+        }
+    }
+    Ok(())
+}
+
+impl MeasuringArguments {
+    fn effort(&self) -> Effort {
+        let default = Effort::default();
+        Effort {
+            warmup: self.warmup.unwrap_or(default.warmup),
+            iters: self.iters.unwrap_or(default.iters),
+            seconds: self.seconds.unwrap_or(default.seconds),
+            // what was asked for takes its time, and its preparation too
+            time_limit_s: self.time_limit.unwrap_or(
+                default
+                    .time_limit_s
+                    .max(self.seconds.unwrap_or(0).saturating_mul(2)),
+            ),
+        }
+    }
+
+    /// The settings of every item; what is the default is absent.
+    fn settings(&self) -> ItemSettings {
+        let policy = match self.policy {
+            Aim::Latency => None,
+            Aim::Energy => Some("energy"),
+            Aim::Balanced => Some("balanced"),
+            Aim::Makespan => Some("makespan"),
+            Aim::Throughput => Some("throughput"),
+        };
+        let mut shapes = self.shapes.clone();
+        shapes.sort();
+        ItemSettings {
+            threads: self.threads,
+            policy: policy.map(str::to_owned),
+            precision: (self.precision == Precision::Reduced).then(|| "reduced".to_owned()),
+            shapes,
+        }
+    }
+}
+
+impl Arguments {
+    /// What the run asks for.
+    fn header(&self, members: &[Member], models: &[Blob]) -> anyhow::Result<RunHeader> {
+        let jobs = self.jobs.iter().map(|wish| wish.job());
+        let (of_models, of_plugins): (Vec<Job>, Vec<Job>) = jobs.partition(|job| *job != Job::Conformance);
+        if models.is_empty() && !of_models.is_empty() {
+            return Err(usage("no model is given; only --jobs conformance needs none"));
+        }
+        let sets = match self.on.is_empty() {
+            true => vec![PluginSet(Vec::new())],
+            false => self.on.clone(),
+        };
+        let settings = self.measuring.settings();
+        let places: Vec<Place> = members.iter().map(|member| member.place.clone()).collect();
+        let mut items = Vec::new();
+        for group in twins(&places) {
+            for set in &sets {
+                let mut add = |job: Job, model: Option<&Blob>| {
+                    items.push(Wanted {
+                        item: Item {
+                            job,
+                            model: model.map(of_blob),
+                            plugins: set.0.clone(),
+                            settings: settings.clone(),
+                        },
+                        places: group.clone(),
+                    });
+                };
+                of_plugins.iter().for_each(|job| add(*job, None));
+                for model in models {
+                    of_models.iter().for_each(|job| add(*job, Some(model)));
+                }
+            }
+        }
+        let started_s = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .context("the clock stands before 1970")?
+            .as_secs();
+        Ok(RunHeader {
+            format: FORMAT,
+            id: match &self.id {
+                Some(id) => id.clone(),
+                None => format!("{started_s}-{}", std::process::id()),
+            },
+            started_s,
+            commit: self.commit.clone(),
+            places,
+            items,
+        })
+    }
+
+    /// Reads what is sent to each board.
+    fn equipped(&self, members: Vec<Member>) -> anyhow::Result<Vec<Equipped>> {
+        let _progress = Progress::of("reading what boards need");
+        let mut known: BTreeMap<PathBuf, Blob> = BTreeMap::new();
+        let mut read = |path: &Path, program: bool| -> anyhow::Result<Blob> {
+            if let Some(blob) = known.get(path) {
+                return Ok(blob.clone());
+            }
+            let made = blob(path, program)?;
+            known.insert(path.to_owned(), made.clone());
+            Ok(made)
+        };
+        let mut boards = Vec::with_capacity(members.len());
+        for mut member in members {
+            if self.measuring.unfit {
+                member.limits.throttled = true;
+                member.limits.load_by_others_millis = 1000;
+            }
+            let runner = match member.runner.as_ref().or(self.programs.runner.as_ref()) {
+                Some(path) => read(path, true)?,
+                None => read(&own_runner()?, true)?,
+            };
+            let conform = member.conform.as_ref().or(self.programs.conform.as_ref());
+            let plugins = match member.plugins.is_empty() {
+                true => &self.programs.plugins,
+                false => &member.plugins,
+            };
+            boards.push(Equipped {
+                conform: conform.map(|path| read(path, true)).transpose()?,
+                plugins: plugins
+                    .iter()
+                    .map(|path| read(path, false))
+                    .collect::<Result<_, _>>()?,
+                runner,
+                member,
+            });
+        }
+        Ok(boards)
+    }
+}
+
+/// The runner beside this program.
+fn own_runner() -> anyhow::Result<PathBuf> {
+    let program = std::env::current_exe().context("this program's path")?;
+    let runner = program.with_file_name(format!("polychip-runner{}", std::env::consts::EXE_SUFFIX));
+    match runner.is_file() {
+        true => Ok(runner),
+        false => Err(usage(format!(
+            "there is no {}; name the boards' runner with --runner FILE, or in the inventory",
+            runner.display()
+        ))),
+    }
+}
+
+fn of_blob(blob: &Blob) -> Model {
+    let name = blob.path.file_stem().unwrap_or_default();
+    Model {
+        name: name.to_string_lossy().into_owned(),
+        blake3: blob.blake3.clone(),
+        bytes: blob.bytes,
+    }
+}
+
+impl Answer {
+    /// An error with the command's exit code, where not all was measured.
+    fn verdict(&self) -> anyhow::Result<()> {
+        let Summary {
+            failed,
+            lost,
+            left,
+            skipped,
+            ..
+        } = &self.summary;
+        match (failed + lost + left, skipped) {
+            (0, 0) => Ok(()),
+            (0, skipped) => Err(failure(
+                Code::NoDevice,
+                format!("{skipped} items were skipped: no board was fit for them"),
+            )),
+            (bad, _) => Err(failure(
+                Code::DeviceFailed,
+                format!(
+                    "{bad} of {} items failed; `--resume {}` tries those again whose boards failed",
+                    self.items, self.folder
+                ),
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for one in &self.not_measured {
+            writeln!(f, "{} on {}: {}", one.item, one.place, one.reason)?;
+        }
+        for (place, words) in &self.summary.lost_boards {
+            writeln!(f, "board {place} was lost: {words}")?;
+        }
+        for (place, words) in &self.summary.missing_profiles {
+            writeln!(f, "the profile of board {place} could not be fetched: {words}")?;
+        }
+        let Summary {
+            known_before,
+            measured,
+            refused,
+            failed,
+            skipped,
+            lost,
+            sent,
+            ..
+        } = &self.summary;
+        writeln!(
+            f,
+            "{} items: {measured} measured, {refused} refused, {failed} failed, {skipped} skipped, {lost} lost, {known_before} \
+             known before",
+            self.items
+        )?;
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        writeln!(
+            f,
+            "sent {} files ({:.1} MiB); {} ({:.1} MiB) were there already",
+            sent.files,
+            mib(sent.bytes),
+            sent.kept_files,
+            mib(sent.kept_bytes)
+        )?;
+        write!(f, "records of run {} are in {}", self.run, self.folder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_of_plugins_are_sorted_names() {
+        assert_eq!(
+            plugin_set("gpu+cpu+gpu"),
+            Ok(PluginSet(vec!["cpu".into(), "gpu".into()]))
+        );
+        for bad in ["", "cpu+", "+"] {
+            assert!(plugin_set(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_of_runs_are_names_of_folders() {
+        assert!(run_name("pr-17.2").is_ok());
+        for bad in ["", ".x", "a/b", "a b"] {
+            assert!(run_name(bad).is_err(), "{bad}");
+        }
+    }
+}

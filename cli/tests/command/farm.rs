@@ -1,0 +1,121 @@
+//! Boards of a desk, and a run over this machine.
+
+use std::path::Path;
+
+use polychip_needs::libraries;
+
+use crate::tool::{polychip, shapes};
+
+fn desk(folder: &Path, text: &str) -> String {
+    let path = folder.join("farm.toml");
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+/// This machine, which may be in use.
+fn here(folder: &Path) -> String {
+    let board = folder.join("board");
+    let text = format!(
+        "locks = \"locks\"\n[[board]]\nname = \"here\"\ntransport = \"local\"\nfolder = {:?}\ntags = {{ kind = \"desk\" }}\n",
+        board.display().to_string()
+    );
+    desk(folder, &text)
+}
+
+#[test]
+fn boards_are_listed_with_what_they_are_or_why_they_are_not_reached() {
+    let folder = tempfile::tempdir().unwrap();
+    let farm = here(folder.path());
+    let value = polychip(&["farm", "boards", "--farm", &farm, "--json"]).json("farm-boards");
+    let board = &value["boards"][0];
+    assert_eq!(
+        (&board["name"], &board["tags"][0]),
+        (&"here".into(), &"kind=desk".into())
+    );
+    assert!(
+        board["system"].as_str().unwrap().contains(std::env::consts::ARCH),
+        "{value}"
+    );
+    // port 1 is nobody's; without ssh on this machine, that is the reason
+    let text = "[[board]]\nname = \"far\"\ntransport = \"ssh\"\naddress = \"nobody@127.0.0.1\"\nport = 1\n";
+    let farm = desk(folder.path(), text);
+    let done = polychip(&["farm", "boards", "--farm", &farm]);
+    assert_eq!(done.code, 4, "{}", done.stderr);
+    assert!(done.stdout.starts_with("far (ssh): "), "{}", done.stdout);
+}
+
+#[test]
+fn mistakes_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (farm, model) = (here(folder.path()), shapes());
+    polychip(&["farm", "boards", "--farm", "/no/farm.toml"]).fails(3, &["/no/farm.toml"]);
+    polychip(&["farm", "boards", "--farm", &farm, "--only", "kind=phone"])
+        .fails(2, &["kind=phone", "it has here"]);
+    polychip(&["farm", "run", "--farm", &farm]).fails(2, &["no model is given"]);
+    polychip(&["farm", "run", "--farm", &farm, "/no/model.onnx"]).fails(3, &["/no/model.onnx"]);
+    let out = folder.path().join("run").display().to_string();
+    polychip(&["farm", "run", "--farm", &farm, &model, "--out", &out]).fails(2, &["--runner FILE"]);
+    polychip(&["farm", "run", "--farm", &farm, &model, "--resume", "/no/run"])
+        .fails(3, &["/no/run/run.json"]);
+    let bad = desk(folder.path(), "[[board]]\nname = \"a\"\ntransport = \"usb\"\n");
+    polychip(&["farm", "boards", "--farm", &bad]).fails(3, &["board \"a\"", "\"usb\""]);
+}
+
+#[test]
+fn a_run_is_recorded_resumed_and_not_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    let (farm, model) = (here(folder.path()), shapes());
+    let runner = libraries::program("polychip-runner", "polychip-runner")
+        .unwrap()
+        .display()
+        .to_string();
+    let out = folder.path().join("run").display().to_string();
+    let common = [
+        "farm", "run", &model, "--farm", &farm, "--runner", &runner, "--unfit", "--json",
+    ];
+    let new = [
+        &common[..],
+        &[
+            "--jobs",
+            "bench",
+            "--iters",
+            "4",
+            "--threads",
+            "1",
+            "--out",
+            &out,
+            "--id",
+            "pr-1",
+        ],
+    ]
+    .concat();
+    let value = polychip(&new).json("farm-run");
+    assert_eq!(
+        (&value["run"], &value["measured"], &value["sent"]["files"]),
+        (&"pr-1".into(), &1.into(), &2.into())
+    );
+    let text = std::fs::read_to_string(Path::new(&out).join("records/here.jsonl")).unwrap();
+    let record: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        record["outcome"]["samples_ns"].as_array().unwrap().len(),
+        4,
+        "{record}"
+    );
+    assert_eq!(record["item"]["settings"]["threads"], 1);
+    // the folder holds a run
+    polychip(&new).fails(2, &["--resume"]);
+    let again = [&common[..], &["--resume", &out]].concat();
+    let value = polychip(&again).json("farm-run");
+    assert_eq!(
+        (
+            &value["known_before"],
+            &value["measured"],
+            &value["sent"]["files"]
+        ),
+        (&1.into(), &0.into(), &0.into())
+    );
+    assert_eq!(
+        std::fs::read_to_string(Path::new(&out).join("records/here.jsonl")).unwrap(),
+        text
+    );
+}

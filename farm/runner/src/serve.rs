@@ -1,0 +1,300 @@
+//! Items from standard input, records to standard output.
+//!
+//! Invariants:
+//! 1. A record is in the journal before it is printed; a reader that has gone away stops nothing.
+//! 2. An item's process that ends without an outcome, or not at all, is a failed item with the system's word for it.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Context as _;
+use polychip_farm_record::{Assignment, Board, Build, FORMAT, Failure, Job, Limits, Outcome, Record, State};
+
+use crate::conditions::{Conditions, contended};
+use crate::journal::{self, Journal};
+use crate::measuring::Answer;
+use crate::output;
+use crate::{NO_JOURNAL, board, failure, store};
+
+/// The runner's words of command.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// The folder that is the runner's own on this board
+    #[arg(long)]
+    folder: PathBuf,
+    /// Where files of sensors lie
+    #[arg(long, default_value = "/")]
+    sensors: PathBuf,
+    /// How long another runner is waited for, in seconds
+    #[arg(long, default_value_t = 60)]
+    wait: u64,
+}
+
+/// Times that a benchmark is measured where others used the board meanwhile.
+const TRIES: u32 = 3;
+/// Time between two looks at an item's process.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let mut text = String::new();
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .context("standard input")?;
+    let assignments = read(&text)?;
+    let Some(first) = assignments.first() else {
+        return Ok(());
+    };
+    let folder = arguments.folder.join("runs").join(&first.run);
+    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let mut journal = Journal::open(&folder.join(journal::NAME), Duration::from_secs(arguments.wait))?;
+    let program = std::env::current_exe().context("this program's path")?;
+    let runner = Runner {
+        build: Build {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: option_env!("POLYCHIP_COMMIT").map(str::to_owned),
+            runner: store::digest(&program).context("this program's file")?.0,
+        },
+        board: board::of(&arguments.sensors),
+        sensors: arguments.sensors.clone(),
+        program,
+        folder,
+    };
+    let mut conditions = Conditions::new(&arguments.sensors)?;
+    drop(
+        std::thread::Builder::new()
+            .name("alive".into())
+            .spawn(output::say_alive),
+    );
+    for assignment in &assignments {
+        if let Some(record) = journal.find(assignment) {
+            output::print_line(record.to_line().trim_end());
+            continue;
+        }
+        let record = runner.record(assignment, &mut conditions);
+        let line = record.to_line();
+        let kept = journal.append(record);
+        output::print_line(line.trim_end());
+        kept.map_err(|error| failure(NO_JOURNAL, format!("the journal cannot be written: {error}")))?;
+    }
+    Ok(())
+}
+
+/// The items of a list; a last line without its end was cut off on the way, and is left out.
+fn read(text: &str) -> anyhow::Result<Vec<Assignment>> {
+    let mut assignments: Vec<Assignment> = Vec::new();
+    let whole = text
+        .split_inclusive('\n')
+        .filter_map(|line| line.strip_suffix('\n'));
+    for (index, line) in whole.enumerate().filter(|(_, line)| !line.is_empty()) {
+        let at = index + 1;
+        let assignment: Assignment =
+            serde_json::from_str(line).with_context(|| format!("line {at} is no item of a farm"))?;
+        anyhow::ensure!(
+            assignment.format <= FORMAT,
+            "line {at} is an item of format {}; this runner reads up to {FORMAT}",
+            assignment.format
+        );
+        if let Some(first) = assignments.first() {
+            anyhow::ensure!(
+                first.run == assignment.run,
+                "line {at} belongs to run {:?}, the first one to {:?}",
+                assignment.run,
+                first.run
+            );
+        }
+        assignments.push(assignment);
+    }
+    if let Some(first) = assignments.first() {
+        let is_name = |name: &str| !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']);
+        anyhow::ensure!(is_name(&first.run), "{:?} is no name of a run", first.run);
+    }
+    Ok(assignments)
+}
+
+/// What all records of this call share.
+struct Runner {
+    build: Build,
+    board: Board,
+    sensors: PathBuf,
+    program: PathBuf,
+    folder: PathBuf,
+}
+
+impl Runner {
+    /// Does an item.
+    fn record(&self, assignment: &Assignment, conditions: &mut Conditions) -> Record {
+        let started_s = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs());
+        let start = Instant::now();
+        let (before, after, outcome) = self.outcome(assignment, conditions);
+        let mut board = self.board.clone();
+        board.emulated |= assignment.emulated;
+        Record {
+            format: FORMAT,
+            run: assignment.run.clone(),
+            item: assignment.item.clone(),
+            place: assignment.place.clone(),
+            board,
+            build: self.build.clone(),
+            attempt: assignment.attempt,
+            started_s,
+            took_ms: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
+            before,
+            after,
+            outcome,
+        }
+    }
+
+    fn outcome(&self, assignment: &Assignment, conditions: &mut Conditions) -> (State, State, Outcome) {
+        let limits = match assignment.item.job {
+            // nothing is timed
+            Job::Conformance => Limits {
+                load_by_others_millis: 1000,
+                throttled: true,
+                ..assignment.limits.clone()
+            },
+            _ => assignment.limits.clone(),
+        };
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let (before, unfit) = conditions.wait(&limits);
+            if let Some(reason) = unfit {
+                return (before.clone(), before, Outcome::Skipped { reason });
+            }
+            let (outcome, others) = self.child(assignment);
+            let mut after = conditions.now();
+            after.load_by_others_millis = others;
+            let was_contended = match &outcome {
+                Outcome::Measured(measured) if !measured.samples_ns.is_empty() => contended(&after, &limits),
+                _ => None,
+            };
+            match was_contended {
+                Some(reason) if tries == TRIES => {
+                    let reason = format!("while it was measured, {tries} times: {reason}");
+                    return (before, after, Outcome::Skipped { reason });
+                }
+                Some(reason) => eprintln!("{}: measured again: {reason}", assignment.item),
+                None => return (before, after, outcome),
+            }
+        }
+    }
+
+    /// Does an item in a process of its own; its outcome, and what others used of the processors meanwhile.
+    fn child(&self, assignment: &Assignment) -> (Outcome, Option<u32>) {
+        let path = self.folder.join("outcome.json");
+        let _ = std::fs::remove_file(&path);
+        let status = match self.spawn(assignment, &path) {
+            Ok(status) => status,
+            Err(error) => return (failed(format!("{error:#}"), true, None), None),
+        };
+        match (std::fs::read(&path), status) {
+            (Ok(bytes), Ended::ByItself(status)) if status.success() => {
+                match serde_json::from_slice::<Answer>(&bytes) {
+                    Ok(answer) => (answer.outcome, answer.others_millis),
+                    Err(error) => (
+                        failed(format!("its outcome cannot be read: {error}"), true, None),
+                        None,
+                    ),
+                }
+            }
+            (_, Ended::TimedOut) => {
+                let seconds = assignment.effort.time_limit_s;
+                (
+                    failed(
+                        format!("it took more than {seconds} s, and was ended"),
+                        false,
+                        None,
+                    ),
+                    None,
+                )
+            }
+            (_, Ended::ByItself(status)) => {
+                // a code of the item's own means that its outcome could not be written: the board's matter
+                let words = format!("its process ended with {status}");
+                (failed(words, status.code().is_some(), status.code()), None)
+            }
+        }
+    }
+
+    fn spawn(&self, assignment: &Assignment, outcome: &Path) -> anyhow::Result<Ended> {
+        let mut line = serde_json::to_vec(assignment)?;
+        line.push(b'\n');
+        // from a file, which no end of a pipe can block
+        let list = self.folder.join("item.json");
+        std::fs::write(&list, line).with_context(|| list.display().to_string())?;
+        let mut child = Command::new(&self.program)
+            .arg("item")
+            .arg("--outcome")
+            .arg(outcome)
+            .arg("--folder")
+            .arg(&self.folder)
+            .arg("--sensors")
+            .arg(&self.sensors)
+            .stdin(File::open(&list)?)
+            // vendors' libraries print
+            .stdout(Stdio::null())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .context("the item's process")?;
+        let end = Instant::now() + Duration::from_secs(u64::from(assignment.effort.time_limit_s));
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(Ended::ByItself(status));
+            }
+            if Instant::now() >= end {
+                child.kill()?;
+                child.wait()?;
+                return Ok(Ended::TimedOut);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+/// How an item's process ended.
+enum Ended {
+    ByItself(ExitStatus),
+    TimedOut,
+}
+
+fn failed(reason: String, board: bool, exit_code: Option<i32>) -> Outcome {
+    Outcome::Failed(Failure {
+        reason,
+        board,
+        exit_code,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(run: &str, format: u32) -> String {
+        format!(
+            r#"{{"format":{format},"run":"{run}","place":{{"name":"a","transport":"local"}},"item":{{"job":"bench"}},"attempt":1}}"#
+        ) + "\n"
+    }
+
+    #[test]
+    fn lists_of_items_are_read_line_by_line() {
+        let whole = line("r", 1) + &line("r", 1);
+        assert_eq!(read(&whole).unwrap().len(), 2);
+        // what was cut off on the way
+        assert_eq!(read(&whole[..whole.len() - 5]).unwrap().len(), 1);
+        for (bad, words) in [
+            (line("r", 2), "reads up to 1"),
+            (line("r", 1) + &line("s", 1), "line 2 belongs to run \"s\""),
+            (line("../r", 1), "no name of a run"),
+            ("{}\n".to_owned(), "line 1 is no item"),
+        ] {
+            let error = read(&bad).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! A board that is ours for as long as we use it.
+
+use crate::inventory::Hold;
+use crate::labgrid;
+use crate::lock::{Lock, LockError};
+
+/// Ours; given back when dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    _lock: Option<Lock>,
+    _place: Option<labgrid::Acquired>,
+}
+
+/// Why a board is not ours.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HoldError {
+    /// Somebody else uses it.
+    #[error("{words}")]
+    InUse {
+        /// Who.
+        words: String,
+    },
+    /// It cannot be known.
+    #[error("{words}")]
+    Failed {
+        /// Why.
+        words: String,
+    },
+}
+
+/// Takes a board.
+///
+/// # Errors
+/// Somebody else has it, or the lock's file or labgrid fails.
+pub(crate) fn take(hold: &Hold) -> Result<Held, HoldError> {
+    match hold {
+        Hold::Nothing => Ok(Held::default()),
+        Hold::Lock { folder, name } => match Lock::board(folder, name) {
+            Ok(lock) => Ok(Held {
+                _lock: Some(lock),
+                _place: None,
+            }),
+            Err(error @ LockError::Held { .. }) => Err(HoldError::InUse {
+                words: error.to_string(),
+            }),
+            Err(error) => Err(HoldError::Failed {
+                words: error.to_string(),
+            }),
+        },
+        Hold::Labgrid { coordinator, place } => {
+            labgrid::acquire(coordinator.as_deref(), place).map(|place| Held {
+                _lock: None,
+                _place: Some(place),
+            })
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Boards of a labgrid coordinator, through `labgrid-client`.
+//!
+//! A place is a board if it has a `NetworkService`: reached over ssh, or over adb where the place has the tag `via=adb`.
+//!
+//! Invariants:
+//! 1. A place that was acquired is released when it is dropped; labgrid itself keeps it for a client that died.
+//! 2. A place that cannot be a board is left out with the reason, and never guessed at.
+//!
+//! Not here: power switches and consoles, which stay labgrid's.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Arc;
+
+use polychip_farm_record::{Limits, Place};
+
+use crate::hold::HoldError;
+use crate::inventory::{Hold, Member};
+use crate::transport::{Adb, Ssh, Transport};
+
+/// What is asked of a coordinator.
+#[derive(Debug, Clone, Default)]
+pub struct Coordinator {
+    /// `host:port`; absent for labgrid's own default (`LG_COORDINATOR`).
+    pub address: Option<String>,
+    /// File of the private key for boards over ssh, where it is none of the usual ones.
+    pub key: Option<PathBuf>,
+}
+
+/// Boards of a coordinator, and places that are none.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The boards, by name.
+    pub members: Vec<Member>,
+    /// Other places, each with the reason.
+    pub left_out: Vec<(String, String)>,
+}
+
+/// Tag of a place that is reached over adb.
+const ADB: &str = "via=adb";
+/// Where adb daemons listen.
+const ADB_PORT: u16 = 5555;
+
+impl Coordinator {
+    /// The places that have all of these tags (`key=value`), or are called so.
+    ///
+    /// # Errors
+    /// `labgrid-client` is not installed, or does not reach the coordinator; in its words.
+    pub fn boards(&self, wanted: &[String]) -> Result<Found, String> {
+        let address = self.address.as_deref();
+        let text = said(client(address).args(["-v", "places"]))?;
+        let mut found = Found::default();
+        for (index, (name, tags)) in places(&text).into_iter().enumerate() {
+            let mut place = Place {
+                name,
+                transport: String::new(),
+                tags,
+            };
+            if !crate::inventory::matches(&place, wanted) {
+                continue;
+            }
+            let shown = said(client(address).args(["-p", &place.name, "show"]))?;
+            let Some(service) = service(&shown) else {
+                let reason = "no NetworkService says where it is".to_owned();
+                found.left_out.push((place.name, reason));
+                continue;
+            };
+            let (transport, folder) = self.way(&place, service, index);
+            place.transport = transport.name().to_owned();
+            found.members.push(Member {
+                hold: Hold::Labgrid {
+                    coordinator: self.address.clone(),
+                    place: place.name.clone(),
+                },
+                place,
+                transport,
+                folder: folder.to_owned(),
+                runner: None,
+                conform: None,
+                plugins: vec![],
+                limits: Limits::default(),
+                environment: vec![],
+                emulated: false,
+            });
+        }
+        for member in &mut found.members {
+            member.emulated = member.place.tags.iter().any(|tag| tag == "emulated=true");
+        }
+        Ok(found)
+    }
+
+    fn way(&self, place: &Place, service: Service, index: usize) -> (Arc<dyn Transport>, &'static str) {
+        if place.tags.iter().any(|tag| tag == ADB) {
+            let port = service.port.unwrap_or(ADB_PORT);
+            let adb = Adb::of_network(&service.address, port, &place.name, index);
+            return (Arc::new(adb), crate::inventory::ADB_FOLDER);
+        }
+        let user = service.user.map_or_else(String::new, |user| format!("{user}@"));
+        let ssh = Ssh {
+            address: format!("{user}{}", service.address),
+            port: service.port,
+            key: self.key.as_deref().map(Path::to_owned),
+            options: vec![],
+        };
+        (Arc::new(ssh), crate::inventory::SSH_FOLDER)
+    }
+}
+
+/// What a `NetworkService` says.
+#[derive(Debug, PartialEq, Eq)]
+struct Service {
+    address: String,
+    user: Option<String>,
+    port: Option<u16>,
+}
+
+/// Names and tags of the places that `labgrid-client -v places` lists.
+fn places(text: &str) -> Vec<(String, Vec<String>)> {
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    for line in text.lines() {
+        if let Some(name) = line
+            .strip_prefix("Place '")
+            .and_then(|rest| rest.strip_suffix("':"))
+        {
+            found.push((name.to_owned(), Vec::new()));
+        } else if let (Some(tags), Some(place)) = (line.trim().strip_prefix("tags: "), found.last_mut()) {
+            place.1 = tags.split(", ").map(str::to_owned).collect();
+            place.1.sort();
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The first `NetworkService` that `labgrid-client show` prints, whose parameters it writes as Python does.
+fn service(text: &str) -> Option<Service> {
+    let begins = |line: &str| line.contains(" resource '") && line.contains("/NetworkService/");
+    let start = text.lines().position(begins)?;
+    let block: Vec<&str> = text
+        .lines()
+        .skip(start + 1)
+        .take_while(|line| !line.contains(" resource '"))
+        .collect();
+    let block = block.join(" ");
+    let after = |key: &str| Some(block.split_once(&format!("'{key}': "))?.1);
+    let text_of = |key: &str| {
+        let rest = after(key)?.strip_prefix('\'')?;
+        Some(rest.split_once('\'')?.0.to_owned())
+    };
+    let digits = |rest: &str| rest.chars().take_while(char::is_ascii_digit).collect::<String>();
+    Some(Service {
+        address: text_of("address").filter(|address| !address.is_empty() && !address.starts_with('-'))?,
+        user: text_of("username").filter(|user| !user.is_empty()),
+        port: after("port").and_then(|rest| digits(rest).parse().ok()),
+    })
+}
+
+/// What a call prints; an error in the client's words.
+fn said(command: &mut Command) -> Result<String, String> {
+    let output = call(command)?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!("labgrid-client: {}", words(&output))),
+    }
+}
+
+/// A place that is ours.
+#[derive(Debug)]
+pub(crate) struct Acquired {
+    coordinator: Option<String>,
+    place: String,
+}
+
+fn client(coordinator: Option<&str>) -> Command {
+    let mut command = Command::new("labgrid-client");
+    if let Some(coordinator) = coordinator {
+        command.args(["-x", coordinator]);
+    }
+    command
+}
+
+fn words(output: &Output) -> String {
+    let text = String::from_utf8_lossy(if output.stderr.is_empty() {
+        &output.stdout
+    } else {
+        &output.stderr
+    });
+    text.lines()
+        .last()
+        .unwrap_or("labgrid-client said nothing")
+        .trim()
+        .to_owned()
+}
+
+fn call(command: &mut Command) -> Result<Output, String> {
+    command.output().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => "labgrid-client is not installed on this host".to_owned(),
+        _ => format!("labgrid-client: {error}"),
+    })
+}
+
+/// Acquires a place.
+///
+/// # Errors
+/// Somebody else has it, or the client fails.
+pub(crate) fn acquire(coordinator: Option<&str>, place: &str) -> Result<Acquired, HoldError> {
+    let output = call(client(coordinator).args(["-p", place, "acquire"]))
+        .map_err(|words| HoldError::Failed { words })?;
+    if output.status.success() {
+        return Ok(Acquired {
+            coordinator: coordinator.map(str::to_owned),
+            place: place.to_owned(),
+        });
+    }
+    let words = format!("labgrid place {place}: {}", words(&output));
+    // the client's one code for all failures
+    match words.contains("already acquired") {
+        true => Err(HoldError::InUse { words }),
+        false => Err(HoldError::Failed { words }),
+    }
+}
+
+impl Drop for Acquired {
+    fn drop(&mut self) {
+        let released = call(client(self.coordinator.as_deref()).args(["-p", &self.place, "release"]));
+        let trouble = match released {
+            Ok(output) if output.status.success() => return,
+            Ok(output) => words(&output),
+            Err(words) => words,
+        };
+        eprintln!(
+            "warning: labgrid place {} is not released: {trouble}; `labgrid-client -p {} release` does it",
+            self.place, self.place
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_and_their_tags_are_read() {
+        let text = "Place 'rock-b':\n  tags: npu=v2, soc=rk3588\n  matches:\n    rack1/rock-b/NetworkService\n  acquired: None\n\
+                    Place 'bench':\n  comment: mine\n  matches:\n  acquired: host/me\n";
+        assert_eq!(
+            places(text),
+            [
+                ("bench".to_owned(), vec![]),
+                (
+                    "rock-b".to_owned(),
+                    vec!["npu=v2".to_owned(), "soc=rk3588".to_owned()]
+                )
+            ]
+        );
+    }
+
+    #[test]
+    fn an_address_is_read_or_there_is_none() {
+        let text = "Place 'rock-b':\n  acquired: None\n\
+            Matching resource 'NetworkPowerPort' (rack1/rock-b/NetworkPowerPort/NetworkPowerPort):\n  {'params': {'address': 'no'}}\n\
+            Matching resource 'NetworkService' (rack1/rock-b/NetworkService/NetworkService):\n  {'acquired': None,\n   'avail': True,\n   \
+            'cls': 'NetworkService',\n   'params': {'address': '10.77.0.11',\n              'extra': {'proxy': 'rack1'},\n              \
+            'port': 2222,\n              'username': 'root'}}\n";
+        let expected = Service {
+            address: "10.77.0.11".into(),
+            user: Some("root".into()),
+            port: Some(2222),
+        };
+        assert_eq!(service(text), Some(expected));
+        assert_eq!(service("Place 'x':\n  acquired: None\n"), None);
+        assert_eq!(service(&text.replace("'10.77.0.11'", "'-oProxyCommand=x'")), None);
+    }
+}

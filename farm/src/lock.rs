@@ -1,0 +1,142 @@
+//! One owner per board and per run, among all programs of this host.
+//!
+//! Invariant: a lock ends with the process that holds it, however that ends.
+
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// Something that one program owns at a time; given back when dropped.
+#[derive(Debug)]
+pub struct Lock {
+    // the lock is the open file's
+    _file: File,
+}
+
+/// Why a lock was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another one has it.
+    #[error("in use by {owner}")]
+    Held {
+        /// Who, as they wrote it.
+        owner: String,
+    },
+    /// The file cannot be made or opened.
+    #[error("{path}: {source}", path = path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// The folder of boards' locks that all users of this host share.
+#[must_use]
+pub fn folder() -> PathBuf {
+    let shared = Path::new("/run/lock");
+    let base = if shared.is_dir() {
+        shared.to_owned()
+    } else {
+        std::env::temp_dir()
+    };
+    base.join("polychip-farm")
+}
+
+impl Lock {
+    /// Takes the lock of a name in a folder, which all users may use; a name is one board's, whatever an inventory calls it.
+    ///
+    /// # Errors
+    /// Another program has it, or the file cannot be made.
+    pub fn board(folder: &Path, name: &str) -> Result<Lock, LockError> {
+        let made = std::fs::create_dir(folder);
+        if made.is_ok() {
+            // the next user must be able to make files, too; not ours to change where somebody else made it
+            let _ = std::fs::set_permissions(folder, Permissions::from_mode(0o1777));
+        }
+        let is_kept = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        let file: String = name.chars().map(|c| if is_kept(c) { c } else { '_' }).collect();
+        Lock::take(&folder.join(format!("{file}.lock")))
+    }
+
+    /// Takes the lock of a file.
+    ///
+    /// # Errors
+    /// Another program has it, or the file cannot be made.
+    pub fn take(path: &Path) -> Result<Lock, LockError> {
+        let io = |source| LockError::Io {
+            path: path.to_owned(),
+            source,
+        };
+        // a file of another user in a shared folder may be opened, and not with the flag that makes one
+        let opened = OpenOptions::new().read(true).write(true).open(path);
+        let mut file = match opened {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let file = OpenOptions::new()
+                    .read(true)
+                    .write(true)
+                    .create(true)
+                    .truncate(false)
+                    .open(path)
+                    .map_err(io)?;
+                let _ = file.set_permissions(Permissions::from_mode(0o666));
+                file
+            }
+            other => other.map_err(io)?,
+        };
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut owner = String::new();
+                let _ = file.read_to_string(&mut owner);
+                let owner = match owner.trim() {
+                    "" => "another program".to_owned(),
+                    words => words.to_owned(),
+                };
+                return Err(LockError::Held { owner });
+            }
+            Err(error) => return Err(io(error.into())),
+        }
+        // who reads it needs to know whom to ask; nothing depends on it
+        let user = std::env::var("USER").unwrap_or_else(|_| "somebody".to_owned());
+        let words = format!("{user}, process {}", std::process::id());
+        let _ = file
+            .set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| file.write_all(words.as_bytes()));
+        Ok(Lock { _file: file })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_board_has_one_owner_at_a_time_who_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("locks");
+        let first = Lock::board(&folder, "ssh root@10.0.0.1:22").unwrap();
+        let other = Lock::board(&folder, "ssh root@10.0.0.2:22").unwrap();
+        let held = Lock::board(&folder, "ssh root@10.0.0.1:22")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            held.contains(&format!("process {}", std::process::id())),
+            "{held}"
+        );
+        drop(first);
+        drop(Lock::board(&folder, "ssh root@10.0.0.1:22").unwrap());
+        drop(other);
+        let mode = std::fs::metadata(&folder).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o1777);
+        assert!(matches!(
+            Lock::take(Path::new("/no/such")),
+            Err(LockError::Io { .. })
+        ));
+    }
+}

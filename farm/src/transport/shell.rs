@@ -1,0 +1,407 @@
+//! Boards that run a script of their shell: what local, ssh and adb share.
+//!
+//! A script prints a line before it begins, and its exit code after it has ended. A way that loses exit codes, or has codes
+//! of its own for its own failures, so cannot be mistaken for the command.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command as Program;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::process::{self, Limits, Stdin};
+use super::{Command, Exit, TransportError};
+use crate::blob::Blob;
+
+/// A way that runs scripts.
+pub(super) trait Shell {
+    /// The program of this host that runs a script, given as one word, by the board's `sh`.
+    fn program(&self, script: &str) -> Program;
+}
+
+/// Longest for what moves no file and measures nothing.
+pub(super) const SHORT: Duration = Duration::from_secs(60);
+/// A transfer that moves nothing for so long is over.
+const STUCK: Duration = Duration::from_secs(60);
+/// Slowest transfer that is waited for, in bytes a second.
+const SLOWEST: u64 = 50_000;
+
+/// A word that a script holds as it is.
+pub(super) fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// A word that no output holds by accident.
+fn mark() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("polychip-mark-{}-{count}", std::process::id())
+}
+
+/// The longest that so many bytes may take.
+pub(crate) fn time_of(bytes: u64) -> Duration {
+    SHORT + Duration::from_secs(bytes / SLOWEST)
+}
+
+/// Runs a script, and gives its output between the marks, in pieces as they come.
+fn script(
+    shell: &dyn Shell,
+    text: &str,
+    stdin: Stdin,
+    limits: Limits,
+    output: &mut dyn FnMut(&[u8]),
+) -> Result<Exit, TransportError> {
+    let mark = mark();
+    // a subshell: whatever it does, the last line comes
+    let whole = format!("echo {mark} begin; ( {text} ); echo {mark} end $?");
+    let mut program = shell.program(&whole);
+    let mut marks = Marks::new(&mark);
+    let ended = process::run(&mut program, stdin, limits, &mut |bytes| {
+        marks.take(bytes, output)
+    });
+    let ended = ended.map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => TransportError::NoProgram {
+            program: program.get_program().to_string_lossy().into_owned(),
+        },
+        _ => TransportError::Unreachable {
+            words: error.to_string(),
+        },
+    })?;
+    if let Some(code) = marks.code {
+        return Ok(Exit {
+            code,
+            stderr: ended.stderr,
+        });
+    }
+    if let Some(limit) = ended.limit {
+        return Err(TransportError::TimedOut {
+            what: if marks.begun {
+                "the command"
+            } else {
+                "the connection"
+            }
+            .to_owned(),
+            seconds: limit.as_secs(),
+        });
+    }
+    let words = match ended.stderr.lines().last() {
+        Some(line) => line.to_owned(),
+        None => format!(
+            "{} ended with {}",
+            program.get_program().to_string_lossy(),
+            ended.status
+        ),
+    };
+    if marks.begun {
+        return Err(TransportError::Disconnected { words });
+    }
+    const REFUSALS: [&str; 5] = [
+        "Permission denied",
+        "Host key verification failed",
+        "Too many authentication failures",
+        "unauthorized",
+        "not allowed",
+    ];
+    Err(
+        match REFUSALS.iter().any(|refusal| ended.stderr.contains(refusal)) {
+            true => TransportError::Refused { words },
+            false => TransportError::Unreachable { words },
+        },
+    )
+}
+
+/// Finds the marks in output that comes in pieces.
+struct Marks {
+    begin: Vec<u8>,
+    end: Vec<u8>,
+    begun: bool,
+    code: Option<i32>,
+    /// Bytes that may be the start of a mark.
+    held: Vec<u8>,
+}
+
+impl Marks {
+    fn new(mark: &str) -> Marks {
+        Marks {
+            begin: format!("{mark} begin").into_bytes(),
+            end: format!("{mark} end ").into_bytes(),
+            begun: false,
+            code: None,
+            held: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8], output: &mut dyn FnMut(&[u8])) {
+        self.held.extend_from_slice(bytes);
+        if !self.begun {
+            // what a board says at every login comes before
+            let Some(at) = find(&self.held, &self.begin) else {
+                return;
+            };
+            let rest = at + self.begin.len();
+            let Some(line) = find(&self.held[rest..], b"\n") else {
+                return;
+            };
+            self.held.drain(..=rest + line);
+            self.begun = true;
+        }
+        if let Some(at) = find(&self.held, &self.end) {
+            let code = &self.held[at + self.end.len()..];
+            if let Some(line) = find(code, b"\n") {
+                self.code = String::from_utf8_lossy(&code[..line]).trim().parse().ok();
+                output(&self.held[..at]);
+                self.held.clear();
+            }
+            return;
+        }
+        // the last bytes may be a mark's first
+        let whole = self.held.len().saturating_sub(self.end.len());
+        // a line goes out at once unless the mark could begin in it
+        let lines = self
+            .held
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |at| at + 1);
+        let free = whole.max(lines);
+        if free > 0 {
+            output(&self.held[..free]);
+            self.held.drain(..free);
+        }
+    }
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
+}
+
+/// [`Transport::execute`](super::Transport::execute).
+pub(super) fn execute(
+    shell: &dyn Shell,
+    command: &Command,
+    line: &mut dyn FnMut(&str),
+) -> Result<Exit, TransportError> {
+    let variables = command
+        .environment
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"));
+    let words: Vec<String> = match command.environment.is_empty() {
+        true => command.words.clone(),
+        false => [String::from("env")]
+            .into_iter()
+            .chain(variables)
+            .chain(command.words.clone())
+            .collect(),
+    };
+    let text: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    let limits = Limits {
+        time: command.time_limit,
+        silence: command.silence_limit,
+    };
+    let mut rest: Vec<u8> = Vec::new();
+    let mut said = |bytes: &[u8]| {
+        rest.extend_from_slice(bytes);
+        while let Some(at) = rest.iter().position(|byte| *byte == b'\n') {
+            let whole: Vec<u8> = rest.drain(..=at).collect();
+            line(String::from_utf8_lossy(&whole).trim_end_matches(['\r', '\n']));
+        }
+    };
+    let stdin = Stdin::Bytes(command.stdin.clone());
+    let exit = script(shell, &text.join(" "), stdin, limits, &mut said)?;
+    if !rest.is_empty() {
+        line(&String::from_utf8_lossy(&rest));
+    }
+    Ok(exit)
+}
+
+/// Runs a short script; what it prints.
+pub(super) fn short(shell: &dyn Shell, what: &str, text: &str) -> Result<String, TransportError> {
+    let limits = Limits {
+        time: Some(SHORT),
+        silence: None,
+    };
+    let mut said = Vec::new();
+    let exit = script(shell, text, Stdin::Bytes(Vec::new()), limits, &mut |bytes| {
+        said.extend_from_slice(bytes);
+    })?;
+    match exit.code {
+        0 => Ok(String::from_utf8_lossy(&said).into_owned()),
+        _ => Err(failed(what, exit)),
+    }
+}
+
+/// The error of a command that is part of a transfer.
+fn failed(what: &str, exit: Exit) -> TransportError {
+    let words = exit.stderr.lines().last().unwrap_or("it said nothing").to_owned();
+    match ["No space left", "Disk quota exceeded", "File too large"]
+        .iter()
+        .any(|full| exit.stderr.contains(full))
+    {
+        true => TransportError::NoSpace { words },
+        false => TransportError::Failed {
+            what: what.to_owned(),
+            code: exit.code,
+            words,
+        },
+    }
+}
+
+/// The temporary name of a file.
+pub(super) fn part(to: &str) -> String {
+    format!("{to}.part")
+}
+
+/// The script that makes a file's folder.
+pub(super) fn make_folder(to: &str) -> String {
+    let folder = to.rsplit_once('/').map_or(".", |(folder, _)| folder);
+    format!("mkdir -p {}", quoted(folder))
+}
+
+/// The code of [`finish`] for a file of another length.
+const SHORTER: i32 = 74;
+
+/// The script that gives a file its name where its length is right; its code is [`SHORTER`] where it is not.
+fn finish(blob: &Blob, to: &str) -> String {
+    let (part, to) = (quoted(&part(to)), quoted(to));
+    let mode = if blob.program { "755" } else { "644" };
+    let length = blob.bytes;
+    format!(
+        "n=$(wc -c < {part}) || exit 1; [ $n -eq {length} ] || {{ rm -f {part}; echo arrived $n >&2; exit {SHORTER}; }}; \
+         chmod {mode} {part} && mv {part} {to}"
+    )
+}
+
+/// Puts a file through the standard input of the board's `cat`, which every board has.
+pub(super) fn put(shell: &dyn Shell, blob: &Blob, to: &str) -> Result<(), TransportError> {
+    let file = std::fs::File::open(&blob.path).map_err(|error| host(&blob.path, &error))?;
+    let name = part(to);
+    let text = format!(
+        "{} || exit 1; cat > {p} || {{ rm -f {p}; exit 1; }}; {}",
+        make_folder(to),
+        finish(blob, to),
+        p = quoted(&name)
+    );
+    let limits = Limits {
+        time: Some(time_of(blob.bytes)),
+        silence: None,
+    };
+    let exit = script(shell, &text, Stdin::File(file), limits, &mut |_| {})?;
+    finished(blob, to, exit)
+}
+
+/// Ends a transfer that another program did: [`finish`].
+pub(super) fn finish_put(shell: &dyn Shell, blob: &Blob, to: &str) -> Result<(), TransportError> {
+    let limits = Limits {
+        time: Some(SHORT),
+        silence: None,
+    };
+    let exit = script(
+        shell,
+        &finish(blob, to),
+        Stdin::Bytes(Vec::new()),
+        limits,
+        &mut |_| {},
+    )?;
+    finished(blob, to, exit)
+}
+
+fn finished(blob: &Blob, to: &str, exit: Exit) -> Result<(), TransportError> {
+    match exit.code {
+        0 => Ok(()),
+        SHORTER => Err(TransportError::Partial {
+            path: to.to_owned(),
+            sent: blob.bytes,
+            arrived: exit
+                .stderr
+                .rsplit(' ')
+                .next()
+                .and_then(|number| number.parse().ok())
+                .unwrap_or_default(),
+        }),
+        _ => Err(failed(&format!("putting {to}"), exit)),
+    }
+}
+
+/// Gets a file through the standard output of the board's `cat`.
+pub(super) fn get(shell: &dyn Shell, from: &str, to: &Path) -> Result<u64, TransportError> {
+    let place = to.with_extension("part");
+    let mut file = std::fs::File::create(&place).map_err(|error| host(&place, &error))?;
+    let text = format!("wc -c < {f} && cat {f}", f = quoted(from));
+    let limits = Limits {
+        time: None,
+        silence: Some(STUCK),
+    };
+    let mut line: Option<Vec<u8>> = Some(Vec::new());
+    let (mut sent, mut arrived) = (None, 0u64);
+    let mut trouble = None;
+    let exit = script(shell, &text, Stdin::Bytes(Vec::new()), limits, &mut |bytes| {
+        let mut bytes = bytes;
+        if let Some(start) = &mut line {
+            let Some(at) = bytes.iter().position(|byte| *byte == b'\n') else {
+                start.extend_from_slice(bytes);
+                return;
+            };
+            start.extend_from_slice(&bytes[..at]);
+            sent = String::from_utf8_lossy(start).trim().parse::<u64>().ok();
+            line = None;
+            bytes = &bytes[at + 1..];
+        }
+        arrived += bytes.len() as u64;
+        if let Err(error) = file.write_all(bytes) {
+            trouble.get_or_insert(error);
+        }
+    });
+    let done = exit.and_then(|exit| match (exit.code, sent, &trouble) {
+        (_, _, Some(error)) => Err(host(&place, error)),
+        (0, Some(sent), None) if sent == arrived => file
+            .sync_all()
+            .and_then(|()| std::fs::rename(&place, to))
+            .map_err(|error| host(to, &error)),
+        (0, sent, None) => Err(TransportError::Partial {
+            path: from.to_owned(),
+            sent: sent.unwrap_or_default(),
+            arrived,
+        }),
+        _ => Err(failed(&format!("getting {from}"), exit)),
+    });
+    if done.is_err() {
+        let _ = std::fs::remove_file(&place);
+    }
+    done.map(|()| arrived)
+}
+
+/// [`Transport::lengths`](super::Transport::lengths).
+pub(super) fn lengths(shell: &dyn Shell, paths: &[String]) -> Result<Vec<Option<u64>>, TransportError> {
+    let names: Vec<String> = paths.iter().map(|path| quoted(path)).collect();
+    let text = format!(
+        "for f in {}; do if [ -f \"$f\" ]; then wc -c < \"$f\"; else echo none; fi; done",
+        names.join(" ")
+    );
+    if paths.is_empty() {
+        return Ok(Vec::new());
+    }
+    let said = short(shell, "looking for files", &text)?;
+    let found: Vec<Option<u64>> = said.lines().map(|line| line.trim().parse().ok()).collect();
+    match found.len() == paths.len() {
+        true => Ok(found),
+        false => Err(TransportError::Failed {
+            what: "looking for files".to_owned(),
+            code: 0,
+            words: format!("{} answers for {} files", found.len(), paths.len()),
+        }),
+    }
+}
+
+/// [`Transport::probe`](super::Transport::probe).
+pub(super) fn probe(shell: &dyn Shell) -> Result<String, TransportError> {
+    Ok(short(shell, "uname", "uname -sm")?.trim().to_owned())
+}
+
+pub(super) fn host(path: &Path, error: &std::io::Error) -> TransportError {
+    TransportError::Host {
+        path: path.display().to_string(),
+        words: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

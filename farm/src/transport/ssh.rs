@@ -1,0 +1,76 @@
+//! A board over the system's `ssh`. Files go through `cat` on the board: boards without an SFTP server are common.
+
+use std::path::{Path, PathBuf};
+use std::process::Command as Program;
+
+use super::shell::{self, Shell, quoted};
+use super::{Command, Exit, Transport, TransportError};
+use crate::blob::Blob;
+
+/// Runs on a board that has an SSH server.
+#[derive(Debug, Clone, Default)]
+pub struct Ssh {
+    /// `user@host`, `host`, or a name of the user's SSH configuration.
+    pub address: String,
+    /// Port, where it is not the usual one.
+    pub port: Option<u16>,
+    /// File of the private key, where it is none of the usual ones.
+    pub key: Option<PathBuf>,
+    /// Further options, each as `-o` takes it.
+    pub options: Vec<String>,
+}
+
+impl Shell for Ssh {
+    fn program(&self, script: &str) -> Program {
+        let mut program = Program::new("ssh");
+        // nobody is there who could answer; a cable that was cut is noticed within 15 seconds
+        for option in [
+            "BatchMode=yes",
+            "ConnectTimeout=10",
+            "ServerAliveInterval=5",
+            "ServerAliveCountMax=3",
+        ] {
+            program.args(["-o", option]);
+        }
+        for option in &self.options {
+            program.args(["-o", option]);
+        }
+        if let Some(port) = self.port {
+            program.args(["-p", &port.to_string()]);
+        }
+        if let Some(key) = &self.key {
+            program.arg("-i").arg(key).args(["-o", "IdentitiesOnly=yes"]);
+        }
+        // the board's login shell may be any: it is asked for one word only
+        program
+            .args(["-T", "--", &self.address])
+            .arg(format!("sh -c {}", quoted(script)));
+        program
+    }
+}
+
+impl Transport for Ssh {
+    fn name(&self) -> &'static str {
+        "ssh"
+    }
+
+    fn execute(&self, command: &Command, line: &mut dyn FnMut(&str)) -> Result<Exit, TransportError> {
+        shell::execute(self, command, line)
+    }
+
+    fn put(&self, blob: &Blob, to: &str) -> Result<(), TransportError> {
+        shell::put(self, blob, to)
+    }
+
+    fn get(&self, from: &str, to: &Path) -> Result<u64, TransportError> {
+        shell::get(self, from, to)
+    }
+
+    fn lengths(&self, paths: &[String]) -> Result<Vec<Option<u64>>, TransportError> {
+        shell::lengths(self, paths)
+    }
+
+    fn probe(&self) -> Result<String, TransportError> {
+        shell::probe(self)
+    }
+}
