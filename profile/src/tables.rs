@@ -13,7 +13,9 @@ use crate::error::{Error, Result};
 /// "PLYC": marks a SQLite file as ours.
 pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"PLYC");
 /// Version of the tables below.
-pub(crate) const VERSION: i32 = 5;
+pub(crate) const VERSION: i32 = 6;
+/// The oldest version that is read without being brought up: nothing that is read came later.
+pub(crate) const READABLE: i32 = 5;
 /// The build of measurements that older versions stored.
 const OLD_BUILD: &str = "before version 4";
 
@@ -87,10 +89,19 @@ pub(crate) const SINCE_4: &str = "
 ";
 
 /// What version 5 added: where energies come from.
-const SINCE_5: &str = "
+pub(crate) const SINCE_5: &str = "
     ALTER TABLE batch ADD COLUMN sensor TEXT NOT NULL DEFAULT ''; -- of the energies, empty where that is not known
     ALTER TABLE batch ADD COLUMN energy_low_uj INTEGER;  -- ends of the interval of 95 % of a batch's one energy, null
     ALTER TABLE batch ADD COLUMN energy_high_uj INTEGER; -- where single runs were measured, or that is not known
+";
+
+/// What version 6 added: which bundles were loaded, so that no older one is taken for new.
+const SINCE_6: &str = "
+    CREATE TABLE bundle (
+        family TEXT PRIMARY KEY,       -- chips that it was measured on
+        version INTEGER NOT NULL,      -- of the one that was loaded last
+        digest BLOB NOT NULL           -- of its content, 32 bytes
+    ) STRICT;
 ";
 
 /// Makes the tables, or brings those of an older version to this one.
@@ -115,7 +126,10 @@ pub(crate) fn create(connection: &mut Connection) -> rusqlite::Result<()> {
         transaction.execute_batch(SINCE_4)?;
         name_old_batches(&transaction)?;
     }
-    transaction.execute_batch(SINCE_5)?;
+    if made < 5 {
+        transaction.execute_batch(SINCE_5)?;
+    }
+    transaction.execute_batch(SINCE_6)?;
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit()
 }
