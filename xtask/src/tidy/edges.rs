@@ -23,6 +23,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("polychip-governor", &[]),
     ("polychip-lanes", &[]),
     ("polychip-farm-record", &[]),
+    (
+        "polychip-farm-results",
+        &["polychip-farm-record", "polychip-profile"],
+    ),
     // pure, and kept so by this row: no host, so no device
     (
         "polychip-profile",
@@ -95,6 +99,8 @@ const EDGES: &[(&str, &[&str])] = &[
         "polychip-cli",
         &[
             "polychip",
+            "polychip-farm-record",
+            "polychip-farm-results",
             "polychip-lanes",
             "polychip-graph",
             "polychip-partitioner",
