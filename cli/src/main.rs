@@ -1,11 +1,11 @@
 //! The `polychip` command: devices, run, bench, measure, energy, monitor, partition, explain, profile, plan, inspect,
-//! serve-sim.
+//! serve-sim, farm.
 //!
 //! Invariants:
 //! 1. Standard output holds what was asked for and nothing else: descriptor 1 points at standard error
 //!    before a plugin is loaded, because vendors' libraries print.
-//! 2. Exit codes are a contract: 0 ok, 1 a plan differs or a set is refused where that was to fail, 2 bad usage, 3 bad model or
-//!    input, 4 no device could run it, 5 device failed.
+//! 2. Exit codes are a contract: 0 ok, 1 a plan differs, a set is refused or a farm finds a regression where that was to
+//!    fail, 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed.
 //! 3. A file that is written appears whole or not at all.
 //!
 //! Not here: everything that an app could want too; that is the library's (`polychip`).
@@ -19,6 +19,7 @@ mod devices;
 mod energy;
 mod exit;
 mod explain;
+mod farm;
 mod file;
 mod fill;
 mod input;
@@ -58,7 +59,7 @@ use output::Output;
     name = "polychip",
     version,
     arg_required_else_help = true,
-    after_help = "exit codes: 0 ok, 1 a plan or a profile differs, a set is refused (--fail-on, --locked), 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed"
+    after_help = "exit codes: 0 ok, 1 a plan, a profile or a farm's run differs, a set is refused (--fail-on, --locked), 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -91,6 +92,8 @@ enum Command {
     Inspect(inspect::Arguments),
     /// Say whether several models that share devices meet their deadlines, and simulate them
     ServeSim(serve_sim::Arguments),
+    /// Compare and show what many boards measured
+    Farm(farm::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -117,6 +120,7 @@ fn main() -> ExitCode {
         Command::Plan(arguments) => plan::run(&arguments, &mut out),
         Command::Inspect(arguments) => inspect::run(&arguments, &mut out),
         Command::ServeSim(arguments) => serve_sim::run(&arguments, &mut out),
+        Command::Farm(arguments) => farm::run(&arguments, &mut out),
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,

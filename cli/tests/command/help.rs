@@ -24,6 +24,10 @@ fn help_texts() {
         let name = format!("profile_{command}");
         insta::assert_snapshot!(name, polychip(&["profile", command, "--help"]).ok());
     }
+    for command in ["compare", "report", "bundle", "keygen"] {
+        let name = format!("farm_{command}");
+        insta::assert_snapshot!(name, polychip(&["farm", command, "--help"]).ok());
+    }
     insta::assert_snapshot!("plan_diff", polychip(&["plan", "diff", "--help"]).ok());
 }
 

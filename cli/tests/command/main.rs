@@ -3,6 +3,7 @@
 mod bad_input;
 mod deadlines;
 mod devices;
+mod farm;
 mod help;
 #[cfg(unix)]
 mod killed;
