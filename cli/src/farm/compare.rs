@@ -114,11 +114,30 @@ pub(crate) fn select(side: &str) -> anyhow::Result<Selection> {
             Some((folder, build)) if !Path::new(name).exists() => (folder, Some(build)),
             _ => (name, None),
         };
-        selection
-            .add(read(Path::new(folder))?, build)
-            .map_err(bad_input)?;
+        for run in all(Path::new(folder))? {
+            selection.add(run, build).map_err(bad_input)?;
+        }
     }
     Ok(selection)
+}
+
+/// Reads the run of a folder, or the runs of all folders in it.
+pub(crate) fn all(folder: &Path) -> anyhow::Result<Vec<Run>> {
+    let is_run = |folder: &Path| folder.join("run.json").exists();
+    let mut folders = Vec::new();
+    if !is_run(folder) && folder.is_dir() {
+        for entry in std::fs::read_dir(folder).map_err(bad_input)? {
+            let path = entry.map_err(bad_input)?.path();
+            if is_run(&path) {
+                folders.push(path);
+            }
+        }
+        folders.sort();
+    }
+    if folders.is_empty() {
+        folders.push(folder.to_owned());
+    }
+    folders.iter().map(|folder| read(folder)).collect()
 }
 
 /// Reads the folder of a run.

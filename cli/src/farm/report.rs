@@ -36,9 +36,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     for folder in &arguments.runs {
         snapshots.push(snapshot(folder)?);
     }
-    let newest = snapshots
-        .iter()
-        .max_by_key(|snapshot| (snapshot.started_s(), &snapshot.name));
+    let newest = snapshots.iter().max_by(|a, b| a.order().cmp(&b.order()));
     let comparison = match (&arguments.against, newest) {
         (Some(base), Some(newest)) => Some(compare(&select(base)?, &newest.runs, &Options::default())),
         _ => None,

@@ -181,7 +181,7 @@ impl Report {
     #[must_use]
     pub fn new(snapshots: &[Snapshot], comparison: Option<Comparison>) -> Report {
         let mut snapshots: Vec<&Snapshot> = snapshots.iter().collect();
-        snapshots.sort_by_key(|snapshot| (snapshot.started_s(), &snapshot.name));
+        snapshots.sort_by(|a, b| a.order().cmp(&b.order()));
         let all = snapshots.iter().flat_map(|snapshot| snapshot.runs.records());
         let kinds = Kinds::of(all);
         let mut groups: BTreeMap<(&Item, Kind), BTreeMap<usize, Vec<&Record>>> = BTreeMap::new();
@@ -252,6 +252,12 @@ impl Snapshot {
     pub fn started_s(&self) -> u64 {
         let starts = self.runs.runs().map(|run| run.header.started_s);
         starts.min().unwrap_or(0)
+    }
+
+    /// By what snapshots are put in the order of time.
+    #[must_use]
+    pub fn order(&self) -> (u64, &str) {
+        (self.started_s(), &self.name)
     }
 
     fn line(&self) -> SnapshotLine {
