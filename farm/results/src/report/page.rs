@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. The page needs nothing but itself: no script, no network, no other file; its own policy forbids all three.
 //! 2. What a model, a board or a device says is text: the template escapes it.
-//! 3. It is at most [`MOST`] bytes: where there is more, cells without a finding lose their details, and it says so.
+//! 3. It is at most [`MOST`] bytes: where there is more, cells without a finding lose their details, then all do, then
+//!    items are left out; it says so.
 
 mod chart;
 
@@ -24,20 +25,40 @@ const STYLE: &str = include_str!("page/page.css");
 enum Details {
     All,
     Findings,
+    None,
+}
+
+/// What of a report is shown.
+#[derive(Clone, Copy)]
+struct Shown {
+    details: Details,
+    /// Items, at most.
+    items: usize,
 }
 
 impl Report {
     /// The page.
     #[must_use]
     pub fn html(&self) -> String {
-        let whole = self.page(Details::All).into_string();
-        if whole.len() <= MOST {
-            return whole;
+        let items = self.cells.len().max(1);
+        let page = |details, items| self.page(Shown { details, items }).into_string();
+        for details in [Details::All, Details::Findings] {
+            let page = page(details, items);
+            if page.len() <= MOST {
+                return page;
+            }
         }
-        self.page(Details::Findings).into_string()
+        let mut shown = items;
+        loop {
+            let page = page(Details::None, shown);
+            if page.len() <= MOST || shown == 1 {
+                return page;
+            }
+            shown /= 2;
+        }
     }
 
-    fn page(&self, details: Details) -> Markup {
+    fn page(&self, shown: Shown) -> Markup {
         let newest = self.snapshots.last();
         let title = newest.map_or("Device farm".to_owned(), |newest| {
             format!("Device farm: {}", newest.name)
@@ -67,9 +88,9 @@ impl Report {
                         } }
                     }
                     main {
-                        @if self.comparison.is_some() { (self.changes()) }
-                        (self.matrix())
-                        (self.details(details))
+                        @if self.comparison.is_some() { (self.changes(shown)) }
+                        (self.matrix(shown))
+                        (self.details(shown.details))
                         (self.snapshot_list())
                     }
                     footer { p {
@@ -82,7 +103,7 @@ impl Report {
     }
 
     /// What the comparison found, and what it is not sure of.
-    fn changes(&self) -> Markup {
+    fn changes(&self, shown: Shown) -> Markup {
         let Some(comparison) = &self.comparison else {
             return html! {};
         };
@@ -90,11 +111,14 @@ impl Report {
             |row: &&Row| row.verdict != Verdict::Same && (row.verdict != Verdict::Unsure || row.suspicious);
         let mut rows: Vec<&Row> = comparison.rows.iter().filter(is_shown).collect();
         rows.sort_by_key(|row| row.verdict);
+        let left_out = rows.len().saturating_sub(shown.items);
+        rows.truncate(shown.items);
         html! {
             section id="changes" aria-labelledby="changes-title" {
                 h2 id="changes-title" { "Changes" }
                 p { (comparison.method()) }
                 @if comparison.same_build { p { "Both sides are of the same build: what is found is chance." } }
+                @if left_out > 0 { p { (left_out) " changes are left out; polychip farm compare --json has them." } }
                 @if rows.is_empty() { p { "No change was found." } } @else {
                     div.wide role="group" tabindex="0" aria-label="Table of changes" { table {
                         thead { tr {
@@ -131,7 +155,7 @@ impl Report {
     }
 
     /// Items by kinds of board.
-    fn matrix(&self) -> Markup {
+    fn matrix(&self, shown: Shown) -> Markup {
         let boards: BTreeSet<(&str, bool)> = self.cells.iter().map(of_board).collect();
         let mut items: BTreeMap<&str, BTreeMap<(&str, bool), (usize, &Cell)>> = BTreeMap::new();
         for (at, cell) in self.cells.iter().enumerate() {
@@ -140,9 +164,12 @@ impl Report {
                 .or_default()
                 .insert(of_board(cell), (at, cell));
         }
+        let left_out = items.len().saturating_sub(shown.items);
+        let items: Vec<_> = items.into_iter().take(shown.items).collect();
         html! {
             section id="results" tabindex="-1" aria-labelledby="results-title" {
                 h2 id="results-title" { "Results" }
+                @if left_out > 0 { p { (left_out) " items are left out; polychip farm report --json has them." } }
                 p { "Each cell is the newest snapshot; the line is its history over all of them, oldest left." }
                 div.wide role="group" tabindex="0" aria-label="Table of results" { table.matrix {
                     thead { tr {
@@ -152,7 +179,7 @@ impl Report {
                     tbody { @for (item, cells) in &items { tr {
                         th scope="row" { (item) }
                         @for board in &boards { td {
-                            @if let Some((at, cell)) = cells.get(board) { (self.cell(*at, cell)) } @else { span.soft { "not asked" } }
+                            @if let Some((at, cell)) = cells.get(board) { (self.cell(*at, cell, shown.details)) } @else { span.soft { "not asked" } }
                         } }
                     } } }
                 } }
@@ -160,9 +187,13 @@ impl Report {
         }
     }
 
-    fn cell(&self, at: usize, cell: &Cell) -> Markup {
+    fn cell(&self, at: usize, cell: &Cell, details: Details) -> Markup {
+        let target = match self.is_detailed(cell, details) {
+            true => format!("#cell-{at}"),
+            false => "#details".to_owned(),
+        };
         html! {
-            a href={ "#cell-" (at) } { @match (cell.ended, cell.newest()) {
+            a href=(target) { @match (cell.ended, cell.newest()) {
                 (Ending::Measured, Some(newest)) => (time(newest.median_ns)),
                 (Ending::Measured, None) if !cell.failed.is_empty() => { (cell.failed.len()) " cases fail" }
                 (Ending::Measured, None) => "ran",
@@ -183,25 +214,34 @@ impl Report {
         }
     }
 
+    fn is_detailed(&self, cell: &Cell, details: Details) -> bool {
+        let is_known = |row: &Row| row.verdict != Verdict::Same && row.verdict != Verdict::Unsure;
+        match details {
+            Details::All => true,
+            Details::Findings => {
+                cell.ended != Ending::Measured
+                    || !cell.failed.is_empty()
+                    || self.row(cell).is_some_and(is_known)
+            }
+            Details::None => false,
+        }
+    }
+
     fn details(&self, details: Details) -> Markup {
-        let is_shown = |cell: &Cell| {
-            details == Details::All
-                || cell.ended != Ending::Measured
-                || !cell.failed.is_empty()
-                || self
-                    .row(cell)
-                    .is_some_and(|row| row.verdict != Verdict::Same && row.verdict != Verdict::Unsure)
-        };
-        let hidden = self.cells.iter().filter(|cell| !is_shown(cell)).count();
+        let hidden = self
+            .cells
+            .iter()
+            .filter(|cell| !self.is_detailed(cell, details))
+            .count();
         html! {
             section id="details" aria-labelledby="details-title" {
                 h2 id="details-title" { "Details" }
                 @if hidden > 0 {
-                    p { "Details of " (hidden) " cells without a finding are left out, so that the page stays small; "
+                    p { "Details of " (hidden) " cells are left out, so that the page stays small; "
                         "polychip farm report --json has them." }
                 }
                 @for (at, cell) in self.cells.iter().enumerate() {
-                    @if is_shown(cell) { (self.detail(at, cell)) } @else { span id={ "cell-" (at) } {} }
+                    @if self.is_detailed(cell, details) { (self.detail(at, cell)) }
                 }
             }
         }

@@ -95,7 +95,7 @@ fn a_cell_is_the_newest_snapshot_with_the_history_of_all() {
         .iter()
         .map(|share| (share.device.as_str(), share.permille))
         .collect();
-    assert_eq!(shares, [("cpu:0", 250), ("npu:0", 749)]);
+    assert_eq!(shares, [("cpu:0", 250), ("npu:0", 750)]);
     assert!(cell.sources.iter().all(|source| source.run == "night-2"));
     assert_eq!(
         report
@@ -183,4 +183,7 @@ fn a_large_farm_still_fits_one_megabyte_and_says_what_is_left_out() {
     println!("{} cells: {} bytes", report.cells.len(), page.len());
     assert!(page.len() <= 1_000_000, "{} bytes", page.len());
     assert!(page.contains("are left out"));
+    let page = self::report(nights(1_500, 6)).html();
+    assert!(page.len() <= 1_000_000, "{} bytes", page.len());
+    assert!(page.contains("items are left out"), "{} bytes", page.len());
 }
