@@ -150,7 +150,7 @@ impl<'a> Frame<'a> {
         let short = || Error::truncated(bytes.len(), PREFIX);
         let format = u32::from_le_bytes(array(bytes, 16).ok_or_else(short)?);
         if format != FORMAT {
-            return Err(Error::format(format));
+            return Err(Error::format(format, FORMAT));
         }
         let manifest = u32::from_le_bytes(array(bytes, 20).ok_or_else(short)?) as usize;
         let content = u64::from_le_bytes(array(bytes, 24).ok_or_else(short)?);

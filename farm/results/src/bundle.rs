@@ -12,7 +12,7 @@ use polychip_farm_record::{Item, Job, Measured, Model, Record, Settings};
 use polychip_profile::Profile;
 use polychip_profile::bundle::{BestPlan, Content, PlanPart, Sustained};
 
-use crate::compare::{batch_median, measured, sources};
+use crate::batch::{batch_median, measured, sources};
 use crate::error::{Error, Result};
 use crate::kind::{Kind, Kinds};
 use crate::selection::Selection;

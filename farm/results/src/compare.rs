@@ -22,16 +22,16 @@ mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use polychip_farm_record::{Item, Measured, Outcome, Record};
+use polychip_farm_record::{Item, Record};
 
 pub use answer::{Change, Comparison, Row, Side, Verdict};
 
+use crate::batch::{measured, sources};
 use crate::kind::{Kind, Kinds};
-use crate::selection::{Selection, Source};
+use crate::selection::Selection;
 use crate::statistics::{self, Estimate, FEWEST};
 use ended::Ended;
 use rounds::Rounds;
-pub(crate) use rounds::batch_median;
 pub(crate) use text::time;
 
 /// What counts as a change.
@@ -112,20 +112,6 @@ pub fn compare(base: &Selection, new: &Selection, options: &Options) -> Comparis
         torn: [base.torn(), new.torn()].concat(),
         missing: [base.missing(), new.missing()].concat(),
         silent: [base.silent(), new.silent()].concat(),
-    }
-}
-
-/// What figures are of, each source once.
-pub(crate) fn sources<'a>(records: impl Iterator<Item = &'a Record>) -> Vec<Source> {
-    let sources: BTreeSet<Source> = records.map(Source::of).collect();
-    sources.into_iter().collect()
-}
-
-/// Figures of a record that ran.
-pub(crate) fn measured(record: &Record) -> Option<&Measured> {
-    match &record.outcome {
-        Outcome::Measured(measured) => Some(measured),
-        _ => None,
     }
 }
 

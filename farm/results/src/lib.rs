@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batch;
 pub mod bundle;
 pub mod compare;
 mod error;

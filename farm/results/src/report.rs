@@ -19,7 +19,8 @@ use polychip_profile::{Interval, median_interval};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::compare::{Comparison, Row, batch_median, measured, sources};
+use crate::batch::{batch_median, measured, sources};
+use crate::compare::{Comparison, Row};
 use crate::kind::{Kind, Kinds};
 use crate::selection::{Selection, Source, build_words};
 
@@ -74,7 +75,7 @@ pub struct Cell {
     /// Figures are of an emulated board or device.
     pub emulated: bool,
     /// How it ended in the newest snapshot that has it.
-    pub ended: Ending,
+    pub ended: Status,
     /// Why it was refused, failed or skipped.
     pub reason: Option<String>,
     /// By snapshot, oldest first: those without a time are left out.
@@ -106,7 +107,7 @@ pub struct Cell {
 /// How an item ended; of several records what comes last here counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ending {
+pub enum Status {
     /// No board did it.
     NotDone,
     /// It ran.
@@ -289,7 +290,7 @@ fn cell(item: &Item, kind: Kind, snapshots: &[(&str, Vec<&Record>)]) -> Option<C
     let (_, newest) = snapshots.last()?;
     let (ended, reason) = newest
         .iter()
-        .map(|record| ending(record))
+        .map(|record| status_of(record))
         .max_by_key(|(ended, _)| *ended)?;
     let figures: Vec<&Measured> = newest.iter().filter_map(|record| measured(record)).collect();
     // of what does not change from batch to batch, what was said last
@@ -328,14 +329,14 @@ fn cell(item: &Item, kind: Kind, snapshots: &[(&str, Vec<&Record>)]) -> Option<C
     })
 }
 
-fn ending(record: &Record) -> (Ending, Option<String>) {
+fn status_of(record: &Record) -> (Status, Option<String>) {
     match &record.outcome {
-        Outcome::Measured(_) => (Ending::Measured, None),
-        Outcome::Refused { reason } => (Ending::Refused, Some(reason.clone())),
-        Outcome::Failed(failure) if !failure.board => (Ending::Failed, Some(failure.reason.clone())),
+        Outcome::Measured(_) => (Status::Measured, None),
+        Outcome::Refused { reason } => (Status::Refused, Some(reason.clone())),
+        Outcome::Failed(failure) if !failure.board => (Status::Failed, Some(failure.reason.clone())),
         // where another board has measured it, that one did not says nothing of the item
-        Outcome::Failed(failure) => (Ending::NotDone, Some(failure.reason.clone())),
-        Outcome::Skipped { reason } => (Ending::NotDone, Some(reason.clone())),
+        Outcome::Failed(failure) => (Status::NotDone, Some(failure.reason.clone())),
+        Outcome::Skipped { reason } => (Status::NotDone, Some(reason.clone())),
     }
 }
 

@@ -187,8 +187,8 @@ fn text_of(path: &Path, bytes: &[u8]) -> Result<String> {
     Ok(lines.to_owned() + &rest)
 }
 
-/// Files of a folder with this ending, by their name without it; none where there is no folder.
-fn files(folder: &Path, ending: &str) -> Result<BTreeMap<String, PathBuf>> {
+/// Files of a folder with this extension, by their name without it; none where there is no folder.
+fn files(folder: &Path, extension: &str) -> Result<BTreeMap<String, PathBuf>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
@@ -199,7 +199,7 @@ fn files(folder: &Path, ending: &str) -> Result<BTreeMap<String, PathBuf>> {
         let path = entry.map_err(|error| Error::io(folder, error))?.path();
         let stem = path.file_stem().and_then(|stem| stem.to_str());
         if let Some(stem) = stem
-            && path.extension().is_some_and(|found| found == ending)
+            && path.extension().is_some_and(|found| found == extension)
         {
             found.insert(stem.to_owned(), path);
         }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::BundleError;
+use super::error::BundleError;
 use crate::record::{FORMAT, ProfileFile, VERSION};
 
 /// All devices.

@@ -1,6 +1,6 @@
 //! Why a bundle is refused.
 
-use super::{FORMAT, PublicKey};
+use super::key::PublicKey;
 
 /// Why a bundle is refused, by name; nothing of it was used.
 #[derive(Debug, thiserror::Error)]
@@ -41,8 +41,8 @@ enum Cause {
     NotABundle,
     #[error("the bundle is cut off: {bytes} of at least {whole} bytes are there")]
     Truncated { bytes: usize, whole: usize },
-    #[error("the bundle has form {0}; this build reads form {FORMAT}")]
-    Format(u32),
+    #[error("the bundle has form {found}; this build reads form {read}")]
+    Format { found: u32, read: u32 },
     #[error("the bundle is signed by {0}, which is not trusted (Runtime::builder().trust)")]
     UntrustedKey(PublicKey),
     #[error("the bundle was changed after it was signed by {0}: its signature does not hold")]
@@ -72,8 +72,8 @@ impl BundleError {
         Cause::Truncated { bytes, whole }.into()
     }
 
-    pub(super) fn format(format: u32) -> Self {
-        Cause::Format(format).into()
+    pub(super) fn format(found: u32, read: u32) -> Self {
+        Cause::Format { found, read }.into()
     }
 
     pub(super) fn untrusted(key: PublicKey) -> Self {
@@ -121,7 +121,7 @@ impl BundleError {
         match &self.0 {
             Cause::NotABundle => BundleErrorKind::NotABundle,
             Cause::Truncated { .. } => BundleErrorKind::Truncated,
-            Cause::Format(_) => BundleErrorKind::Format,
+            Cause::Format { .. } => BundleErrorKind::Format,
             Cause::UntrustedKey(_) => BundleErrorKind::UntrustedKey,
             Cause::BadSignature(_) => BundleErrorKind::BadSignature,
             Cause::BadContents(_) => BundleErrorKind::BadContents,

@@ -1,3 +1,5 @@
+//! Tests of bundles: what is read again, what is refused and by which name, who has a bundle first.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;

@@ -1,6 +1,8 @@
 //! What an app accepts.
 
-use super::{BundleError, Manifest, PublicKey};
+use super::content::Manifest;
+use super::error::BundleError;
+use super::key::PublicKey;
 
 /// Whom an app trusts, and what it has loaded before.
 ///

@@ -4,8 +4,7 @@ use polychip_farm_record::{Item, Record, Wanted};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::rounds::batch_median;
-use super::{measured, sources};
+use crate::batch::{batch_median, measured, sources};
 use crate::run::{Missing, Silent, Torn};
 use crate::selection::Source;
 use crate::statistics;

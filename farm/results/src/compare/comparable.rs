@@ -2,7 +2,7 @@
 
 use polychip_farm_record::{Record, State};
 
-use super::measured;
+use crate::batch::measured;
 
 /// Farthest that the batches of a round are apart, in seconds: what changes within hours (the day's load, the room) is
 /// not in both.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use polychip_farm_record::{Item, Outcome, Record};
 
-use super::Verdict;
+use super::answer::Verdict;
 use crate::selection::Selection;
 
 /// How an item ended on one side; what is worst of several records counts.

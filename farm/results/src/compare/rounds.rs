@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use polychip_farm_record::Record;
 
 use super::comparable::{APART_S, apart, middle_s, unfit};
-use super::measured;
+use crate::batch::batch_median;
 use crate::statistics;
 
 /// One record that has times.
@@ -28,12 +28,6 @@ pub(super) struct Rounds {
     /// Logarithm of NEW less that of BASE, drift taken off.
     pub(super) differences: Vec<f64>,
     left_out: BTreeMap<&'static str, usize>,
-}
-
-/// The median of a record's times in nanoseconds; none where nothing was timed.
-pub(crate) fn batch_median(record: &Record) -> Option<f64> {
-    let times = measured(record)?.samples_ns.iter();
-    statistics::median(&mut times.map(|time| *time as f64).collect::<Vec<f64>>())
 }
 
 impl Rounds {

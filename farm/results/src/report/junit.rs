@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Report as Junit, TestCase, TestCaseStatus, TestSuite};
 
-use super::{Cell, Ending, Report};
+use super::{Cell, Report, Status};
 use crate::compare::{Row, Verdict};
 use crate::error::{Error, Result};
 
@@ -52,11 +52,11 @@ impl Report {
         }
         let reason = cell.reason.clone().unwrap_or_default();
         match cell.ended {
-            Ending::Failed => failure(reason),
-            Ending::Refused => skipped(format!("refused: {reason}")),
-            Ending::NotDone => skipped(format!("no result: {reason}")),
-            Ending::Measured if !cell.failed.is_empty() => failure(cell.failed.join("\n")),
-            Ending::Measured => TestCaseStatus::success(),
+            Status::Failed => failure(reason),
+            Status::Refused => skipped(format!("refused: {reason}")),
+            Status::NotDone => skipped(format!("no result: {reason}")),
+            Status::Measured if !cell.failed.is_empty() => failure(cell.failed.join("\n")),
+            Status::Measured => TestCaseStatus::success(),
         }
     }
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::{Cell, Ending, Report};
+use super::{Cell, Report, Status};
 use crate::compare::{Row, Verdict, time};
 
 /// Most bytes of a page.
@@ -194,12 +194,12 @@ impl Report {
         };
         html! {
             a href=(target) { @match (cell.ended, cell.newest()) {
-                (Ending::Measured, Some(newest)) => (time(newest.median_ns)),
-                (Ending::Measured, None) if !cell.failed.is_empty() => { (cell.failed.len()) " cases fail" }
-                (Ending::Measured, None) => "ran",
-                (Ending::Refused, _) => "refused",
-                (Ending::Failed, _) => "failed",
-                (Ending::NotDone, _) => "no result",
+                (Status::Measured, Some(newest)) => (time(newest.median_ns)),
+                (Status::Measured, None) if !cell.failed.is_empty() => { (cell.failed.len()) " cases fail" }
+                (Status::Measured, None) => "ran",
+                (Status::Refused, _) => "refused",
+                (Status::Failed, _) => "failed",
+                (Status::NotDone, _) => "no result",
             } }
             " " (emulated(cell.emulated))
             @if let Some(row) = self.row(cell) {
@@ -219,7 +219,7 @@ impl Report {
         match details {
             Details::All => true,
             Details::Findings => {
-                cell.ended != Ending::Measured
+                cell.ended != Status::Measured
                     || !cell.failed.is_empty()
                     || self.row(cell).is_some_and(is_known)
             }

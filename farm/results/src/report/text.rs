@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Cell, Ending, Report};
+use super::{Cell, Report, Status};
 use crate::compare::time;
 
 impl fmt::Display for Report {
@@ -21,11 +21,11 @@ impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} on {}: ", self.item, self.board())?;
         match (self.ended, self.newest()) {
-            (Ending::Measured, Some(newest)) => write!(f, "{}", time(newest.median_ns))?,
-            (Ending::Measured, None) => f.write_str("ran")?,
-            (Ending::Refused, _) => f.write_str("refused")?,
-            (Ending::Failed, _) => f.write_str("failed")?,
-            (Ending::NotDone, _) => f.write_str("no result")?,
+            (Status::Measured, Some(newest)) => write!(f, "{}", time(newest.median_ns))?,
+            (Status::Measured, None) => f.write_str("ran")?,
+            (Status::Refused, _) => f.write_str("refused")?,
+            (Status::Failed, _) => f.write_str("failed")?,
+            (Status::NotDone, _) => f.write_str("no result")?,
         }
         if let Some(passed) = self.passed {
             write!(f, ", {passed} cases pass, {} fail", self.failed.len())?;

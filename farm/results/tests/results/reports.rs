@@ -2,7 +2,7 @@
 
 use polychip_farm_record::{Energy, Failure, Outcome, PlannedPart, Record, RefusedOps};
 use polychip_farm_results::compare::Options;
-use polychip_farm_results::report::{Ending, Snapshot};
+use polychip_farm_results::report::{Snapshot, Status};
 use polychip_farm_results::{Report, Run, compare};
 
 use crate::made::{item, run, selected, timed};
@@ -129,7 +129,7 @@ fn junit_fails_what_failed_and_what_became_slower() {
     };
     assert_eq!(
         (ended("broken"), ended("refused")),
-        (Ending::Failed, Ending::Refused)
+        (Status::Failed, Status::Refused)
     );
     let text = report.junit().unwrap();
     assert_eq!(text.matches("<testsuite ").count(), 2, "{text}");
