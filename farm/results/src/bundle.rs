@@ -99,10 +99,10 @@ fn plans(kind: &Kind, records: &[&Record]) -> Vec<BestPlan> {
             .filter_map(|record| Some((record.started_s, measured(record)?)))
             .filter(|(_, figures)| !figures.plan.is_empty())
             .max_by_key(|(started_s, _)| *started_s)?;
-        let energies = of_item
+        let mut energies = of_item
             .iter()
             .filter_map(|record| measured(record)?.energy.as_ref());
-        let energy = energies.last();
+        let energy = energies.next_back();
         Some(BestPlan {
             model: model.name.clone(),
             model_blake3: model.blake3.clone(),

@@ -314,7 +314,6 @@ fn a_thousand_mutated_bundles_are_refused_by_name_and_leave_nothing_behind() {
         })
         .unwrap();
     let reasons = reasons.into_inner();
-    println!("{reasons:?}");
     assert_eq!(reasons.values().sum::<u32>(), 1_000);
     for reason in [
         "BadSignature",

@@ -102,10 +102,8 @@ pub(super) fn absent(item: &Item, places: &[String], new: &Selection) -> Option<
         return None;
     }
     let words = item.to_string();
-    let missing = new.missing().into_iter();
-    let found = missing
-        .filter(|missing| missing.item == words && is_here(&missing.places))
-        .last();
+    let mut missing = new.missing().into_iter().rev();
+    let found = missing.find(|missing| missing.item == words && is_here(&missing.places));
     Some(match found.map(|missing| missing.reason) {
         Some(Some(reason)) => format!("NEW has no result: {reason}"),
         Some(None) => "NEW has no result, and no board says why".to_owned(),

@@ -59,9 +59,9 @@ impl Comparison {
             table(&mut text, &unchanged);
             text.push_str("</details>\n\n");
         }
-        let _ = write!(
+        let _ = writeln!(
             text,
-            "BASE: {}. NEW: {}. {}\n",
+            "BASE: {}. NEW: {}. {}",
             escaped(&of_side(&self.base)),
             escaped(&of_side(&self.new)),
             self.method()
@@ -106,7 +106,7 @@ fn table(text: &mut String, rows: &[&Row]) {
 
 fn more(text: &mut String, all: usize) {
     if all > ROWS {
-        let _ = write!(text, "\n{} more.\n", all - ROWS);
+        let _ = writeln!(text, "\n{} more.", all - ROWS);
     }
 }
 

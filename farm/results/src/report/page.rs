@@ -157,7 +157,7 @@ impl Report {
     /// Items by kinds of board.
     fn matrix(&self, shown: Shown) -> Markup {
         let boards: BTreeSet<(&str, bool)> = self.cells.iter().map(of_board).collect();
-        let mut items: BTreeMap<&str, BTreeMap<(&str, bool), (usize, &Cell)>> = BTreeMap::new();
+        let mut items: BTreeMap<&str, CellsByBoard<'_>> = BTreeMap::new();
         for (at, cell) in self.cells.iter().enumerate() {
             items
                 .entry(&cell.item)
@@ -329,6 +329,9 @@ impl Report {
         }
     }
 }
+
+/// Cells of an item by kind of board, with their numbers.
+type CellsByBoard<'a> = BTreeMap<(&'a str, bool), (usize, &'a Cell)>;
 
 fn of_board(cell: &Cell) -> (&str, bool) {
     (&cell.kind, cell.emulated)

@@ -171,7 +171,7 @@ fn two_hundred_comparisons_of_the_same_raise_no_more_than_two_alarms() {
     // the test itself keeps its word before anything is corrected
     let below =
         |limit: f64| chances.iter().filter(|chance| **chance < limit).count() as f64 / chances.len() as f64;
-    println!(
+    eprintln!(
         "{alarms} alarms in {} comparisons; chance below 5 %: {:.2} %, below 1 %: {:.2} %, below 0.1 %: {:.3} %",
         chances.len(),
         below(0.05) * 100.0,
@@ -205,7 +205,7 @@ fn five_per_cent_in_few_of_two_hundred_are_found() {
             }
         }
     }
-    println!("{found} of 100 planted found, {alarms} false alarms in 1,900");
+    eprintln!("{found} of 100 planted found, {alarms} false alarms in 1,900");
     assert!(found >= 90, "{found} of 100");
     assert!(alarms <= 5, "{alarms} in 1,900");
 }
@@ -231,7 +231,7 @@ fn intervals_of_single_runs_would_raise_many_alarms() {
             was.is_below(&is) || is.is_below(&was)
         });
         let alarms = alarms.count();
-        println!("{alarms} of {ITEMS} by intervals of single runs");
+        eprintln!("{alarms} of {ITEMS} by intervals of single runs");
         assert!(alarms > 20, "{alarms}");
     }
 }

@@ -180,7 +180,7 @@ fn a_large_farm_still_fits_one_megabyte_and_says_what_is_left_out() {
     assert!(!small.contains("are left out"), "{} bytes", small.len());
     let report = report(nights(300, 6));
     let page = report.html();
-    println!("{} cells: {} bytes", report.cells.len(), page.len());
+    eprintln!("{} cells: {} bytes", report.cells.len(), page.len());
     assert!(page.len() <= 1_000_000, "{} bytes", page.len());
     assert!(page.contains("are left out"));
     let page = self::report(nights(1_500, 6)).html();
