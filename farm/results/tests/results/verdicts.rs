@@ -167,9 +167,12 @@ fn with_new(change: impl Fn(&mut Record)) -> Row {
     only(&compared(base, new)).clone()
 }
 
+/// What is other about a record.
+type Change<'a> = &'a dyn Fn(&mut Record);
+
 #[test]
 fn batches_of_other_conditions_make_no_round() {
-    let cases: [(&str, &dyn Fn(&mut Record)); 7] = [
+    let cases: [(&str, Change<'_>); 7] = [
         ("throttled", &|record| record.before.throttled = Some(true)),
         ("other programs", &|record| {
             record.before.load_by_others_millis = Some(700)
