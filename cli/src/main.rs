@@ -4,8 +4,8 @@
 //! Invariants:
 //! 1. Standard output holds what was asked for and nothing else: descriptor 1 points at standard error
 //!    before a plugin is loaded, because vendors' libraries print.
-//! 2. Exit codes are a contract: 0 ok, 1 a plan differs or a set is refused where that was to fail, 2 bad usage, 3 bad model or
-//!    input, 4 no device could run it, 5 device failed.
+//! 2. Exit codes are a contract: 0 ok, 1 a plan differs, a set is refused or a farm finds a regression where that was to
+//!    fail, 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed.
 //! 3. A file that is written appears whole or not at all.
 //!
 //! Not here: everything that an app could want too; that is the library's (`polychip`).
@@ -59,7 +59,7 @@ use output::Output;
     name = "polychip",
     version,
     arg_required_else_help = true,
-    after_help = "exit codes: 0 ok, 1 a plan or a profile differs, a set is refused (--fail-on, --locked), 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed"
+    after_help = "exit codes: 0 ok, 1 a plan, a profile or a farm's run differs, a set is refused (--fail-on, --locked), 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -90,7 +90,7 @@ enum Command {
     Plan(plan::Arguments),
     /// Summarise a model: ops, shapes, and what each device does not support
     Inspect(inspect::Arguments),
-    /// Measure models on all boards of a device farm
+    /// Measure models on all boards of a device farm, and compare, show and ship what was measured
     Farm(farm::Arguments),
     /// Say whether several models that share devices meet their deadlines, and simulate them
     ServeSim(serve_sim::Arguments),

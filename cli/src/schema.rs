@@ -55,5 +55,8 @@ mod tests {
         check::<crate::profile::exchange::Diff>("profile-diff");
         check::<crate::profile::show::Answer>("profile-show");
         check::<polychip::ProfileFile>("profile-export");
+        check::<crate::farm::compare::Answer>("farm-compare");
+        check::<crate::farm::bundle::Answer>("farm-bundle");
+        check::<polychip_farm_results::Report>("farm-report");
     }
 }

@@ -20,6 +20,9 @@ pub enum Provenance {
     Composed,
     /// Predicted by a regression model that is fitted on measurements of other parts on the device.
     Predicted,
+    /// Measured on a device of the same name on another chip; a share of it where it is of a whole.
+    #[serde(rename = "other device")]
+    OtherDevice,
     /// Stated by the device's plugin.
     Estimated,
     /// Derived from peak arithmetic and memory speeds.
@@ -34,6 +37,7 @@ impl Provenance {
             Self::Measured => "measured",
             Self::Composed => "composed",
             Self::Predicted => "predicted",
+            Self::OtherDevice => "other device",
             Self::Estimated => "estimated",
             Self::Roofline => "roofline",
         }

@@ -25,6 +25,7 @@ use std::time::Duration;
 use polychip_partitioner::Nanos;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
+use crate::bundle::{Bundle, BundleError, Loaded, Trust};
 use crate::conditions::Conditions;
 use crate::elsewhere::{self, Elsewhere};
 use crate::error::{Error, Result};
@@ -360,6 +361,40 @@ impl Profile {
         Ok(found)
     }
 
+    /// What a bundle says of a part on the device of this name on the nearest other chip: the one that differs in the
+    /// least. Settings of the app are the same; figures of emulated devices are for emulated devices.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
+    pub fn other_device(&self, key: PartKey<'_>, emulated: bool) -> Result<Option<Elsewhere>> {
+        let rows: Vec<String> = self.read_all(|connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT device FROM part WHERE fingerprint = ?1 AND operating_point = ?2 AND emulated = ?3
+                 AND EXISTS (SELECT 1 FROM batch WHERE batch.part = part.id AND substr(source, 1, 8) = 'bundle \"')
+                 ORDER BY device",
+            )?;
+            let asked = params![key.fingerprint.as_slice(), key.operating_point, emulated];
+            let rows = statement.query_map(asked, |row| row.get(0))?;
+            rows.collect()
+        })?;
+        let mut found = Vec::new();
+        for device in &rows {
+            let differences = elsewhere::differences(device, key.operating_point, key);
+            let Some(differences) = differences.filter(|found| elsewhere::is_other_chip(found)) else {
+                continue;
+            };
+            if let Some(summary) = self.part(PartKey { device, ..key })? {
+                found.push(Elsewhere {
+                    differences,
+                    p50: summary.p50,
+                    samples: summary.samples,
+                });
+            }
+        }
+        found.sort_by_key(|one| (one.differences.len(), one.p50));
+        Ok(found.into_iter().next())
+    }
+
     /// Whether nothing was measured.
     pub fn has_no_parts(&self) -> Result<bool> {
         let any = self.read_all(|connection| {
@@ -534,6 +569,33 @@ impl Profile {
         let merged = exchange::write(&mut state.file, records, source);
         drop(state);
         merged.map_err(|error| self.refused(error))
+    }
+
+    /// Loads a bundle: checks it against whom the app trusts and what was loaded before, and puts what it holds in the
+    /// place of what an earlier one of the family said; all or nothing. Runs of nodes that an earlier one called refused
+    /// stay so.
+    ///
+    /// # Errors
+    /// The bundle is refused, by name, or cannot be kept; nothing of it is used then.
+    pub fn load_bundle(&self, bytes: &[u8], trust: &Trust) -> std::result::Result<Bundle, BundleError> {
+        let known = self.loaded_bundles().map_err(BundleError::io)?;
+        let trust = known.into_iter().fold(trust.clone(), Trust::loaded);
+        let bundle = Bundle::open(bytes, &trust)?;
+        self.writes.fetch_add(1, Ordering::Release);
+        let mut state = self.lock();
+        let written = exchange::write_bundle(&mut state.file, &bundle);
+        drop(state);
+        written.map_err(|error| BundleError::io(self.refused(error)))?;
+        Ok(bundle)
+    }
+
+    /// The newest bundle of each family that was loaded.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
+    pub fn loaded_bundles(&self) -> Result<Vec<Loaded>> {
+        let state = self.lock();
+        exchange::loaded_bundles(&state.file).map_err(|error| self.refused(error))
     }
 
     /// What is fitted on those rows of a device that are nearest to what lasts of some conditions; what other processes

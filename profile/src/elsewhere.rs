@@ -49,6 +49,16 @@ impl fmt::Display for Elsewhere {
     }
 }
 
+/// Whether devices differ in their chip only, and in what comes with it: not in what an app sets.
+pub(crate) fn is_other_chip(differences: &[Difference]) -> bool {
+    let of_chips = ["chip=", "driver=", "build=", "isa="];
+    differences.iter().all(|one| {
+        of_chips
+            .iter()
+            .any(|word| one.asked.starts_with(word) || one.measured.starts_with(word))
+    })
+}
+
 /// In what a row differs from what is asked for; none where they are the same, or of devices of different names.
 pub(crate) fn differences(
     device: &str,

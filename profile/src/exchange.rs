@@ -5,8 +5,9 @@
 //! 2. Importing twice is importing once: a batch is known by the digest of what was recorded.
 
 use polychip_partitioner::Nanos;
-use rusqlite::{Connection, TransactionBehavior, params};
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
+use crate::bundle::{Bundle, Loaded};
 use crate::hex::{hex, unhex};
 use crate::key::{Measurement, PartKey};
 use crate::record::{
@@ -151,6 +152,79 @@ pub(crate) fn write(
     records: &ProfileFile,
     source: &str,
 ) -> rusqlite::Result<Merged> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let merged = add(&transaction, records, source)?;
+    transaction.commit()?;
+    Ok(merged)
+}
+
+/// Puts what a bundle holds in the place of what earlier ones of its family said, and remembers it; all or nothing.
+pub(crate) fn write_bundle(connection: &mut Connection, bundle: &Bundle) -> rusqlite::Result<()> {
+    let Bundle {
+        manifest, content, ..
+    } = bundle;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // quoted, so that no family's name is the beginning of another's
+    let of_family = format!("{} version ", of_bundle(&manifest.family));
+    transaction.execute(
+        "DELETE FROM batch WHERE substr(source, 1, length(?1)) = ?1",
+        params![of_family],
+    )?;
+    transaction.execute(
+        "DELETE FROM link WHERE substr(source, 1, length(?1)) = ?1",
+        params![of_family],
+    )?;
+    let named = |source: &str| match source {
+        "" => format!("{of_family}{}", manifest.version),
+        source => format!("{of_family}{}: {source}", manifest.version),
+    };
+    let mut records = content.profile.clone();
+    // they are of one machine
+    records.plugin_values.clear();
+    let batches = records.parts.iter_mut().flat_map(|part| &mut part.batches);
+    let sources = batches.map(|batch| &mut batch.source);
+    for source in sources.chain(records.links.iter_mut().map(|link| &mut link.source)) {
+        *source = named(source);
+    }
+    add(&transaction, &records, "")?;
+    transaction.execute(
+        "INSERT INTO bundle (family, version, digest) VALUES (?1, ?2, ?3)
+         ON CONFLICT (family) DO UPDATE SET version = excluded.version, digest = excluded.digest",
+        params![
+            manifest.family,
+            signed(manifest.version),
+            unhex(&manifest.content_blake3).unwrap_or_default()
+        ],
+    )?;
+    transaction.commit()
+}
+
+/// What the sources of a family's bundles begin with.
+fn of_bundle(family: &str) -> String {
+    format!("bundle {family:?}")
+}
+
+/// The newest bundle of each family that was loaded.
+pub(crate) fn loaded_bundles(connection: &Connection) -> rusqlite::Result<Vec<Loaded>> {
+    // a file of an older version that may only be read has no such table
+    let has_table = "SELECT 1 FROM sqlite_schema WHERE name = 'bundle'";
+    if connection.prepare(has_table)?.query([])?.next()?.is_none() {
+        return Ok(Vec::new());
+    }
+    rows(
+        connection,
+        "SELECT family, version, digest FROM bundle ORDER BY family",
+        |row| {
+            Ok(Loaded {
+                family: row.get(0)?,
+                version: unsigned(row.get(1)?),
+                digest: row.get(2)?,
+            })
+        },
+    )
+}
+
+fn add(transaction: &Transaction<'_>, records: &ProfileFile, source: &str) -> rusqlite::Result<Merged> {
     let bytes = |text: &str| unhex(text).unwrap_or_default();
     let origin = |known: &str| {
         if known.is_empty() {
@@ -159,7 +233,6 @@ pub(crate) fn write(
             known.to_owned()
         }
     };
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut merged = Merged::default();
     for record in &records.parts {
         let Ok(fingerprint) = <[u8; 32]>::try_from(bytes(&record.fingerprint)) else {
@@ -170,7 +243,7 @@ pub(crate) fn write(
             fingerprint: &fingerprint,
             operating_point: &record.operating_point,
         };
-        let part = store::part(&transaction, key, record.emulated)?;
+        let part = store::part(transaction, key, record.emulated)?;
         for batch in &record.batches {
             let stated = Stated {
                 recorded_us: batch.recorded_us,
@@ -191,7 +264,7 @@ pub(crate) fn write(
                     energy_uj: energy(at),
                 })
                 .collect();
-            match store::add(&transaction, part, &stated, &measurements)? {
+            match store::add(transaction, part, &stated, &measurements)? {
                 0 => merged.known += 1,
                 added => {
                     merged.batches += 1;
@@ -199,7 +272,7 @@ pub(crate) fn write(
                 }
             }
         }
-        store::prune(&transaction, part)?;
+        store::prune(transaction, part)?;
     }
     for content in &records.contents {
         transaction.execute(
@@ -212,7 +285,7 @@ pub(crate) fn write(
             source: origin(&link.source),
             ..link.clone()
         };
-        merged.links += u64::from(store::put_link(&transaction, &link)?);
+        merged.links += u64::from(store::put_link(transaction, &link)?);
     }
     for refusal in &records.refusals {
         merged.refusals += transaction.execute(
@@ -231,6 +304,5 @@ pub(crate) fn write(
             params![value.plugin, value.key, bytes(&value.value)],
         )? as u64;
     }
-    transaction.commit()?;
     Ok(merged)
 }

@@ -3,7 +3,8 @@
 //!
 //! [`Profile`] is one SQLite file that an app may ship. Its rows are keyed by device identity, structure of the part and
 //! operating point ([`PartKey`]); [`Conditions`] choose among the batches of a row. [`predict`] composes what was
-//! measured into times of other parts. Runs of nodes that a device refused are in the same file ([`refusal`]).
+//! measured into times of other parts. Runs of nodes that a device refused are in the same file ([`refusal`]). What a farm
+//! measured comes to an app as a signed file ([`bundle`]).
 //!
 //! Invariants:
 //! 1. Nothing here calls a device, starts a thread or reads a sensor; devices are known by the text of their identity.
@@ -16,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bundle;
 mod conditions;
 mod database;
 mod diff;

@@ -93,9 +93,14 @@ pub(crate) const SINCE_5: &str = "
     ALTER TABLE batch ADD COLUMN energy_high_uj INTEGER; -- where single runs were measured, or that is not known
 ";
 
-/// What version 6 added: energies of transfers and launches.
+/// What version 6 added: energies of transfers and launches; which bundles were loaded, so that no older one is taken for new.
 const SINCE_6: &str = "
     ALTER TABLE link ADD COLUMN energy_nj INTEGER;       -- net of a resting machine; null where that was not measured
+    CREATE TABLE bundle (
+        family TEXT PRIMARY KEY,       -- chips that it was measured on
+        version INTEGER NOT NULL,      -- of the one that was loaded last
+        digest BLOB NOT NULL           -- of its content, 32 bytes
+    ) STRICT;
 ";
 
 /// Makes the tables, or brings those of an older version to this one.

@@ -34,6 +34,7 @@
 
 pub mod admission;
 mod bisect;
+mod bundles;
 mod decisions;
 mod error;
 mod evaluate;
@@ -61,6 +62,7 @@ mod tensor;
 mod trace;
 mod warning;
 
+pub use bundles::LoadedBundle;
 pub use decisions::DecisionLog;
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, EventKind};
@@ -76,6 +78,7 @@ pub use polychip_host::{
 };
 pub use polychip_ops::{DType, Literal, Packed};
 pub use polychip_partitioner::{Heat, MilliCelsius, Milliwatts};
+pub use polychip_profile::bundle;
 pub use polychip_profile::predict::{DevicePrediction, Errors, ModelPrediction, OpClassModel};
 pub use polychip_profile::{
     BatchRecord, Change, Conditions, ContentRecord, Error as ProfileError, ErrorKind as ProfileErrorKind,

@@ -19,7 +19,7 @@ use polychip_host::Device;
 use polychip_partitioner::{CostTable, DeviceIndex, LinkTable, Part, Request, Target};
 pub(crate) use polychip_profile::extract::part_graph;
 use polychip_profile::extract::structure_of;
-use polychip_profile::{Conditions, PartKey, Profile, Summary};
+use polychip_profile::{Conditions, Elsewhere, PartKey, Profile, Summary};
 
 pub(crate) use evidence::Evidence;
 pub use figure::MeasuredFigure;
@@ -63,6 +63,17 @@ impl Rows<'_> {
             operating_point: &self.settings.operating_point(device.info().kind),
         };
         let found = self.profile.part_under(key, &self.now(index));
+        self.profile.or_nothing(found)
+    }
+
+    /// What a bundle says of a part of this structure on a device of the same name on another chip.
+    pub(crate) fn of_other_device(self, structure: &[u8; 32], device: &Device) -> Option<Elsewhere> {
+        let key = PartKey {
+            device: &device.identity(),
+            fingerprint: structure,
+            operating_point: &self.settings.operating_point(device.info().kind),
+        };
+        let found = self.profile.other_device(key, device.info().emulated);
         self.profile.or_nothing(found)
     }
 

@@ -11,8 +11,10 @@ use std::sync::{Arc, Mutex};
 
 use polychip_host::{Clock, Device, Host, Query, Refusal, Store};
 use polychip_profile::Profile;
+use polychip_profile::bundle::{PublicKey, Trust};
 
 use crate::admission::Registry;
+use crate::bundles::{self, LoadedBundle};
 use crate::error::{Error, ErrorKind, Result};
 use crate::lane::Lanes;
 use crate::model::Model;
@@ -45,7 +47,8 @@ pub struct Runtime(pub(crate) Arc<Shared>, pub(crate) Arc<Registry>);
 pub struct Builder {
     linked: Vec<Query>,
     folders: Vec<PathBuf>,
-    profile: Option<PathBuf>,
+    profiles: Vec<PathBuf>,
+    trust: Trust,
     cache: Option<PathBuf>,
     clock: Clock,
     configuration: Vec<(String, String, String)>,
@@ -61,7 +64,8 @@ impl Runtime {
         Builder {
             linked: Vec::new(),
             folders: Vec::new(),
-            profile: None,
+            profiles: Vec::new(),
+            trust: Trust::new(),
             cache: None,
             clock: Clock::real(),
             configuration: Vec::new(),
@@ -87,6 +91,12 @@ impl Runtime {
     #[must_use]
     pub fn profile(&self) -> &Profile {
         &self.0.profile
+    }
+
+    /// The bundles that were given, in their order: loaded, or refused with the reason.
+    #[must_use]
+    pub fn bundles(&self) -> &[LoadedBundle] {
+        &self.0.bundles
     }
 
     /// Reads an ONNX model and brings it to the canonical form. Weights stay in the mapped file.
@@ -228,9 +238,36 @@ impl Builder {
     /// The profile database, made where there is none. Runs record their measured times in it. A file that is of no
     /// use is left as it is, and what is recorded then stays in memory: [`Profile::trouble`] and the reports of
     /// sessions say so.
+    ///
+    /// Or a bundle, which `polychip farm bundle` made of what a farm measured: what it holds goes into the database, with
+    /// its version, so that no older one is taken after it; without a database it stays in memory. Only bundles that a
+    /// trusted key signed are taken ([`Builder::trust`]); [`Runtime::bundles`] says which were, and why the others
+    /// were not. Of several databases the last one counts; bundles are taken in their order.
     #[must_use]
     pub fn profiles(mut self, file: impl Into<PathBuf>) -> Self {
-        self.profile = Some(file.into());
+        self.profiles.push(file.into());
+        self
+    }
+
+    /// Takes bundles that the owner of this key signed.
+    #[must_use]
+    pub fn trust(mut self, key: PublicKey) -> Self {
+        self.trust = self.trust.key(key);
+        self
+    }
+
+    /// A name of this installation, random and kept by the app: by it bundles come to a share of the devices first.
+    /// Without it only bundles for all devices are taken.
+    #[must_use]
+    pub fn installation(mut self, name: &str) -> Self {
+        self.trust = self.trust.installation(name);
+        self
+    }
+
+    /// Takes a bundle of a lower version than the one that was loaded last, which turned out bad.
+    #[must_use]
+    pub fn allow_rollback(mut self) -> Self {
+        self.trust = self.trust.allow_rollback();
         self
     }
 
@@ -285,7 +322,9 @@ impl Builder {
     /// # Errors
     /// SQLite has no memory.
     pub fn build(self) -> Result<Runtime> {
-        let profile = Arc::new(match &self.profile {
+        let (bundles, databases): (Vec<&PathBuf>, Vec<&PathBuf>) =
+            self.profiles.iter().partition(|path| bundles::is_one(path));
+        let profile = Arc::new(match databases.last() {
             None => Profile::in_memory()?,
             Some(path) => match Profile::open(path) {
                 Ok(profile) => profile,
@@ -297,6 +336,9 @@ impl Builder {
                 }
             },
         });
+        let bundles = bundles.into_iter();
+        let bundles = bundles.map(|path| LoadedBundle::load(path, &profile, &self.trust));
+        let bundles: Vec<LoadedBundle> = bundles.collect();
         let store: Arc<dyn Store> = Arc::new(PluginValues(Arc::clone(&profile)));
         let mut host = Host::builder().clock(self.clock.clone()).store(store);
         #[cfg(feature = "cpu")]
@@ -320,6 +362,7 @@ impl Builder {
             lanes: Lanes::new(host.devices(), host.clock()),
             host,
             profile,
+            bundles,
             cache: self.cache,
             sensors: self.sensors,
             sampler: Mutex::new(None),

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use polychip_host::Host;
 use polychip_profile::Profile;
 
+use crate::bundles::LoadedBundle;
 use crate::lane::Lanes;
 use crate::telemetry::files::Sensors;
 use crate::telemetry::sampler::Sampler;
@@ -19,6 +20,8 @@ pub(crate) struct Shared {
     /// Whose turn it is on each device.
     pub(crate) lanes: Lanes,
     pub(crate) profile: Arc<Profile>,
+    /// Bundles that were given.
+    pub(crate) bundles: Vec<LoadedBundle>,
     /// Compiled parts are kept here between processes.
     pub(crate) cache: Option<PathBuf>,
     /// Linux's sensors, where the app gave them.

@@ -1,4 +1,5 @@
-//! `cargo xtask page`: the page of `polychip partition --html`, made again and opened in a real browser.
+//! `cargo xtask page`: the page of `polychip partition --html`, made again and opened in a real browser; the page of
+//! `polychip farm report --html` opened there, too.
 //!
 //! Invariants:
 //! 1. The committed page is what `cli/page` makes of its source and its locked libraries.
@@ -96,11 +97,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let out = root().join("target/page");
     fs::create_dir_all(&out)?;
     let page = report(&out, options.built)?;
+    let farm = farm(&out)?;
     call(
         Command::new("node")
-            .args(["--test", "test/page.test.js"])
+            .args(["--test", "test/page.test.js", "test/farm.test.js"])
             .current_dir(&source)
             .env("PAGE", &page)
+            .env("FARM", &farm)
             .env("CHROMIUM", browser)
             .env("OUT", &out),
     )?;
@@ -148,6 +151,23 @@ fn report(out: &Path, is_built: bool) -> Result<PathBuf> {
             .args(["--devices", "null", "--html"])
             .arg(&page)
             .env("POLYCHIP_NULL_SCRIPT", root().join("cli/page/test/devices.toml"))
+            .stdout(std::process::Stdio::null()),
+    )?;
+    Ok(page)
+}
+
+/// The page of a farm whose three snapshots are made up, by the program that the other page was made by.
+fn farm(out: &Path) -> Result<PathBuf> {
+    let page = out.join("farm.html");
+    let runs = root().join("cli/page/test/farm");
+    call(
+        Command::new(root().join("target/debug/polychip"))
+            .args(["farm", "report"])
+            .args(["night-1", "night-2", "pull"].map(|name| runs.join(name)))
+            .arg("--against")
+            .arg(runs.join("night-2"))
+            .arg("--html")
+            .arg(&page)
             .stdout(std::process::Stdio::null()),
     )?;
     Ok(page)

@@ -4,7 +4,8 @@ mod bad_input;
 mod deadlines;
 mod devices;
 #[cfg(unix)]
-mod farm;
+mod farm_boards;
+mod farm_results;
 mod help;
 #[cfg(unix)]
 mod killed;

@@ -285,6 +285,53 @@ fn files_of_older_versions_are_brought_up_and_keep_what_they_hold() {
     }
 }
 
+#[test]
+fn another_chip_is_the_nearest_one_of_a_bundle_and_never_of_other_settings() {
+    use crate::bundle::{Bundle, Content, Manifest, SecretKey, Trust};
+    let identity = |chip: &str, driver: &str, settings: &str| {
+        format!("npu:0|0.1.0|npu-1|Maker|Phone|{chip}|{driver}|{settings}")
+    };
+    let asked = identity("B", "2", "threads=2");
+    let key = PartKey {
+        device: &asked,
+        ..key("")
+    };
+    let measured = Profile::in_memory().unwrap();
+    let record = |device: String, emulated, ns| {
+        let key = PartKey {
+            device: &device,
+            ..key
+        };
+        measured.record(key, emulated, &times([ns, ns, ns])).unwrap();
+    };
+    record(identity("A", "1", "threads=2"), false, 50);
+    record(identity("C", "2", "threads=2"), false, 70);
+    record(identity("C", "2", "threads=1"), false, 10);
+    record(identity("D", "2", "threads=2"), true, 20);
+    let content = Content {
+        profile: measured.export().unwrap(),
+        plans: Vec::new(),
+    };
+    let secret = SecretKey::from_bytes(&[5; 32]);
+    let bytes = Bundle::sign(&content, &Manifest::new("A", 1), &secret).unwrap();
+    let profile = Profile::in_memory().unwrap();
+    // what was only imported is of other settings, and named as such
+    profile.import(&content.profile, "a file").unwrap();
+    assert_eq!(profile.other_device(key, false).unwrap(), None);
+    let profile = Profile::in_memory().unwrap();
+    profile
+        .load_bundle(&bytes, &Trust::new().key(secret.public()))
+        .unwrap();
+    let found = |emulated| {
+        profile
+            .other_device(key, emulated)
+            .unwrap()
+            .map(|one| one.p50.nanoseconds())
+    };
+    assert_eq!(found(false), Some(70), "the same driver is nearer");
+    assert_eq!(found(true), Some(20));
+}
+
 /// A profile with something in every table.
 fn filled(path: &Path) -> Profile {
     let profile = Profile::open(path).unwrap();

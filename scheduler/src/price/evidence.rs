@@ -20,7 +20,7 @@ use polychip_partitioner::{
     Cost, DeviceIndex, Link, LinkTable, Microjoules, Milliwatts, Nanos, Part, Provenance, Refusal, Target,
 };
 use polychip_profile::predict::Predicted;
-use polychip_profile::{Profile, Summary, work};
+use polychip_profile::{Elsewhere, Profile, Summary, work};
 
 use super::{Rows, moving};
 use crate::error::{Error, ErrorKind, Result};
@@ -44,6 +44,8 @@ pub(crate) struct Evidence {
     pub(super) layers: Arc<Vec<Layers>>,
     /// The whole model on each device, where that was measured.
     pub(super) wholes: Vec<Option<Summary>>,
+    /// The whole model on the device of the same name on another chip, where nothing is known of this one.
+    pub(super) others: Vec<Option<Elsewhere>>,
     /// Measured parts of plans that were made, by device and nodes.
     pub(super) parts: BTreeMap<(DeviceIndex, Vec<u32>), Summary>,
 }
@@ -70,7 +72,8 @@ impl Evidence {
         let Rows {
             profile, settings, ..
         } = rows;
-        let (mut targets, mut layers, mut wholes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut targets, mut layers) = (Vec::new(), Vec::new());
+        let (mut wholes, mut others) = (Vec::new(), Vec::new());
         let mut whole = Whole::default();
         for (place, device) in devices.iter().enumerate() {
             begin(place, device.name());
@@ -90,7 +93,12 @@ impl Evidence {
                 stated,
                 predicted: regression.predicted(graph, &device.identity(), &point, &target),
             });
-            wholes.push(whole.of(graph, device, index, &target, rows));
+            let measured = whole.of(graph, device, index, &target, rows);
+            others.push(match measured {
+                Some(_) => None,
+                None => whole.of_other_device(graph, device, &target, rows),
+            });
+            wholes.push(measured);
             targets.push(target);
         }
         Ok(Evidence {
@@ -98,6 +106,7 @@ impl Evidence {
             links: links(devices, profile),
             layers: Arc::new(layers),
             wholes,
+            others,
             parts: BTreeMap::new(),
         })
     }
@@ -156,11 +165,27 @@ impl Whole {
         target: &Target,
         rows: Rows<'_>,
     ) -> Option<Summary> {
+        let structure = self.structure(graph, target, rows)?;
+        rows.of(structure, device, index)
+    }
+
+    fn of_other_device(
+        &mut self,
+        graph: &Graph,
+        device: &Device,
+        target: &Target,
+        rows: Rows<'_>,
+    ) -> Option<Elsewhere> {
+        let structure = self.structure(graph, target, rows)?;
+        rows.of_other_device(structure, device)
+    }
+
+    /// The model's structure, where somebody measured something and the device runs all of it.
+    fn structure(&mut self, graph: &Graph, target: &Target, rows: Rows<'_>) -> Option<&[u8; 32]> {
         if rows.are_none() || !super::runs_all(target, graph.node_count()) {
             return None;
         }
-        let structure = self.0.get_or_insert_with(|| super::whole_structure(graph));
-        rows.of(structure, device, index)
+        Some(self.0.get_or_insert_with(|| super::whole_structure(graph)))
     }
 }
 

@@ -35,7 +35,9 @@ pub(super) fn estimated(from: &Device, to: &Device, link: Link) -> Link {
     if from.info().emulated && to.info().emulated {
         return link;
     }
-    let has_bus = [from, to].iter().any(|device| device.info().link_bytes_per_s.is_some());
+    let has_bus = [from, to]
+        .iter()
+        .any(|device| device.info().link_bytes_per_s.is_some());
     with(link, has_bus)
 }
 

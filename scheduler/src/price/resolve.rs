@@ -1,7 +1,8 @@
 //! From what is known to what things cost: the one place that says which layer counts.
 //!
 //! Order of trust for a node: its share of the whole model measured on the device, its share of a whole composed of
-//! measured segments, its share of its fusion group's prediction, the plugin's estimate, the roofline. A layer of a larger
+//! measured segments, its share of its fusion group's prediction, its share of the whole model measured on another chip, the
+//! plugin's estimate, the roofline. A layer of a larger
 //! thing is shared in the proportions of the layers below it. A measured part has its own figure.
 //!
 //! Invariants:
@@ -37,7 +38,8 @@ impl Evidence {
                     prices.stated.set_node(node, device, *cost);
                 }
             }
-            let mut costs = layers.shared(&all);
+            let other = self.others[device].as_ref().map(|other| other.p50);
+            let mut costs = layers.shared(&all, other.filter(|_| runs_all(target, nodes)));
             let whole = self.wholes[device].as_ref();
             // a plan that gives the device everything is not possible any more where it was refused a node since
             if let Some(whole) = whole.filter(|_| runs_all(target, nodes)) {
@@ -93,9 +95,18 @@ impl Evidence {
 }
 
 impl Layers {
-    /// What is stated of each node, with its share of what is predicted of its group, and of what is composed of all.
-    fn shared(&self, all: &[u32]) -> Vec<Option<Cost>> {
+    /// What is stated of each node, with its share of what the whole takes on another chip, of what is predicted of its
+    /// group, and of what is composed of all.
+    fn shared(&self, all: &[u32], other: Option<Nanos>) -> Vec<Option<Cost>> {
         let mut costs = self.stated.clone();
+        if let Some(other) = other {
+            share(
+                &mut costs,
+                all,
+                other.nanoseconds() as f64,
+                Provenance::OtherDevice,
+            );
+        }
         for (nodes, time) in &self.predicted.groups {
             share(&mut costs, nodes, *time, Provenance::Predicted);
         }
@@ -210,6 +221,7 @@ mod tests {
             links: LinkTable::new(devices.len()),
             layers: Arc::new(layers.collect()),
             wholes: vec![None; devices.len()],
+            others: vec![None; devices.len()],
             parts: BTreeMap::new(),
         }
     }
@@ -247,6 +259,13 @@ mod tests {
             (cost.time.nanoseconds(), cost.provenance)
         };
         assert_eq!(cost(&evidence, 0), (10, Provenance::Estimated));
+        evidence.others[0] = Some(polychip_profile::Elsewhere {
+            differences: Vec::new(),
+            p50: Nanos::from_nanoseconds(100),
+            samples: 7,
+        });
+        assert_eq!(cost(&evidence, 0), (25, Provenance::OtherDevice));
+        evidence.others[0] = None;
         let layers = Arc::get_mut(&mut evidence.layers).unwrap();
         layers[0].predicted.groups = vec![(vec![0, 1], 60.0)];
         assert_eq!(cost(&evidence, 0), (30, Provenance::Predicted));

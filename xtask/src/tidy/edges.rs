@@ -24,6 +24,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("polychip-lanes", &[]),
     ("polychip-farm-record", &[]),
     ("polychip-farm", &["polychip-farm-record"]),
+    (
+        "polychip-farm-results",
+        &["polychip-farm-record", "polychip-profile"],
+    ),
     // pure, and kept so by this row: no host, so no device
     (
         "polychip-profile",
@@ -96,12 +100,13 @@ const EDGES: &[(&str, &[&str])] = &[
         "polychip-cli",
         &[
             "polychip",
+            "polychip-farm-record",
+            "polychip-farm-results",
             "polychip-lanes",
             "polychip-graph",
             "polychip-partitioner",
             "polychip-ops",
             "polychip-farm",
-            "polychip-farm-record",
         ],
     ),
     ("polychip-runner", &["polychip", "polychip-farm-record"]),

@@ -1,0 +1,181 @@
+//! `polychip farm keygen` and `polychip farm bundle`: what a farm measured, as a signed file that ships.
+//!
+//! Invariant: a secret key is written once, readable by its owner only, and never printed.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use polychip::bundle::{Bundle, Manifest, SecretKey};
+use polychip_farm_results::bundle::{Family, families};
+use polychip_farm_results::{Kind, Selection};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::compare::all;
+use crate::exit::{bad_input, usage};
+use crate::file;
+use crate::output::Output;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct KeygenArguments {
+    /// File that the secret key is written to; it must not be there
+    file: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Folders of runs
+    #[arg(value_name = "RUN", required = true)]
+    runs: Vec<PathBuf>,
+    /// File with the secret key, made by `polychip farm keygen`
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    /// Version of the bundle: higher than that of every bundle of the family before
+    #[arg(long, value_name = "N")]
+    version: u64,
+    /// File to write
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// SoC that the bundle is for; needed where the runs have several
+    #[arg(long, value_name = "NAME")]
+    family: Option<String>,
+    /// Per cent of the devices that may load it
+    #[arg(long, value_name = "PERCENT", default_value_t = 100.0, value_parser = share)]
+    share: f64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.0..=100.0).contains(&value) => Ok(value),
+        _ => Err(format!("{text:?} is not a number of per cent from 0 to 100")),
+    }
+}
+
+/// What `farm bundle --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    /// The file.
+    file: String,
+    /// Its size.
+    bytes: usize,
+    /// SoC that it is for.
+    family: String,
+    /// Its version.
+    version: u64,
+    /// Thousandths of the devices that may load it.
+    share_permille: u32,
+    /// Key that an app has to trust.
+    public_key: String,
+    /// Parts that were measured.
+    parts: usize,
+    /// Runs of nodes that devices refused.
+    refusals: usize,
+    /// Models with a plan.
+    plans: usize,
+}
+
+/// Runs `farm keygen`.
+pub(crate) fn keygen(arguments: &KeygenArguments, out: &mut Output) -> anyhow::Result<()> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| anyhow::anyhow!("the system gives no random numbers: {error}"))?;
+    let key = SecretKey::from_bytes(&bytes);
+    let path = &arguments.file;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let text = hex(&key.to_bytes()) + "\n";
+    let written = options.open(path).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    written.map_err(|error| usage(format!("{}: cannot be written: {error}", path.display())))?;
+    out.text(&key.public().to_string())
+}
+
+/// Runs `farm bundle`.
+pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
+    let key = secret(&arguments.key)?;
+    let mut selection = Selection::new();
+    for folder in &arguments.runs {
+        for run in all(folder)? {
+            selection.add(run, None).map_err(bad_input)?;
+        }
+    }
+    let families = families(&selection).map_err(bad_input)?;
+    let (name, family) = chosen(families.into_iter().collect(), arguments.family.as_deref())?;
+    let manifest = Manifest {
+        measured_s: family.measured_s,
+        share_permille: (arguments.share * 10.0).round() as u32,
+        ..Manifest::new(&name, arguments.version)
+    };
+    let bytes = Bundle::sign(&family.content, &manifest, &key).map_err(usage)?;
+    file::write(&arguments.out, &bytes)?;
+    let answer = Answer {
+        file: arguments.out.display().to_string(),
+        bytes: bytes.len(),
+        family: name,
+        version: arguments.version,
+        share_permille: manifest.share_permille,
+        public_key: key.public().to_string(),
+        parts: family.content.profile.parts.len(),
+        refusals: family.content.profile.refusals.len(),
+        plans: family.content.plans.len(),
+    };
+    match arguments.json {
+        true => out.json(&answer),
+        false => out.text(&answer.to_string()),
+    }
+}
+
+/// The family that was asked for, or the only one.
+fn chosen(mut families: Vec<(Kind, Family)>, asked: Option<&str>) -> anyhow::Result<(String, Family)> {
+    let names: Vec<String> = families.iter().map(|(kind, _)| kind.to_string()).collect();
+    let at = match asked {
+        Some(asked) => names.iter().position(|name| name == asked),
+        None => (names.len() == 1).then_some(0),
+    };
+    let Some(at) = at else {
+        return Err(match (asked, names.is_empty()) {
+            (_, true) => bad_input("the runs hold no records: there is nothing to bundle"),
+            (Some(asked), _) => usage(format!("no board is a {asked:?}; there are {}", names.join(", "))),
+            (None, _) => usage(format!(
+                "the runs are of several SoCs, and a bundle is of one: --family NAME chooses among {}",
+                names.join(", ")
+            )),
+        });
+    };
+    let (kind, family) = families.swap_remove(at);
+    Ok((kind.to_string(), family))
+}
+
+fn secret(path: &Path) -> anyhow::Result<SecretKey> {
+    let key = file::read_text(path)?.trim().parse();
+    key.map_err(|words| bad_input(format!("{}: {words}", path.display())))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl std::fmt::Display for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(
+            f,
+            "{}: {} version {}, {} bytes: {} parts, {} refusals, {} plans",
+            self.file, self.family, self.version, self.bytes, self.parts, self.refusals, self.plans
+        )?;
+        if self.share_permille < 1_000 {
+            writeln!(
+                f,
+                "for {} % of the devices",
+                f64::from(self.share_permille) / 10.0
+            )?;
+        }
+        write!(f, "apps load it that trust {}", self.public_key)
+    }
+}

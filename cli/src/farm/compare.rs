@@ -1,0 +1,168 @@
+//! `polychip farm compare`: the gate of a pull request.
+
+use std::path::{Path, PathBuf};
+
+use polychip_farm_results::compare::Options;
+use polychip_farm_results::{Comparison, Run, Selection, compare};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::exit::{Code, bad_input, failure, usage};
+use crate::file;
+use crate::output::Output;
+
+/// Smallest change that matters where nothing is said, in per cent.
+const RELEVANT: f64 = 2.0;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Folders of runs that are compared with, separated by commas; a folder of such folders is all of them. FOLDER@BUILD takes
+    /// what one build measured
+    #[arg(value_name = "BASE")]
+    base: String,
+    /// Folders of runs that are judged, in the same way
+    #[arg(value_name = "NEW")]
+    new: String,
+    /// Exit with code 1 where an item is slower by so many per cent or more (2 where left out), or is refused or fails now
+    #[arg(long, value_name = "slower[=PERCENT]", value_parser = gate)]
+    fail_on: Option<f64>,
+    /// Let times of emulated boards and devices fail it, too
+    #[arg(long, requires = "fail_on")]
+    emulated: bool,
+    /// Write the summary for a pull request
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// Write items that may be slower as JSON, with the places that have measured them, for another run by turns
+    #[arg(long, value_name = "FILE")]
+    suspects: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads `slower` or `slower=PERCENT`.
+fn gate(text: &str) -> Result<f64, String> {
+    let percent = match text.split_once('=') {
+        None if text == "slower" => return Ok(RELEVANT),
+        Some(("slower", percent)) => percent,
+        _ => return Err("write slower or slower=PERCENT".into()),
+    };
+    match percent.parse::<f64>() {
+        Ok(value) if (0.1..=1_000.0).contains(&value) => Ok(value),
+        _ => Err(format!(
+            "{percent:?} is not a number of per cent from 0.1 to 1000"
+        )),
+    }
+}
+
+/// What `farm compare --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    /// What changed.
+    #[serde(flatten)]
+    comparison: Comparison,
+    /// Why the exit code is 1; none where it is 0.
+    failed: Option<String>,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
+    let options = Options {
+        relevant: arguments.fail_on.unwrap_or(RELEVANT) / 100.0,
+        emulated: arguments.emulated,
+        ..Options::default()
+    };
+    let (base, new) = (select(&arguments.base)?, select(&arguments.new)?);
+    let comparison = compare(&base, &new, &options);
+    let regressions = comparison.regressions().count();
+    let failed = (arguments.fail_on.is_some() && regressions > 0).then(|| {
+        let what = if regressions == 1 {
+            "1 item is"
+        } else {
+            &format!("{regressions} items are")
+        };
+        format!("{what} slower, refused or failing now (--fail-on slower)")
+    });
+    if let Some(path) = &arguments.markdown {
+        file::write(path, comparison.markdown().as_bytes())?;
+    }
+    if let Some(path) = &arguments.suspects {
+        let text = serde_json::to_string_pretty(&comparison.suspects())?;
+        file::write(path, (text + "\n").as_bytes())?;
+    }
+    match arguments.json {
+        true => out.json(&Answer {
+            comparison,
+            failed: failed.clone(),
+        })?,
+        false => out.text(&comparison.to_string())?,
+    }
+    failed.map_or(Ok(()), |words| Err(failure(Code::Differs, words)))
+}
+
+/// Reads what a side names.
+pub(crate) fn select(side: &str) -> anyhow::Result<Selection> {
+    let mut selection = Selection::new();
+    for name in side.split(',') {
+        if name.is_empty() {
+            return Err(usage(format!(
+                "{side:?}: a folder between two commas has no name"
+            )));
+        }
+        // a folder may have such a sign in its name
+        let (folder, build) = match name.rsplit_once('@') {
+            Some((folder, build)) if !Path::new(name).exists() => (folder, Some(build)),
+            _ => (name, None),
+        };
+        for run in all(Path::new(folder))? {
+            selection.add(run, build).map_err(bad_input)?;
+        }
+    }
+    Ok(selection)
+}
+
+/// Reads the run of a folder, or the runs of all folders in it.
+pub(crate) fn all(folder: &Path) -> anyhow::Result<Vec<Run>> {
+    let is_run = |folder: &Path| folder.join("run.json").exists();
+    let mut folders = Vec::new();
+    if !is_run(folder) && folder.is_dir() {
+        for entry in std::fs::read_dir(folder).map_err(bad_input)? {
+            let path = entry.map_err(bad_input)?.path();
+            if is_run(&path) {
+                folders.push(path);
+            }
+        }
+        folders.sort();
+    }
+    if folders.is_empty() {
+        folders.push(folder.to_owned());
+    }
+    folders.iter().map(|folder| read(folder)).collect()
+}
+
+/// Reads the folder of a run.
+fn read(folder: &Path) -> anyhow::Result<Run> {
+    Run::read(folder).map_err(bad_input)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gates_are_slower_with_a_limit() {
+        assert_eq!(gate("slower"), Ok(2.0));
+        assert_eq!(gate("slower=5"), Ok(5.0));
+        for bad in [
+            "",
+            "faster",
+            "slower=",
+            "slower=0",
+            "slower=-1",
+            "slower=nan",
+            "slower=1e9",
+        ] {
+            assert!(gate(bad).is_err(), "{bad}");
+        }
+    }
+}

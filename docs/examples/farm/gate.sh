@@ -1,0 +1,24 @@
+#!/bin/sh
+# The gate of a pull request: gate.sh BASE_RUNNER NEW_RUNNER MODELS_FOLDER OUT
+# Six rounds of all models; what may be slower gets twelve more, which are judged by themselves. Exit code 1 for a regression.
+set -eu
+base=$1 new=$2 models=$3 out=$4
+here=$(dirname "$0")
+"$here/turns.sh" "$base" "$new" 6 "$out/all" "$models"/*.onnx
+code=0
+polychip farm compare "$out/all/base" "$out/all/new" --fail-on slower \
+  --markdown "$out/summary.md" --suspects "$out/suspects.json" || code=$?
+suspects=$(jq -r '[.[].item.model.name] | unique | .[]' "$out/suspects.json")
+if [ -n "$suspects" ]; then
+  # names of models hold no spaces here
+  # shellcheck disable=SC2046
+  "$here/turns.sh" "$base" "$new" 12 "$out/again" $(printf "$models/%s.onnx\n" $suspects)
+  again=0
+  polychip farm compare "$out/again/base" "$out/again/new" --fail-on slower --markdown "$out/again.md" || again=$?
+  printf '\n## Suspicious items, measured again\n\n' >>"$out/summary.md"
+  cat "$out/again.md" >>"$out/summary.md"
+  [ "$again" -eq 0 ] || code=$again
+fi
+polychip farm report "$out/all/base" "$out/all/new" --against "$out/all/base" \
+  --html "$out/farm.html" --junit "$out/junit.xml" >/dev/null
+exit "$code"

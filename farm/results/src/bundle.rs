@@ -1,0 +1,169 @@
+//! What ships: the contents of a bundle, made of the runs of a farm.
+//!
+//! Invariants:
+//! 1. A family is one kind of board: rows of other chips are not in it, and emulated boards are a family of their own.
+//! 2. Every row says which run and place it is of.
+//!
+//! Not here: the file and its signature (`polychip_profile::bundle`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use polychip_farm_record::{Item, Job, Measured, Model, Record, Settings};
+use polychip_profile::Profile;
+use polychip_profile::bundle::{BestPlan, Content, PlanPart, Sustained};
+
+use crate::batch::{batch_median, measured, sources};
+use crate::error::{Error, Result};
+use crate::kind::{Kind, Kinds};
+use crate::selection::Selection;
+use crate::statistics;
+
+/// What is known of one kind of board.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Family {
+    /// What its bundle holds.
+    pub content: Content,
+    /// When the newest of its figures were measured: seconds since 1970 in UTC.
+    pub measured_s: u64,
+}
+
+/// The contents of the bundles of all families that were measured. Databases of places without a record are left out:
+/// of which family they are is not known.
+///
+/// # Errors
+/// The profile of a place cannot be read.
+pub fn families(selection: &Selection) -> Result<BTreeMap<Kind, Family>> {
+    let kinds = Kinds::of(selection.records());
+    let mut records: BTreeMap<Kind, Vec<&Record>> = BTreeMap::new();
+    for record in selection.records() {
+        records.entry(kinds.kind(record)).or_default().push(record);
+    }
+    let families = records.into_iter().map(|(kind, records)| {
+        let mut content = profile_of(selection, &records)?;
+        content.plans = plans(&kind, &records);
+        let newest = records.iter().map(|record| record.started_s).max();
+        let family = Family {
+            content,
+            measured_s: newest.unwrap_or(0),
+        };
+        Ok((kind, family))
+    });
+    families.collect()
+}
+
+/// The rows of all places that these records are of.
+fn profile_of(selection: &Selection, records: &[&Record]) -> Result<Content> {
+    let places: BTreeSet<(&str, &str)> = records
+        .iter()
+        .map(|record| (record.run.as_str(), record.place.name.as_str()))
+        .collect();
+    let merged = Profile::in_memory().map_err(Error::selection)?;
+    for run in selection.runs() {
+        for (place, path) in &run.profiles {
+            if !places.contains(&(run.header.id.as_str(), place.as_str())) {
+                continue;
+            }
+            let refused = |error| Error::bad_run(path, error);
+            let rows = Profile::open_read_only(path).and_then(|profile| profile.export());
+            let source = format!("run {}, place {place}", run.header.id);
+            merged.import(&rows.map_err(refused)?, &source).map_err(refused)?;
+        }
+    }
+    let mut profile = merged.export().map_err(Error::selection)?;
+    // they are of one machine
+    profile.plugin_values.clear();
+    Ok(Content {
+        profile,
+        plans: Vec::new(),
+    })
+}
+
+/// The fastest plan of each model and setting.
+fn plans(kind: &Kind, records: &[&Record]) -> Vec<BestPlan> {
+    let mut items: BTreeMap<(&Model, &Settings), BTreeMap<&Item, Vec<&Record>>> = BTreeMap::new();
+    for record in records {
+        if let (Job::Bench, Some(model)) = (record.item.job, &record.item.model) {
+            let of_model = items.entry((model, &record.item.settings)).or_default();
+            of_model.entry(&record.item).or_default().push(record);
+        }
+    }
+    let best = items.into_iter().filter_map(|((model, settings), items)| {
+        let timed = items.into_iter().filter_map(|(item, of_item)| {
+            let mut medians: Vec<f64> = of_item.iter().filter_map(|record| batch_median(record)).collect();
+            Some((statistics::median(&mut medians)?, item, of_item))
+        });
+        let (median, item, of_item) = timed.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        // the plan that was last run
+        let (_, figures) = of_item
+            .iter()
+            .filter_map(|record| Some((record.started_s, measured(record)?)))
+            .filter(|(_, figures)| !figures.plan.is_empty())
+            .max_by_key(|(started_s, _)| *started_s)?;
+        let mut energies = of_item
+            .iter()
+            .filter_map(|record| measured(record)?.energy.as_ref());
+        let energy = energies.next_back();
+        Some(BestPlan {
+            model: model.name.clone(),
+            model_blake3: model.blake3.clone(),
+            settings: words(settings),
+            plugins: item.plugins.clone(),
+            parts: parts(figures),
+            median_ns: median.round() as u64,
+            energy_nj: energy.map(|energy| energy.nanojoules),
+            energy_provenance: energy.map_or_else(String::new, |energy| energy.provenance.clone()),
+            sustained: sustained(records, item),
+            emulated: figures.emulated || kind.emulated,
+            sources: sources(of_item.into_iter())
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+        })
+    });
+    best.collect()
+}
+
+fn parts(figures: &Measured) -> Vec<PlanPart> {
+    let parts = figures.plan.iter();
+    parts
+        .map(|part| PlanPart {
+            device: part.device.clone(),
+            nodes: part.nodes,
+            ns: part.ns,
+            provenance: part.provenance.clone(),
+        })
+        .collect()
+}
+
+/// The longest soak of the same model on the same plugins.
+fn sustained(records: &[&Record], item: &Item) -> Option<Sustained> {
+    let is_same = |other: &Item| {
+        other.job == Job::Soak
+            && (&other.model, &other.plugins, &other.settings) == (&item.model, &item.plugins, &item.settings)
+    };
+    let soaks = records.iter().filter(|record| is_same(&record.item));
+    let soaks = soaks.filter_map(|record| {
+        let windows = &measured(record)?.windows;
+        let (first, last) = (windows.first()?, windows.last()?);
+        Some(Sustained {
+            lasted_ms: last.end_ms,
+            first_ns: first.median_ns,
+            last_ns: last.median_ns,
+            hottest_mc: windows.iter().filter_map(|window| window.hottest_mc).max(),
+        })
+    });
+    soaks.max_by_key(|soak| soak.lasted_ms)
+}
+
+/// Settings in words; empty where nothing was asked.
+fn words(settings: &Settings) -> String {
+    let item = Item {
+        job: Job::Bench,
+        model: None,
+        plugins: Vec::new(),
+        settings: settings.clone(),
+    };
+    let words = item.to_string();
+    let settings = words.strip_prefix("bench").unwrap_or(&words);
+    settings.trim_start_matches([',', ' ']).to_owned()
+}

@@ -1,0 +1,212 @@
+//! What became slower or faster from one selection of records to another: the gate of a pull request.
+//!
+//! A *batch* is one record: its runs follow one another, so that their times resemble each other more than those of
+//! other times of day, and count as one value, their median. A *round* is a batch of each side on the same board, one
+//! after the other. What is judged is the difference of the two batches of a round, in logarithms, over the rounds of all
+//! boards of a kind: what both have in common (the board, its heat, who else uses it) is not in it. Drift is measured on
+//! the batches of the same side and taken off.
+//!
+//! Invariants:
+//! 1. Batches of different boards, of emulated and real ones, and of different conditions are never paired.
+//! 2. A verdict `slower` or `faster` needs rounds, significance among all comparisons made ([`Options::discovery`]) and
+//!    a change that matters ([`Options::relevant`]). Two nights compared without rounds are `unsure` at best: the
+//!    difference between nights was not measured.
+//! 3. What did run and now does not is reported without any statistics.
+
+mod answer;
+mod comparable;
+mod ended;
+mod markdown;
+mod rounds;
+mod text;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use polychip_farm_record::{Item, Record};
+
+pub use answer::{Change, Comparison, Row, Side, Verdict};
+
+use crate::batch::{measured, sources};
+use crate::kind::{Kind, Kinds};
+use crate::selection::Selection;
+use crate::statistics::{self, Estimate, FEWEST};
+use ended::Ended;
+use rounds::Rounds;
+pub(crate) use text::time;
+
+/// What counts as a change.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Smallest change that matters, as a share of BASE.
+    pub relevant: f64,
+    /// Share of chance findings among those that are called slower or faster.
+    pub discovery: f64,
+    /// Times of emulated boards and devices fail the gate, too.
+    pub emulated: bool,
+}
+
+impl Default for Options {
+    /// 2 % matter, 5 % of the findings may be chance, emulated times fail nothing.
+    fn default() -> Options {
+        Options {
+            relevant: 0.02,
+            discovery: 0.05,
+            emulated: false,
+        }
+    }
+}
+
+/// Records of both sides, of one item on one kind of board.
+#[derive(Debug, Default)]
+struct Group<'a> {
+    base: Vec<&'a Record>,
+    new: Vec<&'a Record>,
+}
+
+/// A row whose verdict waits for all other comparisons.
+#[derive(Debug)]
+struct Draft {
+    row: Row,
+    estimate: Option<Estimate>,
+}
+
+/// Compares two selections.
+#[must_use]
+pub fn compare(base: &Selection, new: &Selection, options: &Options) -> Comparison {
+    let kinds = Kinds::of(base.records().chain(new.records()));
+    let mut groups: BTreeMap<(&Item, Kind), Group<'_>> = BTreeMap::new();
+    for record in base.records() {
+        let key = (&record.item, kinds.kind(record));
+        groups.entry(key).or_default().base.push(record);
+    }
+    for record in new.records() {
+        let key = (&record.item, kinds.kind(record));
+        groups.entry(key).or_default().new.push(record);
+    }
+    let drafts = groups.into_iter();
+    let mut drafts: Vec<Draft> = drafts
+        .map(|((item, kind), group)| draft(item, kind, &group, new, options))
+        .collect();
+    // emulated figures are a family of their own: many of them do not blunt the real ones
+    for emulated in [false, true] {
+        let judged: Vec<usize> = (0..drafts.len())
+            .filter(|at| drafts[*at].row.emulated == emulated && drafts[*at].estimate.is_some())
+            .collect();
+        let chances = judged.iter().filter_map(|at| drafts[*at].estimate);
+        let shares = statistics::false_discovery(&chances.map(|one| one.p).collect::<Vec<f64>>());
+        for (at, share) in judged.into_iter().zip(shares) {
+            let Draft { row, estimate } = &mut drafts[at];
+            if let Some(estimate) = estimate {
+                judge(row, *estimate, share, options);
+            }
+        }
+    }
+    Comparison {
+        base: sources(base.records()),
+        new: sources(new.records()),
+        same_build: !base.builds().is_empty() && base.builds() == new.builds(),
+        relevant_percent: options.relevant * 100.0,
+        discovery_percent: options.discovery * 100.0,
+        emulated_gates: options.emulated,
+        rows: drafts.into_iter().map(|draft| draft.row).collect(),
+        torn: [base.torn(), new.torn()].concat(),
+        missing: [base.missing(), new.missing()].concat(),
+        silent: [base.silent(), new.silent()].concat(),
+    }
+}
+
+/// All that can be said of an item on a kind of board by itself.
+fn draft(item: &Item, kind: Kind, group: &Group<'_>, new: &Selection, options: &Options) -> Draft {
+    let records = || group.base.iter().chain(&group.new).copied();
+    let places: BTreeSet<String> = records().map(|record| record.place.name.clone()).collect();
+    let emulated = kind.emulated || records().filter_map(measured).any(|one| one.emulated);
+    let (was, is) = (Ended::of(&group.base), Ended::of(&group.new));
+    let mut row = Row {
+        item: item.to_string(),
+        kind: kind.name,
+        emulated,
+        verdict: Verdict::Same,
+        suspicious: false,
+        base: Side::of(&group.base),
+        new: Side::of(&group.new),
+        change: None,
+        crude_percent: None,
+        rounds: 0,
+        left_out: Vec::new(),
+        notes: Vec::new(),
+        asked: item.clone(),
+        places: places.into_iter().collect(),
+    };
+    let mut estimate = None;
+    match (was, is) {
+        (Some(Ended::Ran { failing: was }), Some(Ended::Ran { failing: is })) => {
+            let broken: Vec<&String> = is.difference(&was).collect();
+            if !broken.is_empty() {
+                row.verdict = Verdict::NowFails;
+                let names: Vec<&str> = broken.iter().map(|name| name.as_str()).collect();
+                row.notes.push(format!("failing now: {}", names.join("; ")));
+            } else {
+                estimate = times(&mut row, group, options);
+            }
+        }
+        (was, is) => {
+            (row.verdict, row.notes) = ended::changed(was, is, || ended::absent(item, &row.places, new))
+        }
+    }
+    Draft { row, estimate }
+}
+
+/// What the rounds say; without enough of them the row is unsure, and says why.
+fn times(row: &mut Row, group: &Group<'_>, options: &Options) -> Option<Estimate> {
+    let (base, new) = (row.base.as_ref()?, row.new.as_ref()?);
+    if base.samples == 0 || new.samples == 0 {
+        // nothing was timed: that both ran is all
+        return None;
+    }
+    let crude = new.median_ns as f64 / (base.median_ns as f64).max(1.0) - 1.0;
+    row.crude_percent = Some(crude * 100.0);
+    let rounds = Rounds::of(&group.base, &group.new);
+    row.rounds = rounds.differences.len();
+    row.left_out = rounds.left_out();
+    let found = statistics::estimate(&rounds.differences);
+    if found.is_none() {
+        row.verdict = Verdict::Unsure;
+        row.suspicious = crude >= options.relevant;
+        row.notes.push(format!(
+            "{} of at least {FEWEST} rounds of BASE and NEW by turns on one board",
+            row.rounds
+        ));
+    }
+    row.change = found.map(|found| Change {
+        percent: percent(found.mean),
+        low_percent: percent(found.low),
+        high_percent: percent(found.high),
+        chance: found.p,
+        false_discovery: 1.0,
+    });
+    found
+}
+
+/// A difference of logarithms in per cent.
+fn percent(difference: f64) -> f64 {
+    difference.exp_m1() * 100.0
+}
+
+/// The verdict on a row with rounds, given the share of chance findings at which it counts.
+fn judge(row: &mut Row, estimate: Estimate, share: f64, options: &Options) {
+    if let Some(change) = &mut row.change {
+        change.false_discovery = share;
+    }
+    let [change, low, high] = [estimate.mean, estimate.low, estimate.high].map(f64::exp_m1);
+    let is_found = share <= options.discovery;
+    row.verdict = if is_found && change >= options.relevant {
+        Verdict::Slower
+    } else if is_found && change <= -options.relevant {
+        Verdict::Faster
+    } else if low > -options.relevant && high < options.relevant {
+        Verdict::Same
+    } else {
+        Verdict::Unsure
+    };
+    row.suspicious = row.verdict == Verdict::Unsure && change > 0.0 && high >= options.relevant;
+}

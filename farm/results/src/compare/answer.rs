@@ -1,0 +1,198 @@
+//! What a comparison says, as plain values.
+
+use polychip_farm_record::{Item, Record, Wanted};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::batch::{batch_median, measured, sources};
+use crate::run::{Missing, Silent, Torn};
+use crate::selection::Source;
+use crate::statistics;
+
+/// What became of an item on a kind of board.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It ran, and fails now.
+    NowFails,
+    /// It ran, and its devices refuse it now.
+    NowRefused,
+    /// It takes longer: significantly, and enough to matter.
+    Slower,
+    /// It may be slower, faster or the same: what was measured does not say.
+    Unsure,
+    /// Only BASE was asked for it.
+    Gone,
+    /// It takes less.
+    Faster,
+    /// It did not run, and does now.
+    NowRuns,
+    /// Only NEW was asked for it.
+    New,
+    /// It takes the same within what matters, or ends in the same way.
+    Same,
+}
+
+impl Verdict {
+    /// In words.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::NowFails => "now fails",
+            Verdict::NowRefused => "now refused",
+            Verdict::Slower => "slower",
+            Verdict::Unsure => "unsure",
+            Verdict::Gone => "gone",
+            Verdict::Faster => "faster",
+            Verdict::NowRuns => "now runs",
+            Verdict::New => "new",
+            Verdict::Same => "same",
+        }
+    }
+}
+
+/// What `farm compare --json` prints of the comparison.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Comparison {
+    /// What BASE is of.
+    pub base: Vec<Source>,
+    /// What NEW is of.
+    pub new: Vec<Source>,
+    /// Both sides were measured by the same builds: every finding is a false alarm.
+    pub same_build: bool,
+    /// Smallest change that matters, in per cent.
+    pub relevant_percent: f64,
+    /// Share of chance findings among those that are called slower or faster, in per cent.
+    pub discovery_percent: f64,
+    /// Times of emulated boards and devices fail the gate, too.
+    pub emulated_gates: bool,
+    /// By item and kind of board.
+    pub rows: Vec<Row>,
+    /// Lines that were cut off.
+    pub torn: Vec<Torn>,
+    /// Items without a result.
+    pub missing: Vec<Missing>,
+    /// Boards that never answered.
+    pub silent: Vec<Silent>,
+}
+
+/// An item on a kind of board.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Row {
+    /// The item, in words.
+    pub item: String,
+    /// The kind of board.
+    pub kind: String,
+    /// Times are of an emulated board or device.
+    pub emulated: bool,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// It may be slower by enough to matter: measure it again, by turns.
+    pub suspicious: bool,
+    /// BASE; absent where nothing ran.
+    pub base: Option<Side>,
+    /// NEW; absent where nothing ran.
+    pub new: Option<Side>,
+    /// How much longer NEW takes, by the rounds; absent where there are too few.
+    pub change: Option<Change>,
+    /// How much longer the median is, in per cent, whatever lies between the measurements.
+    pub crude_percent: Option<f64>,
+    /// Rounds: a batch of each side on one board, one after the other.
+    pub rounds: usize,
+    /// Batches that are in no round, by reason.
+    pub left_out: Vec<String>,
+    /// Reasons, in words.
+    pub notes: Vec<String>,
+    /// The item itself.
+    #[serde(skip)]
+    pub asked: Item,
+    /// Places whose records these are.
+    pub places: Vec<String>,
+}
+
+/// Figures of one side.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Side {
+    /// Median of the batches' medians, in nanoseconds; 0 where nothing was timed.
+    pub median_ns: u64,
+    /// 95th percentile of all runs, rounded up to a measured one, in nanoseconds.
+    pub p95_ns: u64,
+    /// Runs that were timed.
+    pub samples: usize,
+    /// Batches: records that ran.
+    pub batches: usize,
+    /// What the figures are of.
+    pub sources: Vec<Source>,
+}
+
+/// How much longer NEW takes.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Change {
+    /// In per cent of BASE; negative where it is faster.
+    pub percent: f64,
+    /// Lower end of the interval of 95 %.
+    pub low_percent: f64,
+    /// Upper end.
+    pub high_percent: f64,
+    /// Probability of such a change or a larger one where nothing changed.
+    pub chance: f64,
+    /// Share of chance findings among the comparisons of this run that are no less clear than this one.
+    pub false_discovery: f64,
+}
+
+impl Side {
+    /// Figures of these records; none where none of them ran.
+    pub(super) fn of(records: &[&Record]) -> Option<Side> {
+        let ran: Vec<&Record> = records
+            .iter()
+            .copied()
+            .filter(|record| measured(record).is_some())
+            .collect();
+        if ran.is_empty() {
+            return None;
+        }
+        let mut all: Vec<u64> = ran
+            .iter()
+            .filter_map(|record| measured(record))
+            .flat_map(|measured| measured.samples_ns.iter().copied())
+            .collect();
+        all.sort_unstable();
+        let mut medians: Vec<f64> = ran.iter().filter_map(|record| batch_median(record)).collect();
+        let p95 = (all.len().saturating_sub(1) * 950).div_ceil(1_000);
+        Some(Side {
+            median_ns: statistics::median(&mut medians).unwrap_or(0.0).round() as u64,
+            p95_ns: all.get(p95).copied().unwrap_or(0),
+            samples: all.len(),
+            batches: ran.len(),
+            sources: sources(ran.into_iter()),
+        })
+    }
+}
+
+impl Comparison {
+    /// Rows that fail a pull request: slower, refused or failing now. Emulated times fail none unless that was asked for.
+    pub fn regressions(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| match row.verdict {
+            Verdict::NowFails | Verdict::NowRefused => true,
+            Verdict::Slower => !row.emulated || self.emulated_gates,
+            _ => false,
+        })
+    }
+
+    /// Rows that may be slower and need rounds, as what a farm takes: each item with the places that have measured it.
+    #[must_use]
+    pub fn suspects(&self) -> Vec<Wanted> {
+        let suspects = self.rows.iter().filter(|row| row.suspicious);
+        suspects
+            .map(|row| Wanted {
+                item: row.asked.clone(),
+                places: row.places.clone(),
+            })
+            .collect()
+    }
+
+    /// Rows with this verdict.
+    pub(super) fn with(&self, verdict: Verdict) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(move |row| row.verdict == verdict)
+    }
+}

@@ -1,0 +1,267 @@
+//! Verdicts other than those of times, and which batches make a round.
+
+use polychip_farm_record::{Failure, Measured, Outcome, Record, Wanted};
+use polychip_farm_results::compare::{Options, Row, Verdict};
+use polychip_farm_results::{Comparison, Run, compare};
+
+use crate::made::{item, run, selected, timed};
+
+const ROUNDS: u64 = 8;
+
+/// Rounds of one item, so much slower in NEW, each batch a little different.
+fn sides(slower: f64) -> (Vec<Record>, Vec<Record>) {
+    let batch = |round: u64, side: u64| {
+        let ns =
+            1e6 * (1.0 + 0.001 * ((round * 7 + side * 3) % 5) as f64) * if side == 1 { slower } else { 1.0 };
+        let (id, build) = [("base", "a"), ("new", "b")][side as usize];
+        let at = 1_000 + 20 * round + 10 * (side ^ (round & 1));
+        timed(id, build, &item("m"), "desk", at, vec![ns as u64; 5])
+    };
+    let of = |side| (0..ROUNDS).map(|round| batch(round, side)).collect();
+    (of(0), of(1))
+}
+
+fn compared(base: Vec<Record>, new: Vec<Record>) -> Comparison {
+    runs(run("base", base), run("new", new))
+}
+
+fn runs(base: Run, new: Run) -> Comparison {
+    compare(&selected(base), &selected(new), &Options::default())
+}
+
+fn only(comparison: &Comparison) -> &Row {
+    assert_eq!(comparison.rows.len(), 1, "{comparison}");
+    &comparison.rows[0]
+}
+
+fn ended(outcome: Outcome) -> Vec<Record> {
+    let mut record = timed("new", "b", &item("m"), "desk", 1_000, Vec::new());
+    record.outcome = outcome;
+    vec![record]
+}
+
+fn refused() -> Outcome {
+    Outcome::Refused {
+        reason: "Einsum has no kernel".into(),
+    }
+}
+
+fn failed(board: bool) -> Outcome {
+    Outcome::Failed(Failure {
+        reason: "exit code 5".into(),
+        board,
+        exit_code: Some(5),
+    })
+}
+
+#[test]
+fn slower_faster_and_same_have_intervals_that_hold_the_truth() {
+    for (truth, verdict) in [
+        (1.05, Verdict::Slower),
+        (0.95, Verdict::Faster),
+        (1.0, Verdict::Same),
+        (1.004, Verdict::Same),
+    ] {
+        let (base, new) = sides(truth);
+        let comparison = compared(base, new);
+        let row = only(&comparison);
+        assert_eq!((row.verdict, row.rounds), (verdict, ROUNDS as usize), "{row}");
+        let change = row.change.as_ref().unwrap();
+        let percent = (truth - 1.0) * 100.0;
+        assert!(
+            change.low_percent - 0.2 < percent && percent < change.high_percent + 0.2,
+            "{row}"
+        );
+        assert_eq!(
+            comparison.regressions().count(),
+            usize::from(verdict == Verdict::Slower)
+        );
+        assert!(!row.suspicious);
+    }
+}
+
+#[test]
+fn what_ran_and_does_not_is_a_regression() {
+    let (base, _) = sides(1.0);
+    for (outcome, verdict, fails) in [
+        (refused(), Verdict::NowRefused, 1),
+        (failed(false), Verdict::NowFails, 1),
+        // another board may do it
+        (failed(true), Verdict::Unsure, 0),
+        (Outcome::Skipped { reason: "hot".into() }, Verdict::Unsure, 0),
+    ] {
+        let comparison = compared(base.clone(), ended(outcome));
+        assert_eq!(only(&comparison).verdict, verdict, "{comparison}");
+        assert_eq!(comparison.regressions().count(), fails);
+    }
+    // one failure of many runs is one
+    let (_, mut new) = sides(1.0);
+    new[3].outcome = failed(false);
+    assert_eq!(only(&compared(base.clone(), new)).verdict, Verdict::NowFails);
+    // the other way round it is none
+    let mut old = ended(refused());
+    old[0].run = "base".into();
+    let (_, new) = sides(1.0);
+    assert_eq!(only(&compared(old, new)).verdict, Verdict::NowRuns);
+}
+
+#[test]
+fn gone_is_what_nobody_asked_for() {
+    let (base, _) = sides(1.0);
+    let comparison = compared(base.clone(), Vec::new());
+    assert_eq!(only(&comparison).verdict, Verdict::Gone);
+    let mut asked = run("new", Vec::new());
+    asked.header.items.push(Wanted {
+        item: item("m"),
+        places: vec!["desk".into()],
+    });
+    let comparison = runs(run("base", base.clone()), asked);
+    assert_eq!(only(&comparison).verdict, Verdict::Unsure, "{comparison}");
+    assert_eq!(comparison.missing.len(), 1);
+    let (_, new) = sides(1.0);
+    assert_eq!(only(&compared(Vec::new(), new)).verdict, Verdict::New);
+}
+
+#[test]
+fn a_board_that_was_not_reached_is_the_board_that_it_was() {
+    let (base, _) = sides(1.0);
+    let mut lost = ended(failed(true));
+    lost[0].board = polychip_farm_record::Board::default();
+    let comparison = compared(base, lost);
+    let row = only(&comparison);
+    assert_eq!(
+        (row.verdict, row.kind.as_str()),
+        (Verdict::Unsure, "SM8650"),
+        "{row}"
+    );
+    assert_eq!(row.notes, ["NEW has no result: exit code 5"]);
+}
+
+#[test]
+fn cases_of_a_suite_that_fail_now_are_named() {
+    let suite = |id: &str, build: &str, failing: &[&str]| {
+        let mut record = timed(id, build, &item("m"), "desk", 1, Vec::new());
+        record.outcome = Outcome::Measured(Box::new(Measured {
+            passed: Some(100),
+            failed: failing.iter().map(ToString::to_string).collect(),
+            ..Measured::default()
+        }));
+        vec![record]
+    };
+    let known = suite("base", "a", &["gelu: off by 3"]);
+    let comparison = compared(
+        known.clone(),
+        suite("new", "b", &["gelu: off by 3", "topk: lost"]),
+    );
+    let row = only(&comparison);
+    assert_eq!(row.verdict, Verdict::NowFails);
+    assert_eq!(row.notes, ["failing now: topk: lost"]);
+    let comparison = compared(known, suite("new", "b", &["gelu: off by 3"]));
+    assert_eq!(only(&comparison).verdict, Verdict::Same);
+}
+
+/// Changes what NEW's batches say, and gives the row.
+fn with_new(change: impl Fn(&mut Record)) -> Row {
+    let (base, mut new) = sides(1.5);
+    new.iter_mut().for_each(change);
+    only(&compared(base, new)).clone()
+}
+
+/// What is other about a record.
+type Change<'a> = &'a dyn Fn(&mut Record);
+
+#[test]
+fn batches_of_other_conditions_make_no_round() {
+    let cases: [(&str, Change<'_>); 7] = [
+        ("throttled", &|record| record.before.throttled = Some(true)),
+        ("other programs", &|record| {
+            record.before.load_by_others_millis = Some(700)
+        }),
+        ("governor", &|record| {
+            record.before.governors.insert("cpu0".into(), "powersave".into());
+        }),
+        ("other things of itself", &|record| {
+            record.board.os = "Linux 6.7".into()
+        }),
+        ("more than an hour", &|record| record.started_s += 100_000),
+        ("emulated device", &|record| {
+            if let Outcome::Measured(measured) = &mut record.outcome {
+                measured.emulated = true;
+            }
+        }),
+        ("on battery", &|record| record.before.charging = Some(false)),
+    ];
+    for (words, change) in cases {
+        let (mut base, mut new) = sides(1.5);
+        base.iter_mut()
+            .for_each(|record| record.before.charging = Some(true));
+        new.iter_mut().for_each(|record| {
+            record.before.charging = Some(true);
+            change(record);
+        });
+        let comparison = compared(base, new);
+        let row = only(&comparison);
+        assert_eq!((row.verdict, row.rounds), (Verdict::Unsure, 0), "{words}: {row}");
+        assert!(
+            row.left_out.iter().any(|line| line.contains(words)),
+            "{words}: {row}"
+        );
+        assert!(row.suspicious, "{words}");
+    }
+    let zones = |mc: i64| {
+        move |record: &mut Record| {
+            record.before.temperatures_mc.insert("cpu".into(), mc);
+        }
+    };
+    assert_eq!(with_new(zones(50_000)).rounds, ROUNDS as usize);
+    let (mut base, mut new) = sides(1.5);
+    base.iter_mut().for_each(zones(30_000));
+    new.iter_mut().for_each(zones(50_000));
+    assert_eq!(only(&compared(base, new)).rounds, 0);
+}
+
+#[test]
+fn another_board_of_the_kind_is_another_board() {
+    let row = with_new(|record| record.place.name = "shelf".into());
+    assert_eq!((row.verdict, row.rounds), (Verdict::Unsure, 0), "{row}");
+    assert_eq!(row.places, ["desk", "shelf"]);
+}
+
+#[test]
+fn emulated_times_are_labelled_and_fail_nothing_unless_asked() {
+    let emulated = |mut records: Vec<Record>| {
+        for record in &mut records {
+            record.board.emulated = true;
+        }
+        records
+    };
+    let (base, new) = sides(1.5);
+    let (base, new) = (run("base", emulated(base)), run("new", emulated(new)));
+    let comparison = runs(base.clone(), new.clone());
+    let row = only(&comparison);
+    assert_eq!((row.verdict, row.emulated), (Verdict::Slower, true));
+    assert!(row.to_string().contains("SM8650 (emulated)"), "{row}");
+    assert_eq!(comparison.regressions().count(), 0);
+    let options = Options {
+        emulated: true,
+        ..Options::default()
+    };
+    let comparison = compare(&selected(base), &selected(new), &options);
+    assert_eq!(comparison.regressions().count(), 1);
+}
+
+#[test]
+fn the_markdown_names_what_matters_and_makes_no_markup_of_names() {
+    let (mut base, mut new) = sides(1.05);
+    for record in base.iter_mut().chain(&mut new) {
+        record.item = item("a|b<script>");
+    }
+    let text = compared(base, new).markdown();
+    assert!(text.starts_with("### Device farm: 1 regression\n"), "{text}");
+    assert!(text.contains("a\\|b&lt;script&gt;"), "{text}");
+    assert!(text.contains("| slower | 1.00 ms → 1.05 ms | +5."), "{text}");
+    assert!(!text.contains("<script>"));
+    let (base, new) = sides(1.0);
+    let text = compared(base, new).markdown();
+    assert!(text.starts_with("### Device farm: no regression\n"), "{text}");
+}

@@ -1,0 +1,159 @@
+//! What a bundle says of itself, and what it holds.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::error::BundleError;
+use crate::record::{FORMAT, ProfileFile, VERSION};
+
+/// All devices.
+const ALL: u32 = 1_000;
+
+/// What a bundle says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Chips that it was measured on, as the farm calls them.
+    pub family: String,
+    /// Grows with every bundle of the family; 1 is the first.
+    pub version: u64,
+    /// When the newest of its figures were measured: seconds since 1970 in UTC.
+    pub measured_s: u64,
+    /// Share of the devices that it is for, in thousandths.
+    pub share_permille: u32,
+    /// BLAKE3 of the content, 64 hexadecimal digits.
+    pub content_blake3: String,
+}
+
+/// What a bundle holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Content {
+    /// What parts cost in time and energy, what transfers take, what devices refused. The plugins' own values are no
+    /// part of it: they are of one machine.
+    pub profile: ProfileFile,
+    /// The fastest plan that was measured of each model and setting.
+    pub plans: Vec<BestPlan>,
+}
+
+/// The fastest plan that was measured of a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BestPlan {
+    /// Name of the model.
+    pub model: String,
+    /// BLAKE3 of the model's file.
+    pub model_blake3: String,
+    /// As the app asked, in words; empty where nothing was asked.
+    pub settings: String,
+    /// Plugins whose devices took part.
+    pub plugins: Vec<String>,
+    /// Its parts in their order.
+    pub parts: Vec<PlanPart>,
+    /// Median time of a run, in nanoseconds.
+    pub median_ns: u64,
+    /// Energy of a run, in nanojoules, where it is known.
+    pub energy_nj: Option<u64>,
+    /// How the energy came about; empty where there is none.
+    pub energy_provenance: String,
+    /// How time changes under heat, where that was measured.
+    pub sustained: Option<Sustained>,
+    /// Figures are of emulated boards or devices.
+    pub emulated: bool,
+    /// What the figures are of: runs, places and builds.
+    pub sources: Vec<String>,
+}
+
+/// A part of the plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanPart {
+    /// Device.
+    pub device: String,
+    /// Nodes of the graph.
+    pub nodes: u64,
+    /// Time, in nanoseconds.
+    pub ns: u64,
+    /// How the time came about.
+    pub provenance: String,
+}
+
+/// Minutes of runs without a pause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Sustained {
+    /// How long, in milliseconds.
+    pub lasted_ms: u64,
+    /// Median of the first window, in nanoseconds.
+    pub first_ns: u64,
+    /// Median of the last window, in nanoseconds.
+    pub last_ns: u64,
+    /// Highest temperature, in millidegrees Celsius; absent without a sensor.
+    pub hottest_mc: Option<i64>,
+}
+
+impl Default for Content {
+    /// Nothing.
+    fn default() -> Content {
+        Content {
+            profile: ProfileFile {
+                format: FORMAT.to_owned(),
+                version: VERSION,
+                parts: Vec::new(),
+                contents: Vec::new(),
+                links: Vec::new(),
+                refusals: Vec::new(),
+                plugin_values: Vec::new(),
+            },
+            plans: Vec::new(),
+        }
+    }
+}
+
+impl Manifest {
+    /// Of a family's version, for all devices, measured at no known time.
+    #[must_use]
+    pub fn new(family: &str, version: u64) -> Manifest {
+        Manifest {
+            family: family.to_owned(),
+            version,
+            measured_s: 0,
+            share_permille: ALL,
+            content_blake3: String::new(),
+        }
+    }
+
+    /// Refuses what cannot be.
+    pub(super) fn check(&self) -> Result<(), BundleError> {
+        // a database of SQLite counts up to here
+        let most = i64::MAX as u64;
+        if self.family.trim().is_empty() || self.version == 0 || self.version > most {
+            return Err(BundleError::contents(format!(
+                "family {:?}, version {}: a bundle has a family, and a version from 1 on",
+                self.family, self.version
+            )));
+        }
+        if self.share_permille > ALL {
+            return Err(BundleError::contents(format!(
+                "a share of {} of {ALL} devices",
+                self.share_permille
+            )));
+        }
+        Ok(())
+    }
+
+    /// Whether an installation is among the share that this is for; one without a name is where all are.
+    #[must_use]
+    pub fn is_for(&self, installation: Option<&str>) -> bool {
+        let Some(name) = installation else {
+            return self.share_permille == ALL;
+        };
+        let mut hash = blake3::Hasher::new_derive_key("polychip bundle rollout 1");
+        // a length, so that no other pair of texts is the same bytes
+        hash.update(&(self.family.len() as u64).to_le_bytes());
+        hash.update(self.family.as_bytes()).update(name.as_bytes());
+        let mut first = [0; 8];
+        first.copy_from_slice(&hash.finalize().as_bytes()[..8]);
+        u64::from_le_bytes(first) % u64::from(ALL) < u64::from(self.share_permille)
+    }
+}

@@ -1,0 +1,107 @@
+//! Keys of signers: Ed25519 (RFC 8032).
+
+use std::fmt;
+use std::str::FromStr;
+
+use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
+
+use crate::{hex, unhex};
+
+/// The key that an app trusts: 32 bytes, written as 64 hexadecimal digits.
+///
+/// ```
+/// let text = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
+/// let key: polychip_profile::bundle::PublicKey = text.parse().unwrap();
+/// assert_eq!(key.to_string(), text);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublicKey([u8; 32]);
+
+/// The key that signs. It is 32 random bytes, written as 64 hexadecimal digits; it is not shown by `Debug`.
+#[derive(Clone)]
+pub struct SecretKey(SigningKey);
+
+impl PublicKey {
+    /// The key of these bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 32]) -> PublicKey {
+        PublicKey(bytes)
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 32] {
+        self.0
+    }
+
+    /// Whether this key's owner signed the message. Keys and signatures that hold for several messages do not.
+    pub(super) fn signed(&self, message: &[u8], signature: &[u8; 64]) -> bool {
+        let key = VerifyingKey::from_bytes(&self.0);
+        key.is_ok_and(|key| {
+            key.verify_strict(message, &Signature::from_bytes(signature))
+                .is_ok()
+        })
+    }
+}
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(&self.0))
+    }
+}
+
+impl FromStr for PublicKey {
+    type Err = String;
+
+    /// # Errors
+    /// The text is not 64 hexadecimal digits.
+    fn from_str(text: &str) -> Result<PublicKey, String> {
+        bytes(text).map(PublicKey)
+    }
+}
+
+impl SecretKey {
+    /// The key of 32 random bytes, from a source that is fit for secrets.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8; 32]) -> SecretKey {
+        SecretKey(SigningKey::from_bytes(bytes))
+    }
+
+    /// The key that those trust who trust this signer.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        PublicKey(self.0.verifying_key().to_bytes())
+    }
+
+    /// Its bytes, to be kept where nobody else reads them.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; 32] {
+        self.0.to_bytes()
+    }
+
+    pub(super) fn sign(&self, message: &[u8]) -> [u8; 64] {
+        self.0.sign(message).to_bytes()
+    }
+}
+
+impl fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SecretKey(of {})", self.public())
+    }
+}
+
+impl FromStr for SecretKey {
+    type Err = String;
+
+    /// # Errors
+    /// The text is not 64 hexadecimal digits; the text is not repeated in the message.
+    fn from_str(text: &str) -> Result<SecretKey, String> {
+        let bytes = bytes(text).map_err(|_| "a secret key is 64 hexadecimal digits".to_owned())?;
+        Ok(SecretKey::from_bytes(&bytes))
+    }
+}
+
+fn bytes(text: &str) -> Result<[u8; 32], String> {
+    let bytes = unhex(text).and_then(|bytes| bytes.try_into().ok());
+    bytes.ok_or_else(|| format!("{text:?} is no key: it is not 64 hexadecimal digits"))
+}

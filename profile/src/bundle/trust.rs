@@ -1,0 +1,124 @@
+//! What an app accepts.
+
+use super::content::Manifest;
+use super::error::BundleError;
+use super::key::PublicKey;
+
+/// Whom an app trusts, and what it has loaded before.
+///
+/// ```
+/// use polychip_profile::bundle::{Bundle, BundleErrorKind, Content, Manifest, SecretKey, Trust};
+///
+/// let key = SecretKey::from_bytes(&[7; 32]);
+/// let manifest = Manifest::new("SM8650", 3);
+/// let file = Bundle::sign(&Content::default(), &manifest, &key).unwrap();
+/// assert!(Bundle::open(&file, &Trust::new().key(key.public())).is_ok());
+/// let refused = Bundle::open(&file, &Trust::new()).unwrap_err();
+/// assert_eq!(refused.kind(), BundleErrorKind::UntrustedKey);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Trust {
+    keys: Vec<PublicKey>,
+    family: Option<String>,
+    loaded: Vec<Loaded>,
+    rollback: bool,
+    installation: Option<String>,
+}
+
+/// A bundle that was loaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loaded {
+    /// Its family.
+    pub family: String,
+    /// Its version.
+    pub version: u64,
+    /// BLAKE3 of its content.
+    pub digest: [u8; 32],
+}
+
+impl Trust {
+    /// Nobody is trusted, nothing was loaded.
+    #[must_use]
+    pub fn new() -> Trust {
+        Trust::default()
+    }
+
+    /// Trusts what this key signed, too: while keys are changed, both are.
+    #[must_use]
+    pub fn key(mut self, key: PublicKey) -> Trust {
+        self.keys.push(key);
+        self
+    }
+
+    /// Accepts bundles of this family only.
+    #[must_use]
+    pub fn family(mut self, family: &str) -> Trust {
+        self.family = Some(family.to_owned());
+        self
+    }
+
+    /// What was loaded last of a family: older ones are refused.
+    #[must_use]
+    pub fn loaded(mut self, loaded: Loaded) -> Trust {
+        self.loaded.push(loaded);
+        self
+    }
+
+    /// Accepts versions below the one that was loaded last: a version that turned out bad is taken back.
+    #[must_use]
+    pub fn allow_rollback(mut self) -> Trust {
+        self.rollback = true;
+        self
+    }
+
+    /// What tells this installation from others, random and kept by the app: by it a share of the devices has a bundle
+    /// first. Without it only bundles for all devices are accepted.
+    #[must_use]
+    pub fn installation(mut self, name: &str) -> Trust {
+        self.installation = Some(name.to_owned());
+        self
+    }
+
+    pub(super) fn check_signature(
+        &self,
+        signer: &PublicKey,
+        message: &[u8],
+        signature: [u8; 64],
+    ) -> Result<(), BundleError> {
+        if !self.keys.contains(signer) {
+            return Err(BundleError::untrusted(*signer));
+        }
+        match signer.signed(message, &signature) {
+            true => Ok(()),
+            false => Err(BundleError::bad_signature(*signer)),
+        }
+    }
+
+    pub(super) fn check_manifest(&self, manifest: &Manifest, digest: &[u8; 32]) -> Result<(), BundleError> {
+        if let Some(wanted) = &self.family
+            && *wanted != manifest.family
+        {
+            return Err(BundleError::family(&manifest.family, wanted));
+        }
+        let version = manifest.version;
+        let of_family = |loaded: &&Loaded| loaded.family == manifest.family;
+        let newest = self
+            .loaded
+            .iter()
+            .filter(of_family)
+            .max_by_key(|loaded| loaded.version);
+        if let Some(newest) = newest {
+            if version < newest.version && !self.rollback {
+                return Err(BundleError::downgraded(version, newest.version));
+            }
+            if version == newest.version && *digest != newest.digest {
+                return Err(BundleError::replaced(version));
+            }
+        }
+        let installation = self.installation.as_deref();
+        match manifest.is_for(installation) {
+            true => Ok(()),
+            false => Err(BundleError::not_yet(version, manifest.share_permille)),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Bundles that an app gave: files of what a farm measured, signed.
+//!
+//! Invariant: a bundle is loaded whole or not at all, and what was not says why; an app runs without it.
+
+use std::fmt;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use polychip_profile::Profile;
+use polychip_profile::bundle::{BestPlan, Bundle, BundleError, BundleErrorKind, MAGIC, Manifest, Trust};
+
+/// A bundle that was given to [`Builder::profiles`](crate::Builder::profiles): loaded, or refused.
+#[derive(Debug)]
+pub struct LoadedBundle {
+    path: PathBuf,
+    loaded: Result<(Manifest, Vec<BestPlan>), BundleError>,
+}
+
+/// Whether a file begins as a bundle does.
+pub(crate) fn is_one(path: &Path) -> bool {
+    let mut first = [0; MAGIC.len()];
+    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first));
+    read.is_ok() && Bundle::is_one(&first)
+}
+
+impl LoadedBundle {
+    /// Loads a file into the profile.
+    pub(crate) fn load(path: &Path, profile: &Profile, trust: &Trust) -> LoadedBundle {
+        let loaded = read(path).and_then(|bytes| profile.load_bundle(&bytes, trust));
+        if let Err(error) = &loaded {
+            let words = format!("{}: {error}", path.display());
+            match error.kind() {
+                // nothing is wrong: its time has not come
+                BundleErrorKind::NotYet => tracing::info!("{words}"),
+                _ => profile.note(words),
+            }
+        }
+        LoadedBundle {
+            path: path.to_owned(),
+            loaded: loaded.map(|bundle| (bundle.manifest, bundle.content.plans)),
+        }
+    }
+
+    /// Its file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it says of itself.
+    ///
+    /// # Errors
+    /// Why it was refused; nothing of it is used then.
+    pub fn manifest(&self) -> Result<&Manifest, &BundleError> {
+        self.loaded.as_ref().map(|(manifest, _)| manifest)
+    }
+
+    /// The fastest plan that the farm measured of each model; none where it was refused. They are what to expect, not
+    /// what is run: a session plans by the costs that the bundle brought.
+    #[must_use]
+    pub fn plans(&self) -> &[BestPlan] {
+        self.loaded.as_ref().map_or(&[], |(_, plans)| plans)
+    }
+}
+
+impl fmt::Display for LoadedBundle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.path.display())?;
+        match &self.loaded {
+            Ok((manifest, _)) => write!(f, "{} version {}", manifest.family, manifest.version),
+            Err(error) => write!(f, "not used: {error}"),
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, BundleError> {
+    std::fs::read(path).map_err(|error| BundleError::unreadable(path, &error))
+}
