@@ -36,11 +36,14 @@ pub(crate) struct Arguments {
     /// Sets of plugins whose devices share a model, each an item (`cpu,cpu+gpu`); without it, all plugins of a board together
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = plugin_set)]
     on: Vec<PluginSet>,
+    /// Only the items of this file, each on the boards that measured it: what `farm compare --suspects` wrote
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["jobs", "on", "threads", "policy", "precision", "shapes"])]
+    suspects: Option<PathBuf>,
     /// Folder for what is recorded, which holds no run yet
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Go on with the run of this folder: what is recorded is not repeated
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "jobs", "on", "id", "commit", "threads", "policy", "precision", "shapes", "warmup", "iters", "seconds", "time_limit"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "suspects", "jobs", "on", "id", "commit", "threads", "policy", "precision", "shapes", "warmup", "iters", "seconds", "time_limit"])]
     resume: Option<PathBuf>,
     /// Name of the run, unique among those that are compared; without it, made of the time
     #[arg(long, value_name = "NAME", value_parser = run_name)]
@@ -363,6 +366,30 @@ impl MeasuringArguments {
 impl Arguments {
     /// What the run asks for.
     fn header(&self, members: &[Member], models: &[Blob]) -> anyhow::Result<RunHeader> {
+        let places: Vec<Place> = members.iter().map(|member| member.place.clone()).collect();
+        let items = match &self.suspects {
+            Some(path) => suspects(path, &places)?,
+            None => self.items(&places, models)?,
+        };
+        let started_s = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .context("the clock stands before 1970")?
+            .as_secs();
+        Ok(RunHeader {
+            format: FORMAT,
+            id: match &self.id {
+                Some(id) => id.clone(),
+                None => format!("{started_s}-{}", std::process::id()),
+            },
+            started_s,
+            commit: self.commit.clone(),
+            places,
+            items,
+        })
+    }
+
+    /// Each job with each model and set of plugins, for each group of twins.
+    fn items(&self, places: &[Place], models: &[Blob]) -> anyhow::Result<Vec<Wanted>> {
         let jobs = self.jobs.iter().map(|wish| wish.job());
         let (of_models, of_plugins): (Vec<Job>, Vec<Job>) = jobs.partition(|job| *job != Job::Conformance);
         if models.is_empty() && !of_models.is_empty() {
@@ -373,9 +400,8 @@ impl Arguments {
             false => self.on.clone(),
         };
         let settings = self.measuring.settings();
-        let places: Vec<Place> = members.iter().map(|member| member.place.clone()).collect();
         let mut items = Vec::new();
-        for group in twins(&places) {
+        for group in twins(places) {
             for set in &sets {
                 let mut add = |job: Job, model: Option<&Blob>| {
                     items.push(Wanted {
@@ -394,21 +420,7 @@ impl Arguments {
                 }
             }
         }
-        let started_s = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .context("the clock stands before 1970")?
-            .as_secs();
-        Ok(RunHeader {
-            format: FORMAT,
-            id: match &self.id {
-                Some(id) => id.clone(),
-                None => format!("{started_s}-{}", std::process::id()),
-            },
-            started_s,
-            commit: self.commit.clone(),
-            places,
-            items,
-        })
+        Ok(items)
     }
 
     /// Reads what is sent to each board.
@@ -450,6 +462,41 @@ impl Arguments {
         }
         Ok(boards)
     }
+}
+
+/// The items of a file that `farm compare --suspects` wrote.
+fn suspects(path: &Path, places: &[Place]) -> anyhow::Result<Vec<Wanted>> {
+    let wrong = |why: String| bad_input(format!("{}: {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let items: Vec<Wanted> = serde_json::from_str(&text).map_err(|error| {
+        wrong(format!("no list of items as `farm compare --suspects` writes it: {error}"))
+    })?;
+    if items.is_empty() {
+        return Err(usage(format!("{} names no item: nothing is suspicious", path.display())));
+    }
+    for wanted in &items {
+        let known = |name: &&String| !places.iter().any(|place| place.name == **name);
+        if let Some(name) = wanted.places.iter().find(known) {
+            let boards: Vec<&str> = places.iter().map(|place| place.name.as_str()).collect();
+            return Err(usage(format!(
+                "{} names board {name}, which is none of the boards chosen: {}",
+                path.display(),
+                boards.join(", ")
+            )));
+        }
+        if wanted.places.is_empty() {
+            return Err(wrong(format!("{} names no board", wanted.item)));
+        }
+    }
+    // twins each do it, so that the turns of two builds meet on a board
+    let on_each = items.into_iter().flat_map(|Wanted { item, places }| {
+        let each = places.into_iter().map(move |place| (item.clone(), place));
+        each.map(|(item, place)| Wanted {
+            item,
+            places: vec![place],
+        })
+    });
+    Ok(on_each.collect())
 }
 
 /// The runner beside this program.
@@ -553,6 +600,34 @@ mod tests {
         );
         for bad in ["", "cpu+", "+"] {
             assert!(plugin_set(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn suspects_are_items_of_boards_that_are_there() {
+        let place = |name: &str| Place {
+            name: name.into(),
+            transport: "local".into(),
+            tags: Vec::new(),
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("suspects.json");
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            suspects(&path, &[place("a"), place("b")]).map_err(|error| error.to_string())
+        };
+        let of = |name: &str| format!(r#"[{{"item":{{"job":"bench","settings":{{}}}},"places":["{name}"]}}]"#);
+        assert_eq!(read(&of("b")).unwrap()[0].places, ["b"]);
+        let twins = read(&of("b").replace(r#""b""#, r#""a","b""#)).unwrap();
+        assert_eq!((twins.len(), &*twins[1].places), (2, &["b".to_owned()][..]));
+        for (text, words) in [
+            (of("c"), "board c, which is none of the boards chosen: a, b"),
+            ("[]".to_owned(), "names no item"),
+            ("{}".to_owned(), "no list of items"),
+            (of("b").replace("\"b\"", ""), "names no board"),
+        ] {
+            let error = read(&text).unwrap_err();
+            assert!(error.contains(words), "{text}: {error}");
         }
     }
 

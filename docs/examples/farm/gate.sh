@@ -8,11 +8,8 @@ here=$(dirname "$0")
 code=0
 polychip farm compare "$out/all/base" "$out/all/new" --fail-on slower \
   --markdown "$out/summary.md" --suspects "$out/suspects.json" || code=$?
-suspects=$(jq -r '[.[].item.model.name] | unique | .[]' "$out/suspects.json")
-if [ -n "$suspects" ]; then
-  # names of models hold no spaces here
-  # shellcheck disable=SC2046
-  "$here/turns.sh" "$base" "$new" 12 "$out/again" $(printf "$models/%s.onnx\n" $suspects)
+if [ "$(cat "$out/suspects.json")" != "[]" ]; then
+  SUSPECTS="$out/suspects.json" "$here/turns.sh" "$base" "$new" 12 "$out/again" "$models"/*.onnx
   again=0
   polychip farm compare "$out/again/base" "$out/again/new" --fail-on slower --markdown "$out/again.md" || again=$?
   printf '\n## Suspicious items, measured again\n\n' >>"$out/summary.md"
