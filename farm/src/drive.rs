@@ -138,6 +138,8 @@ struct Shared<'a> {
 
 /// How often a board without work looks whether any came back.
 const LOOK: Duration = Duration::from_secs(1);
+/// How long a runner waits at a time for another one on its board; below `Settings::silence`.
+const WAIT: Duration = Duration::from_secs(30);
 
 /// Does what the folder's header asks for and is not recorded yet. `models` are by BLAKE3; `stop` breaks the run off: boards
 /// finish what they have, and are told nothing more.
@@ -308,6 +310,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 enum Trouble {
     /// Another try may go well.
     Passing(String),
+    /// A runner that was not stopped when the way was cut still works there: it will end, and its journal has what it did.
+    Busy(String),
     /// The board is of no more use.
     Lasting(String),
     /// The run's folder cannot be written.
@@ -334,7 +338,8 @@ impl Shared<'_> {
 
     /// All that one board does.
     fn tend(&self, board: BoardIndex) {
-        if !lock(&self.dispatch).may_come(board) {
+        let lacks_profile = self.lacks_profile(board);
+        if !lacks_profile && !lock(&self.dispatch).may_come(board) {
             return;
         }
         let held = match self.hold(board) {
@@ -342,6 +347,9 @@ impl Shared<'_> {
             Ok(None) => return,
             Err(words) => return self.lose(board, &words),
         };
+        if lacks_profile {
+            self.fetch_profile(board);
+        }
         while lock(&self.dispatch).may_come(board) && !self.is_over() {
             let items = lock(&self.dispatch).take(board, self.settings.batch);
             if items.is_empty() {
@@ -349,16 +357,27 @@ impl Shared<'_> {
                 continue;
             }
             let has_profiles = items.iter().any(|item| self.item(*item).job == Job::Profile);
-            if let Err(words) = self.batch(board, &items) {
-                self.lose(board, &words);
-                break;
-            }
+            let done = self.batch(board, &items);
             // what a later fault could take away is fetched now
             if has_profiles {
                 self.fetch_profile(board);
             }
+            if let Err(words) = done {
+                self.lose(board, &words);
+                break;
+            }
         }
         drop(held);
+    }
+
+    /// Whether the run of before ended between a board's last profile and its coming here.
+    fn lacks_profile(&self, board: BoardIndex) -> bool {
+        let name = self.name(board);
+        let is_one = |record: &Record| {
+            let measured = matches!(record.outcome, Outcome::Measured(_));
+            measured && record.item.job == Job::Profile && record.place.name == name
+        };
+        self.folder.recorded().iter().any(is_one) && !self.folder.profile_of(name).exists()
     }
 
     /// Waits until the board is ours; none where it is no longer needed.
@@ -387,7 +406,7 @@ impl Shared<'_> {
     /// Does a batch, however often the way is cut; an error where the board is lost.
     fn batch(&self, board: BoardIndex, items: &[ItemIndex]) -> Result<(), String> {
         let mut left: Vec<ItemIndex> = items.to_vec();
-        let mut failures = 0;
+        let (mut failures, mut busy) = (0, 0);
         loop {
             let before = left.len();
             let done = self.once(board, &mut left);
@@ -398,6 +417,13 @@ impl Shared<'_> {
                 Ok(()) if left.is_empty() => return Ok(()),
                 Ok(()) => "the runner ended without a record of its last items".to_owned(),
                 Err(Trouble::Passing(words)) => words,
+                // each time it was waited for: as long as all of the batch may take, it is no failure
+                Err(Trouble::Busy(words)) if busy < self.times_busy(items.len()) => {
+                    busy += 1;
+                    self.trouble(board, &words);
+                    continue;
+                }
+                Err(Trouble::Busy(words)) => words,
                 Err(Trouble::Lasting(words)) => return Err(words),
                 Err(Trouble::Broken) => return Ok(()),
             };
@@ -409,6 +435,12 @@ impl Shared<'_> {
             self.clock
                 .sleep(self.settings.pause * 2u32.saturating_pow(failures - 1));
         }
+    }
+
+    /// How often the runner of before is waited for, at least, while it may do so many items.
+    fn times_busy(&self, items: usize) -> u64 {
+        let longest = u64::from(self.folder.effort().time_limit_s).saturating_mul(items as u64);
+        1 + longest / WAIT.as_secs()
     }
 
     /// Sends what the board lacks, and has the items done; takes those out that are recorded.
@@ -434,6 +466,8 @@ impl Shared<'_> {
             "serve",
             "--folder",
             &member.folder,
+            "--wait",
+            &WAIT.as_secs().to_string(),
         ]);
         command.environment = member.environment.clone();
         command.silence_limit = Some(self.settings.silence);
@@ -461,7 +495,7 @@ impl Shared<'_> {
         let words = stderr.lines().last().unwrap_or("it said nothing").to_owned();
         match code {
             0 => foreign.map_or(Ok(()), |words| Err(Trouble::Passing(words))),
-            3 => Err(Trouble::Passing(words)),
+            3 => Err(Trouble::Busy(words)),
             // the disk is full: no more is measured that could not be kept
             5 => Err(Trouble::Lasting(words)),
             code => Err(Trouble::Passing(format!(

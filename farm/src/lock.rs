@@ -4,7 +4,7 @@
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Seek as _, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -73,7 +73,9 @@ impl Lock {
             source,
         };
         // a file of another user in a shared folder may be opened, and not with the flag that makes one
-        let opened = OpenOptions::new().read(true).write(true).open(path);
+        // and what another user put there may lead to any file of ours
+        let no_link = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+        let opened = OpenOptions::new().read(true).write(true).custom_flags(no_link).open(path);
         let mut file = match opened {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let file = OpenOptions::new()
@@ -81,6 +83,7 @@ impl Lock {
                     .write(true)
                     .create(true)
                     .truncate(false)
+                    .custom_flags(no_link)
                     .open(path)
                     .map_err(io)?;
                 let _ = file.set_permissions(Permissions::from_mode(0o666));
@@ -134,6 +137,11 @@ mod tests {
         drop(other);
         let mode = std::fs::metadata(&folder).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o1777);
+        let (link, other) = (folder.join("link.lock"), folder.join("precious"));
+        std::fs::write(&other, "words").unwrap();
+        std::os::unix::fs::symlink(&other, &link).unwrap();
+        assert!(matches!(Lock::take(&link), Err(LockError::Io { .. })));
+        assert_eq!(std::fs::read_to_string(&other).unwrap(), "words");
         assert!(matches!(
             Lock::take(Path::new("/no/such")),
             Err(LockError::Io { .. })

@@ -138,7 +138,7 @@ impl RunFolder {
         names.sort();
         let mut recorded = Vec::new();
         for name in names {
-            let text = std::fs::read_to_string(&name).map_err(io(&name))?;
+            let text = std::fs::read(&name).map_err(io(&name))?;
             let lines = read_lines(&text).map_err(|source| RunError::BadRecords {
                 path: name.clone(),
                 source,
@@ -224,6 +224,10 @@ impl RunFolder {
                         .create(true)
                         .open(&path)
                         .map_err(io(&path))?;
+                    // a file that was made is there after a power cut only once its folder is on the disk
+                    if let Some(folder) = path.parent() {
+                        File::open(folder).and_then(|folder| folder.sync_all()).map_err(io(folder))?;
+                    }
                     let file = Arc::new(Mutex::new(opened));
                     files.insert(record.place.name.clone(), Arc::clone(&file));
                     file

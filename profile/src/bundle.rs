@@ -58,6 +58,9 @@ pub struct Bundle {
 }
 
 impl Bundle {
+    /// Most bytes of a file.
+    pub const LONGEST: u64 = (PREFIX + MOST.0 + MOST.1 + SIGNATURE) as u64;
+
     /// Whether a file begins as a bundle does.
     #[must_use]
     pub fn is_one(bytes: &[u8]) -> bool {

@@ -579,13 +579,16 @@ impl Profile {
     /// The bundle is refused, by name, or cannot be kept; nothing of it is used then.
     pub fn load_bundle(&self, bytes: &[u8], trust: &Trust) -> std::result::Result<Bundle, BundleError> {
         let known = self.loaded_bundles().map_err(BundleError::io)?;
-        let trust = known.into_iter().fold(trust.clone(), Trust::loaded);
-        let bundle = Bundle::open(bytes, &trust)?;
+        let knowing = |known: Vec<Loaded>| known.into_iter().fold(trust.clone(), Trust::loaded);
+        let bundle = Bundle::open(bytes, &knowing(known))?;
         self.writes.fetch_add(1, Ordering::Release);
         let mut state = self.lock();
-        let written = exchange::write_bundle(&mut state.file, &bundle);
+        // another process may have loaded one since
+        let written = exchange::write_bundle(&mut state.file, &bundle, |known, digest| {
+            knowing(known).check_manifest(&bundle.manifest, digest)
+        });
         drop(state);
-        written.map_err(|error| BundleError::io(self.refused(error)))?;
+        written.map_err(|error| BundleError::io(self.refused(error)))??;
         Ok(bundle)
     }
 

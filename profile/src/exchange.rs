@@ -7,7 +7,7 @@
 use polychip_partitioner::Nanos;
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
-use crate::bundle::{Bundle, Loaded};
+use crate::bundle::{Bundle, BundleError, Loaded};
 use crate::hex::{hex, unhex};
 use crate::key::{Measurement, PartKey};
 use crate::record::{
@@ -158,12 +158,31 @@ pub(crate) fn write(
     Ok(merged)
 }
 
-/// Puts what a bundle holds in the place of what earlier ones of its family said, and remembers it; all or nothing.
-pub(crate) fn write_bundle(connection: &mut Connection, bundle: &Bundle) -> rusqlite::Result<()> {
+/// Puts what a bundle holds in the place of what earlier ones of its family said, and remembers it; all or nothing. `check` is
+/// told what was loaded so far, of which nothing changes meanwhile, and the digest of the content. A bundle that is loaded
+/// already changes nothing.
+pub(crate) fn write_bundle(
+    connection: &mut Connection,
+    bundle: &Bundle,
+    check: impl FnOnce(Vec<Loaded>, &[u8; 32]) -> Result<(), BundleError>,
+) -> rusqlite::Result<Result<(), BundleError>> {
     let Bundle {
         manifest, content, ..
     } = bundle;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let digest = unhex(&manifest.content_blake3).and_then(|bytes| bytes.try_into().ok());
+    let digest: [u8; 32] = digest.unwrap_or_default();
+    let known = loaded_bundles(&transaction)?;
+    let is_same = |loaded: &Loaded| {
+        (&loaded.family, loaded.version, loaded.digest) == (&manifest.family, manifest.version, digest)
+    };
+    let is_known = known.iter().any(is_same);
+    if let Err(error) = check(known, &digest) {
+        return Ok(Err(error));
+    }
+    if is_known {
+        return Ok(Ok(()));
+    }
     // quoted, so that no family's name is the beginning of another's
     let of_family = format!("{} version ", of_bundle(&manifest.family));
     transaction.execute(
@@ -193,10 +212,10 @@ pub(crate) fn write_bundle(connection: &mut Connection, bundle: &Bundle) -> rusq
         params![
             manifest.family,
             signed(manifest.version),
-            unhex(&manifest.content_blake3).unwrap_or_default()
+            &digest[..]
         ],
     )?;
-    transaction.commit()
+    transaction.commit().map(Ok)
 }
 
 /// What the sources of a family's bundles begin with.

@@ -182,11 +182,11 @@ pub(crate) fn prune(connection: &Connection, part: i64) -> rusqlite::Result<()> 
         return Ok(());
     }
     let mut newest_first = connection.prepare_cached(
-        "SELECT m.id, m.energy_uj IS NULL, b.conditions FROM measurement m JOIN batch b ON b.id = m.batch
+        "SELECT m.id, m.energy_uj IS NULL, b.conditions, b.source LIKE 'bundle %' FROM measurement m JOIN batch b ON b.id = m.batch
          WHERE m.part = ?1 ORDER BY b.recorded_us DESC, m.id DESC",
     )?;
     let mut rows = newest_first.query(params![part])?;
-    let mut counts: BTreeMap<(String, bool), u32> = BTreeMap::new();
+    let mut counts: BTreeMap<(String, bool, bool), u32> = BTreeMap::new();
     let mut states: Vec<String> = Vec::new();
     let mut too_many = Vec::new();
     while let Some(row) = rows.next()? {
@@ -196,7 +196,9 @@ pub(crate) fn prune(connection: &Connection, part: i64) -> rusqlite::Result<()> 
         }
         let has_energy = !row.get::<_, bool>(1)?;
         let is_old = !has_energy && states.iter().position(|known| *known == state) >= Some(STATES);
-        let count = counts.entry((state, has_energy)).or_default();
+        // what a bundle brought goes with it, and pushes out nothing that was measured here
+        let is_brought: bool = row.get(3)?;
+        let count = counts.entry((state, has_energy, is_brought)).or_default();
         *count += 1;
         if is_old || *count > KEPT {
             too_many.push(row.get::<_, i64>(0)?);
@@ -256,15 +258,18 @@ pub(crate) fn interval(low: Option<i64>, high: Option<i64>) -> Option<[u64; 2]> 
     low.zip(high).map(|(low, high)| [unsigned(low), unsigned(high)])
 }
 
-/// Stores a link, where what is known of it is not newer; whether it was stored.
+/// Stores a link, where what is known of it is not newer; whether it was stored. What was measured here goes before what a
+/// bundle brought.
 pub(crate) fn put_link(connection: &Connection, link: &LinkRecord) -> rusqlite::Result<bool> {
     let changed = connection.execute(
         "INSERT INTO link (from_device, to_device, bytes, time_ns, recorded_us, build, source, energy_nj)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
          ON CONFLICT (from_device, to_device, bytes) DO UPDATE SET time_ns = excluded.time_ns,
-             energy_nj = coalesce(excluded.energy_nj, energy_nj), recorded_us = excluded.recorded_us, build = excluded.build, source = excluded.source
-         WHERE excluded.recorded_us > recorded_us
-             OR (excluded.recorded_us = recorded_us AND excluded.source = '' AND source = '')",
+             energy_nj = CASE WHEN excluded.energy_nj IS NULL AND excluded.source = source THEN energy_nj
+                 ELSE excluded.energy_nj END, recorded_us = excluded.recorded_us, build = excluded.build, source = excluded.source
+         WHERE (source LIKE 'bundle %' AND excluded.source = '')
+             OR ((source LIKE 'bundle %' OR excluded.source NOT LIKE 'bundle %') AND (excluded.recorded_us > recorded_us
+                 OR (excluded.recorded_us = recorded_us AND excluded.source = '' AND source = '')))",
         params![
             link.from,
             link.to,

@@ -3,6 +3,7 @@
 //! Invariant: a bundle is loaded whole or not at all, and what was not says why; an app runs without it.
 
 use std::fmt;
+use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -16,11 +17,15 @@ pub struct LoadedBundle {
     loaded: Result<(Manifest, Vec<BestPlan>), BundleError>,
 }
 
-/// Whether a file begins as a bundle does.
+/// Whether a file is a bundle, or was to be one: it begins as bundles do, be it cut off there, or its name ends in `.bundle`,
+/// be it missing. No database is made in its place.
 pub(crate) fn is_one(path: &Path) -> bool {
-    let mut first = [0; MAGIC.len()];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first));
-    read.is_ok() && Bundle::is_one(&first)
+    if path.extension().is_some_and(|extension| extension == "bundle") {
+        return true;
+    }
+    let mut first = Vec::with_capacity(MAGIC.len());
+    let read = File::open(path).and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut first));
+    read.is_ok() && !first.is_empty() && MAGIC.starts_with(&first)
 }
 
 impl LoadedBundle {
@@ -74,5 +79,8 @@ impl fmt::Display for LoadedBundle {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, BundleError> {
-    std::fs::read(path).map_err(|error| BundleError::unreadable(path, &error))
+    let mut bytes = Vec::new();
+    // a longer one is refused for its length, which takes one byte more
+    let file = File::open(path).and_then(|file| file.take(Bundle::LONGEST + 1).read_to_end(&mut bytes));
+    file.map(|_| bytes).map_err(|error| BundleError::unreadable(path, &error))
 }

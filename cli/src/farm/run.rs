@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
@@ -284,7 +284,8 @@ fn driven(
         } => eprintln!("board {place} is lost: {words}; items that end with it: {given_up}"),
         _ => {}
     };
-    let stop = AtomicBool::new(false);
+    let stop = Arc::new(AtomicBool::new(false));
+    end_in_order(&stop)?;
     let summary =
         drive(folder, boards, models, &settings, &Clock::real(), &stop, &watch).map_err(of_folder)?;
     drop(progress);
@@ -292,6 +293,17 @@ fn driven(
         .into_inner()
         .map_err(|_| anyhow::anyhow!("a board's thread panicked"))?;
     Ok((summary, not_measured))
+}
+
+/// Sets the flag where the command is ended, so that boards are let go; who ends it twice does not wait for that.
+fn end_in_order(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
+    #[cfg(unix)]
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let code = 128 + signal;
+        signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(stop)).context("signals")?;
+        signal_hook::flag::register(signal, Arc::clone(stop)).context("signals")?;
+    }
+    Ok(())
 }
 
 fn not_measured_of(record: &Record) -> Option<NotMeasured> {

@@ -14,6 +14,9 @@ pub struct Lines {
 /// A file that holds something else than records.
 #[derive(Debug, thiserror::Error)]
 pub enum LinesError {
+    /// A whole line is no text.
+    #[error("not a text in UTF-8: {0}")]
+    NotText(#[from] std::str::Utf8Error),
     /// Only a last line may be cut off.
     #[error("line {line} is no record of a farm: {source}")]
     NotARecord {
@@ -32,18 +35,19 @@ pub enum LinesError {
     },
 }
 
-/// Reads a file of records.
+/// Reads a file of records: its bytes, because a cut may leave half of a letter.
 ///
 /// # Errors
 ///
 /// A line that is no record, unless it is the last and has no end of line; a record of a newer format.
-pub fn read_lines(text: &str) -> Result<Lines, LinesError> {
-    let mut lines = Lines::default();
-    for (index, line) in text.split_inclusive('\n').enumerate() {
-        let Some(whole) = line.strip_suffix('\n') else {
-            lines.torn_bytes = line.len();
-            break;
-        };
+pub fn read_lines(bytes: impl AsRef<[u8]>) -> Result<Lines, LinesError> {
+    let bytes = bytes.as_ref();
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let mut lines = Lines {
+        torn_bytes: bytes.len() - whole,
+        ..Lines::default()
+    };
+    for (index, whole) in std::str::from_utf8(&bytes[..whole])?.lines().enumerate() {
         if whole.is_empty() {
             continue;
         }
@@ -110,7 +114,7 @@ mod tests {
             before: State::default(),
             after: State::default(),
             outcome: Outcome::Failed(Failure {
-                reason: "killed".into(),
+                reason: "killed at 40 °C".into(),
                 board: true,
                 exit_code: None,
             }),
@@ -119,14 +123,14 @@ mod tests {
 
     #[test]
     fn a_torn_last_line_costs_only_itself() {
-        let whole = record(1).to_line() + &record(2).to_line();
+        let whole = (record(1).to_line() + &record(2).to_line()).into_bytes();
         for end in 0..=whole.len() {
             let lines = read_lines(&whole[..end]).unwrap();
-            let kept = whole[..end].matches('\n').count();
+            let kept = whole[..end].iter().filter(|byte| **byte == b'\n').count();
             assert_eq!(lines.records.len(), kept, "cut at {end}");
             assert_eq!(
                 lines.torn_bytes == 0,
-                end == 0 || whole[..end].ends_with('\n'),
+                end == 0 || whole[..end].ends_with(b"\n"),
                 "cut at {end}"
             );
         }

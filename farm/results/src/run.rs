@@ -84,7 +84,7 @@ impl Run {
         let mut seen = BTreeSet::new();
         for (place, path) in files(&run.folder.join("records"), "jsonl")? {
             let bytes = std::fs::read(&path).map_err(|error| Error::io(&path, error))?;
-            let lines = read_lines(&text_of(&path, &bytes)?).map_err(|error| Error::lines(&path, error))?;
+            let lines = read_lines(&bytes).map_err(|error| Error::lines(&path, error))?;
             if lines.torn_bytes > 0 {
                 let bytes = lines.torn_bytes;
                 let run_id = run.header.id.clone();
@@ -173,18 +173,6 @@ fn header(path: &Path, text: &str) -> Result<RunHeader> {
         return Err(Error::bad_run(path, words));
     }
     serde_json::from_value(value).map_err(not_a_header)
-}
-
-/// The text of a file of lines. What a cut leaves of a letter of several bytes belongs to the line that was cut off.
-fn text_of(path: &Path, bytes: &[u8]) -> Result<String> {
-    let whole = bytes
-        .iter()
-        .rposition(|byte| *byte == b'\n')
-        .map_or(0, |at| at + 1);
-    let lines = std::str::from_utf8(&bytes[..whole])
-        .map_err(|error| Error::bad_run(path, format!("not a text in UTF-8: {error}")))?;
-    let rest = "?".repeat(bytes.len() - whole);
-    Ok(lines.to_owned() + &rest)
 }
 
 /// Files of a folder with this extension, by their name without it; none where there is no folder.

@@ -39,13 +39,18 @@ pub(crate) fn run(outcome: &Path, folder: &Path, sensors: &Path) -> anyhow::Resu
     std::fs::rename(&part, outcome).with_context(|| outcome.display().to_string())
 }
 
-/// Ends this process as soon as the one that started it is gone.
+/// The profile database in the folder of a run.
+pub(crate) const PROFILE: &str = "profile";
+
+/// Ends this process, and what it started, as soon as the one that started it is gone.
 fn end_with_runner() {
     let runner = rustix::process::getppid();
     let watch = move || {
         while rustix::process::getppid() == runner {
             std::thread::sleep(Duration::from_millis(200));
         }
+        // a suite that hangs in a driver would hold the device
+        let _ = rustix::process::kill_current_process_group(rustix::process::Signal::KILL);
         // nobody is left who could be told
         #[allow(
             clippy::exit,
@@ -69,7 +74,7 @@ fn measured(
     }
     let mut builder = Runtime::builder()
         .only_given_folders()
-        .profiles(folder.join("profile"))
+        .profiles(folder.join(PROFILE))
         .measure_rates();
     if !assignment.plugins.is_empty() {
         builder = builder.plugins(&plugins);

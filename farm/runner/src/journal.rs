@@ -31,7 +31,7 @@ pub(crate) const NAME: &str = "journal.jsonl";
 /// Prints the records of a run's folder; none where it was never begun here. A runner that works on it is not disturbed.
 pub(crate) fn print(folder: &Path) -> anyhow::Result<()> {
     let path = folder.join(NAME);
-    let text = match std::fs::read_to_string(&path) {
+    let text = match std::fs::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error).with_context(|| path.display().to_string()),
@@ -75,8 +75,14 @@ impl Journal {
             }
             std::thread::sleep(AGAIN);
         }
-        let mut text = String::new();
-        file.read_to_string(&mut text).with_context(|| name.to_string())?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).with_context(|| name.to_string())?;
+        // a file that was made is there after a power cut only once its folder is on the disk
+        if let Some(folder) = path.parent() {
+            File::open(folder)
+                .and_then(|folder| folder.sync_all())
+                .with_context(|| folder.display().to_string())?;
+        }
         let lines = read_lines(&text).with_context(|| name.to_string())?;
         let length = (text.len() - lines.torn_bytes) as u64;
         if lines.torn_bytes > 0 {

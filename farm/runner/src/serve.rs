@@ -7,14 +7,18 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
+use polychip::Profile;
 use polychip_farm_record::{Assignment, Board, Build, FORMAT, Failure, Job, Limits, Outcome, Record, State};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::conditions::{Conditions, contended};
 use crate::journal::{self, Journal};
+use crate::item::PROFILE;
 use crate::measuring::Answer;
 use crate::output;
 use crate::{NO_JOURNAL, board, failure, store};
@@ -50,6 +54,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let folder = arguments.folder.join("runs").join(&first.run);
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    // also while another runner is waited for
+    drop(
+        std::thread::Builder::new()
+            .name("alive".into())
+            .spawn(output::say_alive),
+    );
     let mut journal = Journal::open(&folder.join(journal::NAME), Duration::from_secs(arguments.wait))?;
     let program = std::env::current_exe().context("this program's path")?;
     let runner = Runner {
@@ -64,11 +74,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         folder,
     };
     let mut conditions = Conditions::new(&arguments.sensors)?;
-    drop(
-        std::thread::Builder::new()
-            .name("alive".into())
-            .spawn(output::say_alive),
-    );
     for assignment in &assignments {
         if let Some(record) = journal.find(assignment) {
             output::print_line(record.to_line().trim_end());
@@ -80,7 +85,18 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         output::print_line(line.trim_end());
         kept.map_err(|error| failure(NO_JOURNAL, format!("the journal cannot be written: {error}")))?;
     }
+    close_profile(&runner.folder);
     Ok(())
+}
+
+/// The file alone is brought to the host: what an item that was killed left in the log beside it goes into it now.
+fn close_profile(folder: &Path) {
+    let path = folder.join(PROFILE);
+    if path.exists()
+        && let Err(error) = Profile::open(&path)
+    {
+        eprintln!("{}: {error}", path.display());
+    }
 }
 
 /// The items of a list; a last line without its end was cut off on the way, and is left out.
@@ -240,6 +256,8 @@ impl Runner {
             // vendors' libraries print
             .stdout(Stdio::null())
             .stderr(Stdio::inherit())
+            // with what it starts itself, so that all of it can be ended
+            .process_group(0)
             .spawn()
             .context("the item's process")?;
         let end = Instant::now() + Duration::from_secs(u64::from(assignment.effort.time_limit_s));
@@ -248,7 +266,7 @@ impl Runner {
                 return Ok(Ended::ByItself(status));
             }
             if Instant::now() >= end {
-                child.kill()?;
+                kill_process_group(Pid::from_child(&child), Signal::KILL)?;
                 child.wait()?;
                 return Ok(Ended::TimedOut);
             }

@@ -97,7 +97,7 @@ pub(super) fn best(
     };
     let (draft, _) = improve(machine, tails.to_vec(), first, most, bound)?;
     let mut walk = Walk::new(machine, tails.to_vec(), draft, effort.seed)?;
-    walk.gather();
+    walk.gather(effort.visits);
     Some((walk.draft, walk.now))
 }
 
@@ -186,11 +186,15 @@ impl<'m> Walk<'m> {
 
     /// Joins parts of one device that follow each other on it, where the makespan does not grow: a cut beside what the end
     /// waits for costs nothing by the model, so the search leaves such cuts behind, each of which is a launch.
-    fn gather(&mut self) {
+    /// No more than so many nodes are visited.
+    fn gather(&mut self, visits: u64) {
         loop {
             let mut is_less = false;
             let mut at = 1;
             while at < self.draft.order.len() {
+                if self.times.visited >= visits {
+                    return;
+                }
                 if self.times.part_start(at) == at {
                     let now = self.now;
                     is_less |= self.attempt(now, |walk| walk.join(at))
@@ -585,7 +589,7 @@ mod tests {
                 better += usize::from(walk.now < before);
             }
             let (parts, before) = (walk.draft.parts().len(), walk.now);
-            walk.gather();
+            walk.gather(u64::MAX);
             let whole = Timeline::new(&machine, tails.clone()).set(&walk.draft);
             assert_eq!(whole, Some(walk.now), "seed {seed}, gathered");
             assert!(

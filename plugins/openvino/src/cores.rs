@@ -32,6 +32,20 @@ impl Cores {
         Ok(Cores(cpus))
     }
 
+    /// The same, once it was seen that the system keeps a thread to them.
+    ///
+    /// # Errors
+    /// It does not: there is no such processor, or this process may not use it.
+    pub(crate) fn tried(self) -> Result<Cores> {
+        match self.0.is_empty() || self.keep().is_some() {
+            true => Ok(self),
+            false => Err(Error::bad_argument(format!(
+                "configuration cores is {:?}: the system keeps no thread to these processors",
+                self.0
+            ))),
+        }
+    }
+
     /// For the device's identity: how many, and which where that was said.
     pub(crate) fn described(&self, all: usize) -> String {
         match self.0.is_empty() {
@@ -94,6 +108,7 @@ mod tests {
         assert_eq!(Cores::read("3,0-1, 1").unwrap(), Cores(vec![0, 1, 3]));
         assert_eq!(Cores::read("3,0-1").unwrap().described(8), "3@0,1,3");
         assert_eq!(Cores::default().described(8), "8");
+        assert!(Cores(vec![MOST - 1]).tried().is_err(), "no machine of 1,024 processors");
         for wrong in ["", "a", "2-1", "0,,1", "5000", "-1"] {
             let error = Cores::read(wrong).unwrap_err();
             assert!(error.to_string().contains(&format!("'{wrong}'")), "{error}");

@@ -69,7 +69,7 @@ impl Plugin for OpenvinoPlugin {
         };
         let cores = match host.configuration("cores") {
             None => Cores::default(),
-            Some(text) => Cores::read(text.trim())?,
+            Some(text) => Cores::read(text.trim())?.tried()?,
         };
         let core = Core::new(library)?;
         let by_address = model::reads_by_address(&core).then_some(model::LARGE);

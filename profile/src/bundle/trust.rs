@@ -94,7 +94,7 @@ impl Trust {
         }
     }
 
-    pub(super) fn check_manifest(&self, manifest: &Manifest, digest: &[u8; 32]) -> Result<(), BundleError> {
+    pub(crate) fn check_manifest(&self, manifest: &Manifest, digest: &[u8; 32]) -> Result<(), BundleError> {
         if let Some(wanted) = &self.family
             && *wanted != manifest.family
         {

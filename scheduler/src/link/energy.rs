@@ -230,15 +230,19 @@ fn figure(run: &[EnergyOf], device: &str) -> Option<Interval> {
     found.figures.as_ref().ok()?.net_uj
 }
 
-/// Beside the times, of which the profile has some: nothing is kept for a size that was never timed.
+/// Beside the times, of which the profile has some: nothing is kept for a size that was never timed, nor what cannot be told
+/// from nothing, where the estimate is nearer to the truth than 0.
 fn keep(runtime: &Runtime, from: &Device, to: &Device, found: &LinkEnergy) -> Result<()> {
     let (writer, reader, profile) = (from.identity(), to.identity(), runtime.profile());
-    let record = |from: &str, to: &str, size: u64, uj: f64| {
+    let record = |from: &str, to: &str, size: u64, figure: Interval| {
+        if figure.low <= 0.0 {
+            return Ok(());
+        }
         let points = profile.or_nothing(profile.link(from, to));
         let Some((_, timed)) = points.into_iter().find(|(bytes, _)| *bytes == size) else {
             return Ok(());
         };
-        let energy = Microjoules::from_nanojoules((uj.max(0.0) * 1e3).round() as u64);
+        let energy = Microjoules::from_nanojoules((figure.mean * 1e3).round() as u64);
         let cost = LinkCost {
             energy: Some(energy),
             ..timed
@@ -246,11 +250,12 @@ fn keep(runtime: &Runtime, from: &Device, to: &Device, found: &LinkEnergy) -> Re
         profile.record_link(from, to, size, cost)
     };
     let large = bytes(SIZES[1]);
-    let more = found.megabyte_uj.mean * (large - bytes(SIZES[0])) as f64 / 1e6;
-    record(&writer, &writer, 0, found.from_launch_uj.mean)?;
-    record(&reader, &reader, 0, found.to_launch_uj.mean)?;
-    record(&writer, &reader, bytes(SIZES[0]), found.transfer_uj.mean)?;
-    record(&writer, &reader, large, found.transfer_uj.mean + more)?;
+    let megabytes = (large - bytes(SIZES[0])) as f64 / 1e6;
+    record(&writer, &writer, 0, found.from_launch_uj)?;
+    record(&reader, &reader, 0, found.to_launch_uj)?;
+    record(&writer, &reader, bytes(SIZES[0]), found.transfer_uj)?;
+    let of_large = combined(&[(1.0, found.transfer_uj), (megabytes, found.megabyte_uj)]);
+    record(&writer, &reader, large, of_large)?;
     Ok(())
 }
 

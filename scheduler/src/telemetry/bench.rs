@@ -22,6 +22,15 @@ struct Idle {
     to_ns: u64,
 }
 
+/// Ends the thread that reads, also where a block panics.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 /// Measures the energy of what is run again and again.
 #[derive(Debug)]
 pub struct EnergyBench {
@@ -129,8 +138,9 @@ impl EnergyBench {
                 }
                 Ok(())
             };
+            let guard = Stop(&stop);
             let done = run();
-            stop.store(true, Ordering::Release);
+            drop(guard);
             let samples = reader.join().unwrap_or_default();
             done.map(|()| EnergyRun {
                 samples,
