@@ -75,7 +75,11 @@ impl Lock {
         // a file of another user in a shared folder may be opened, and not with the flag that makes one
         // and what another user put there may lead to any file of ours
         let no_link = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-        let opened = OpenOptions::new().read(true).write(true).custom_flags(no_link).open(path);
+        let opened = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(no_link)
+            .open(path);
         let mut file = match opened {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let file = OpenOptions::new()

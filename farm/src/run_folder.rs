@@ -226,7 +226,9 @@ impl RunFolder {
                         .map_err(io(&path))?;
                     // a file that was made is there after a power cut only once its folder is on the disk
                     if let Some(folder) = path.parent() {
-                        File::open(folder).and_then(|folder| folder.sync_all()).map_err(io(folder))?;
+                        File::open(folder)
+                            .and_then(|folder| folder.sync_all())
+                            .map_err(io(folder))?;
                     }
                     let file = Arc::new(Mutex::new(opened));
                     files.insert(record.place.name.clone(), Arc::clone(&file));

@@ -209,11 +209,7 @@ pub(crate) fn write_bundle(
     transaction.execute(
         "INSERT INTO bundle (family, version, digest) VALUES (?1, ?2, ?3)
          ON CONFLICT (family) DO UPDATE SET version = excluded.version, digest = excluded.digest",
-        params![
-            manifest.family,
-            signed(manifest.version),
-            &digest[..]
-        ],
+        params![manifest.family, signed(manifest.version), &digest[..]],
     )?;
     transaction.commit().map(Ok)
 }

@@ -82,5 +82,6 @@ fn read(path: &Path) -> Result<Vec<u8>, BundleError> {
     let mut bytes = Vec::new();
     // a longer one is refused for its length, which takes one byte more
     let file = File::open(path).and_then(|file| file.take(Bundle::LONGEST + 1).read_to_end(&mut bytes));
-    file.map(|_| bytes).map_err(|error| BundleError::unreadable(path, &error))
+    file.map(|_| bytes)
+        .map_err(|error| BundleError::unreadable(path, &error))
 }

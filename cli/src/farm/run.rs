@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use anyhow::Context as _;
@@ -300,7 +300,8 @@ fn end_in_order(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
     #[cfg(unix)]
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         let code = 128 + signal;
-        signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(stop)).context("signals")?;
+        signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(stop))
+            .context("signals")?;
         signal_hook::flag::register(signal, Arc::clone(stop)).context("signals")?;
     }
     Ok(())
@@ -481,10 +482,15 @@ fn suspects(path: &Path, places: &[Place]) -> anyhow::Result<Vec<Wanted>> {
     let wrong = |why: String| bad_input(format!("{}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let items: Vec<Wanted> = serde_json::from_str(&text).map_err(|error| {
-        wrong(format!("no list of items as `farm compare --suspects` writes it: {error}"))
+        wrong(format!(
+            "no list of items as `farm compare --suspects` writes it: {error}"
+        ))
     })?;
     if items.is_empty() {
-        return Err(usage(format!("{} names no item: nothing is suspicious", path.display())));
+        return Err(usage(format!(
+            "{} names no item: nothing is suspicious",
+            path.display()
+        )));
     }
     for wanted in &items {
         let known = |name: &&String| !places.iter().any(|place| place.name == **name);
@@ -628,7 +634,8 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             suspects(&path, &[place("a"), place("b")]).map_err(|error| error.to_string())
         };
-        let of = |name: &str| format!(r#"[{{"item":{{"job":"bench","settings":{{}}}},"places":["{name}"]}}]"#);
+        let of =
+            |name: &str| format!(r#"[{{"item":{{"job":"bench","settings":{{}}}},"places":["{name}"]}}]"#);
         assert_eq!(read(&of("b")).unwrap()[0].places, ["b"]);
         let twins = read(&of("b").replace(r#""b""#, r#""a","b""#)).unwrap();
         assert_eq!((twins.len(), &*twins[1].places), (2, &["b".to_owned()][..]));

@@ -42,7 +42,10 @@ pub enum LinesError {
 /// A line that is no record, unless it is the last and has no end of line; a record of a newer format.
 pub fn read_lines(bytes: impl AsRef<[u8]>) -> Result<Lines, LinesError> {
     let bytes = bytes.as_ref();
-    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let whole = bytes
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |at| at + 1);
     let mut lines = Lines {
         torn_bytes: bytes.len() - whole,
         ..Lines::default()

@@ -141,7 +141,11 @@ fn draft(item: &Item, kind: Kind, group: &Group<'_>, new: &Selection, options: &
     match (was, is) {
         (Some(Ended::Ran { failing: was }), Some(Ended::Ran { failing: is })) => {
             // by the case: its reason may have other figures each time
-            let case = |words: &String| words.split_once(": ").map_or(words.clone(), |(case, _)| case.to_owned());
+            let case = |words: &String| {
+                words
+                    .split_once(": ")
+                    .map_or(words.clone(), |(case, _)| case.to_owned())
+            };
             let known: BTreeSet<String> = was.iter().map(case).collect();
             let broken: Vec<&String> = is.iter().filter(|words| !known.contains(&case(words))).collect();
             if !broken.is_empty() {

@@ -6,8 +6,8 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
 use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -17,8 +17,8 @@ use polychip_farm_record::{Assignment, Board, Build, FORMAT, Failure, Job, Limit
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::conditions::{Conditions, contended};
-use crate::journal::{self, Journal};
 use crate::item::PROFILE;
+use crate::journal::{self, Journal};
 use crate::measuring::Answer;
 use crate::output;
 use crate::{NO_JOURNAL, board, failure, store};

@@ -95,10 +95,7 @@ pub(super) fn best(
         visits: little.visits.saturating_mul(u64::from(rest)),
         ..effort
     };
-    let (draft, _) = improve(machine, tails.to_vec(), first, most, bound)?;
-    let mut walk = Walk::new(machine, tails.to_vec(), draft, effort.seed)?;
-    walk.gather(effort.visits);
-    Some((walk.draft, walk.now))
+    improve(machine, tails.to_vec(), first, most, bound)
 }
 
 /// The best draft that was found from a first one, with its makespan.
@@ -156,16 +153,11 @@ impl<'m> Walk<'m> {
         if self.steps.is_multiple_of(STAY) {
             self.focus = (self.focus + REACH / 2) % self.machine.nodes;
         }
-        self.attempt(limit, Self::change);
-    }
-
-    /// A change that stays unless the makespan grows beyond a limit. Whether one was made and stays.
-    fn attempt(&mut self, limit: u64, change: impl FnOnce(&mut Self)) -> bool {
         self.undo.clear();
         (self.from, self.to) = (self.machine.nodes, 0);
-        change(self);
+        self.change();
         if self.undo.is_empty() {
-            return false;
+            return;
         }
         let to = self.times.part_end(self.to - 1);
         match self.times.value(&self.draft, self.from, to, limit.max(self.now)) {
@@ -175,94 +167,9 @@ impl<'m> Walk<'m> {
                     true => self.times.end(&self.draft),
                     false => value,
                 };
-                true
             }
-            None => {
-                self.take_back();
-                false
-            }
+            None => self.take_back(),
         }
-    }
-
-    /// Joins parts of one device that follow each other on it, where the makespan does not grow: a cut beside what the end
-    /// waits for costs nothing by the model, so the search leaves such cuts behind, each of which is a launch.
-    /// No more than so many nodes are visited.
-    fn gather(&mut self, visits: u64) {
-        loop {
-            let mut is_less = false;
-            let mut at = 1;
-            while at < self.draft.order.len() {
-                if self.times.visited >= visits {
-                    return;
-                }
-                if self.times.part_start(at) == at {
-                    let now = self.now;
-                    is_less |= self.attempt(now, |walk| walk.join(at))
-                        || self.attempt(now, |walk| walk.pull(at))
-                        || self.attempt(now, |walk| walk.push(at));
-                }
-                at += 1;
-            }
-            if !is_less {
-                return;
-            }
-        }
-    }
-
-    /// The device of the node at a place.
-    fn device_at(&self, place: usize) -> u8 {
-        self.draft.device[self.draft.order[place] as usize]
-    }
-
-    /// Joins the part that begins at a place to the one before, if that is of its device.
-    fn join(&mut self, at: usize) {
-        if self.device_at(at - 1) == self.device_at(at) {
-            self.set_head(at, false);
-        }
-    }
-
-    /// The part before the one that begins at a place, of the same device, where others stand between.
-    fn before(&self, at: usize) -> Option<(usize, usize)> {
-        let device = self.device_at(at);
-        let last = (0..at).rev().find(|&place| self.device_at(place) == device)?;
-        (last + 1 < at).then(|| (self.times.part_start(last), last + 1))
-    }
-
-    /// Brings the part that begins at a place up to the one before on its device, unless it waits for what stands between.
-    fn pull(&mut self, at: usize) {
-        let Some((_, behind)) = self.before(at) else {
-            return;
-        };
-        let end = self.times.part_end(at);
-        let waits = |place: usize| {
-            let reads = self.machine.reads[self.draft.order[place] as usize].iter();
-            let mut places = reads.map(|read| self.times.place[read.writer] as usize);
-            places.any(|place| (behind..at).contains(&place))
-        };
-        if (at..end).any(waits) {
-            return;
-        }
-        let nodes = [&self.draft.order[at..end], &self.draft.order[behind..at]].concat();
-        self.reorder(behind, &nodes);
-        self.set_head(behind, false);
-    }
-
-    /// Brings the part before on the same device down to the one that begins at a place, unless what stands between waits
-    /// for it.
-    fn push(&mut self, at: usize) {
-        let Some((start, behind)) = self.before(at) else {
-            return;
-        };
-        let is_read = |place: usize| {
-            let mut readers = self.machine.readers(self.draft.order[place] as usize);
-            readers.any(|(reader, _)| (behind..at).contains(&(self.times.place[reader] as usize)))
-        };
-        if (start..behind).any(is_read) {
-            return;
-        }
-        let nodes = [&self.draft.order[behind..at], &self.draft.order[start..behind]].concat();
-        self.reorder(start, &nodes);
-        self.set_head(at, false);
     }
 
     fn below(&mut self, limit: usize) -> usize {
@@ -567,7 +474,7 @@ mod tests {
     fn times_after_changes_are_those_of_the_whole_draft() {
         let mut random = ChaCha8Rng::seed_from_u64(5);
         let mut below = |limit: usize| (random.next_u64() % limit as u64) as usize;
-        let (mut kept, mut better, mut joined) = (0, 0, 0);
+        let (mut kept, mut better) = (0, 0);
         for seed in 0..40 {
             let machine = random_machine(&mut below);
             let tails = super::super::bound::tails(&machine);
@@ -588,19 +495,10 @@ mod tests {
                 kept += usize::from(walk.now != before);
                 better += usize::from(walk.now < before);
             }
-            let (parts, before) = (walk.draft.parts().len(), walk.now);
-            walk.gather(u64::MAX);
-            let whole = Timeline::new(&machine, tails.clone()).set(&walk.draft);
-            assert_eq!(whole, Some(walk.now), "seed {seed}, gathered");
-            assert!(
-                walk.now <= before && walk.draft.parts().len() <= parts,
-                "seed {seed}"
-            );
-            joined += parts - walk.draft.parts().len();
         }
         assert!(
-            kept > 1000 && better > 300 && joined > 40,
-            "{kept} changes, {better} for the better, {joined} parts joined"
+            kept > 1000 && better > 300,
+            "{kept} changes, {better} for the better"
         );
     }
 }

@@ -108,7 +108,10 @@ mod tests {
         assert_eq!(Cores::read("3,0-1, 1").unwrap(), Cores(vec![0, 1, 3]));
         assert_eq!(Cores::read("3,0-1").unwrap().described(8), "3@0,1,3");
         assert_eq!(Cores::default().described(8), "8");
-        assert!(Cores(vec![MOST - 1]).tried().is_err(), "no machine of 1,024 processors");
+        assert!(
+            Cores(vec![MOST - 1]).tried().is_err(),
+            "no machine of 1,024 processors"
+        );
         for wrong in ["", "a", "2-1", "0,,1", "5000", "-1"] {
             let error = Cores::read(wrong).unwrap_err();
             assert!(error.to_string().contains(&format!("'{wrong}'")), "{error}");
