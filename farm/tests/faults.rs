@@ -153,7 +153,7 @@ fn records(path: &Path) -> Vec<Record> {
         .collect();
     names.sort();
     for name in names {
-        let lines = read_lines(&std::fs::read_to_string(name).unwrap()).unwrap();
+        let lines = read_lines(std::fs::read_to_string(name).unwrap()).unwrap();
         assert_eq!(lines.torn_bytes, 0);
         records.extend(lines.records);
     }
