@@ -44,15 +44,26 @@ pub struct Link {
     /// Bytes per second; none where time does not depend on the size.
     pub bytes_per_second: Option<u64>,
     /// Fixed energy of one transfer; JSON holds nanojoules.
-    #[serde(rename = "latency_energy_nj")]
+    #[serde(rename = "latency_energy_nj", default = "nothing")]
     pub latency_energy: Microjoules,
     /// Energy of moving a thousand bytes; JSON holds nanojoules.
     #[serde(rename = "energy_per_kilobyte_nj")]
     pub energy_per_kilobyte: Microjoules,
     /// Where the energies come from.
+    #[serde(default = "estimated")]
     pub energy_provenance: Provenance,
     /// Where the times come from.
     pub provenance: Provenance,
+}
+
+/// What a link means that was written before links had a fixed energy.
+fn nothing() -> Microjoules {
+    Microjoules::ZERO
+}
+
+/// What a link means that was written before links said where their energies come from.
+fn estimated() -> Provenance {
+    Provenance::Estimated
 }
 
 impl Link {
@@ -192,6 +203,15 @@ impl LinkTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_of_an_older_plan_is_read() {
+        let link = Link::copy(Nanos::from_nanoseconds(1), 3);
+        let mut json = serde_json::to_value(link).unwrap();
+        let fields = json.as_object_mut().unwrap();
+        assert!(fields.remove("latency_energy_nj").is_some() && fields.remove("energy_provenance").is_some());
+        assert_eq!(serde_json::from_value::<Link>(json).unwrap(), link);
+    }
 
     #[test]
     fn moving_rounds_up_and_never_overflows() {

@@ -242,7 +242,7 @@ impl Builder {
     /// Or a bundle, which `polychip farm bundle` made of what a farm measured: what it holds goes into the database, with
     /// its version, so that no older one is taken after it; without a database it stays in memory. Only bundles that a
     /// trusted key signed are taken ([`Builder::trust`]); [`Runtime::bundles`] says which were, and why the others
-    /// were not. Of several databases the last one counts; bundles are taken in their order.
+    /// were not. A file is a bundle where it begins as one, or its name ends in `.bundle`, also while it is missing. Of several databases the last one counts; bundles are taken in their order.
     #[must_use]
     pub fn profiles(mut self, file: impl Into<PathBuf>) -> Self {
         self.profiles.push(file.into());

@@ -106,3 +106,26 @@ fn an_older_bundle_is_refused_by_the_next_process_too() {
     assert_eq!(refusal(&runtime), Some(BundleErrorKind::BadSignature));
     assert!(!runtime.devices().is_empty());
 }
+
+#[test]
+fn a_bundle_that_is_missing_or_cut_off_leaves_the_database_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let (database, cut) = (folder.path().join("app.db"), folder.path().join("cut"));
+    let missing = folder.path().join("soc.bundle");
+    std::fs::write(&cut, b"POLYCHIP-BUN").unwrap();
+    let runtime = Runtime::builder()
+        .only_given_folders()
+        .profiles(&database)
+        .profiles(&missing)
+        .profiles(&cut)
+        .trust(key().public())
+        .build()
+        .unwrap();
+    let refused: Vec<BundleErrorKind> = runtime
+        .bundles()
+        .iter()
+        .map(|one| one.manifest().unwrap_err().kind())
+        .collect();
+    assert_eq!(refused, [BundleErrorKind::Unreadable, BundleErrorKind::Truncated]);
+    assert!(database.exists() && !missing.exists());
+}

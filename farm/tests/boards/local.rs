@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::Command as Program;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use polychip_farm::Blob;
 use polychip_farm::transport::{Command, Exit, Local, Ssh, Transport, TransportError};
+use polychip_farm::{Blob, RunFolder};
 use polychip_farm_record::{Job, Outcome};
 use polychip_needs::{Need, absent};
 
@@ -38,6 +38,17 @@ fn a_model_is_profiled_and_timed_and_nothing_is_sent_twice() {
     assert!(
         database.starts_with(b"SQLite format 3"),
         "{} bytes",
+        database.len()
+    );
+    // what a driver that ended in between had not fetched yet is fetched when its run goes on
+    drop(run);
+    std::fs::remove_file(path.join("profiles/here.profile")).unwrap();
+    let run = RunFolder::open(&path).unwrap();
+    let summary = driven(&run, &boards, &settings());
+    assert_eq!((summary.measured, summary.known_before), (0, 2), "{summary:?}");
+    assert!(summary.missing_profiles.is_empty());
+    assert_eq!(
+        std::fs::read(path.join("profiles/here.profile")).unwrap().len(),
         database.len()
     );
     // the second run sends nothing

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
-use crate::{BatchRecord, PartRecord, Profile};
+use crate::{BatchRecord, LinkCost, LinkRecord, PartKey, PartRecord, Profile};
 
 fn key() -> SecretKey {
     SecretKey::from_bytes(&[42; 32])
@@ -359,4 +359,58 @@ fn a_newer_bundle_takes_the_place_of_what_the_older_one_said() {
         content().profile.parts[0].batches[0].times_ns
     );
     assert_eq!(profile.loaded_bundles().unwrap()[0].version, 3);
+}
+
+#[test]
+fn what_was_measured_here_goes_before_what_a_bundle_brings() {
+    use polychip_partitioner::Nanos;
+    let profile = Profile::in_memory().unwrap();
+    let device = content().profile.parts[0].device.clone();
+    let own = PartKey {
+        device: &device,
+        fingerprint: &[10; 32],
+        operating_point: "",
+    };
+    let times = |ns: u64, count: usize| -> Vec<crate::Measurement> {
+        let one = crate::Measurement {
+            time: Nanos::from_nanoseconds(ns),
+            energy_uj: None,
+        };
+        vec![one; count]
+    };
+    profile.record(own, false, &times(700, 8)).unwrap();
+    let ns = |ns| LinkCost::of_time(Nanos::from_nanoseconds(ns));
+    profile.record_link("a", "b", 8, ns(5)).unwrap();
+    // of a board whose clock is ahead
+    let ahead = u64::MAX / 4;
+    let mut brought = content();
+    let batch = &mut brought.profile.parts[0].batches[0];
+    (batch.recorded_us, batch.times_ns) = (ahead, vec![1_000; 101]);
+    let link = |to: &str| LinkRecord {
+        from: "a".into(),
+        to: to.into(),
+        bytes: 8,
+        time_ns: 90,
+        energy_nj: Some(3),
+        recorded_us: ahead,
+        build: "0.1.0".into(),
+        source: String::new(),
+    };
+    brought.profile.links = vec![link("b"), link("c")];
+    let bytes = Bundle::sign(&brought, &Manifest::new("SM8650", 1), &key()).unwrap();
+    profile.load_bundle(&bytes, &trust()).unwrap();
+    let mine = |profile: &Profile| {
+        let parts = profile.export().unwrap().parts;
+        let batches = parts.into_iter().flat_map(|part| part.batches);
+        let own = batches.filter(|batch| batch.source.is_empty());
+        own.map(|batch| batch.times_ns.len()).sum::<usize>()
+    };
+    assert_eq!(mine(&profile), 8);
+    assert_eq!(profile.link("a", "b").unwrap(), [(8, ns(5))]);
+    assert_eq!(profile.link("a", "c").unwrap()[0].1.time.nanoseconds(), 90);
+    // and what is measured here takes the place of what was brought, without the energy that belonged to that
+    profile.record(own, false, &times(710, 8)).unwrap();
+    profile.record_link("a", "c", 8, ns(6)).unwrap();
+    assert_eq!(mine(&profile), 16);
+    assert_eq!(profile.link("a", "c").unwrap(), [(8, ns(6))]);
 }
