@@ -344,7 +344,15 @@ impl Shared<'_> {
         }
         let held = match self.hold(board) {
             Ok(Some(held)) => held,
-            Ok(None) => return,
+            Ok(None) => {
+                if lacks_profile {
+                    let words = "the board was in use".to_owned();
+                    lock(&self.summary)
+                        .missing_profiles
+                        .insert(self.name(board).to_owned(), words);
+                }
+                return;
+            }
             Err(words) => return self.lose(board, &words),
         };
         if lacks_profile {
