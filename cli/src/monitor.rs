@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use polychip::telemetry::{Reading, Rules, Sample, Sampler, Sensor, Sensors, Subject};
+use polychip::words::{celsius, milliseconds, watts};
 use polychip::{ChangeReport, GovernedReport, MilliCelsius, Milliwatts, Runtime};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -25,7 +26,6 @@ use serde::Serialize;
 use crate::energy::seconds;
 use crate::exit::usage;
 use crate::input::InputArguments;
-use crate::limits::{celsius, milliseconds, watts};
 use crate::output::Output;
 use crate::setup::{ModelArguments, PlanArguments};
 use runner::Runner;

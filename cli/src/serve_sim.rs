@@ -13,10 +13,10 @@ mod set;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use polychip::words::milliseconds;
 use polychip_lanes::{Pattern, Scenario, TaskSet, admit, deadlines_of, simulate};
 
 use crate::exit::{Code, bad_input, failure, usage};
-use crate::limits::milliseconds;
 use crate::output::Output;
 use crate::setup::RuntimeArguments;
 

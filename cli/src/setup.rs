@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use polychip::telemetry::Sensors;
+use polychip::words::{buckets, celsius, milliseconds, pin, plugin_setting};
 use polychip::{MilliCelsius, Model, Planned, PlanningStep, Policy, Runtime, Session};
 
 use crate::exit::usage;
 use crate::input::Given;
-use crate::limits::{celsius, milliseconds};
 use crate::progress::Progress;
 use crate::run::PATIENCE;
 use crate::{file, plan};
@@ -188,45 +188,10 @@ pub(crate) fn shape(text: &str) -> Result<(String, Vec<usize>), String> {
     Ok((name.to_owned(), sizes.collect::<Result<Vec<usize>, String>>()?))
 }
 
-/// Reads `NAME=1,4,16`.
-fn buckets(text: &str) -> Result<(String, Vec<usize>), String> {
-    const FORM: &str = "write NAME=1,4,16";
-    let (name, list) = text.rsplit_once('=').ok_or(FORM)?;
-    if name.is_empty() {
-        return Err(format!("the dimension's name is empty; {FORM}"));
-    }
-    let sizes = list.split(',').map(|size| match size.parse() {
-        Ok(0) | Err(_) => Err(format!(
-            "{list:?} are no sizes: {size:?} is no number above 0; {FORM}"
-        )),
-        Ok(size) => Ok(size),
-    });
-    Ok((name.to_owned(), sizes.collect::<Result<Vec<usize>, String>>()?))
-}
-
-/// Reads `PATTERN=DEVICE`.
-fn pin(text: &str) -> Result<(String, String), String> {
-    match text.rsplit_once('=') {
-        Some((pattern, device)) if !pattern.is_empty() && !device.is_empty() => {
-            Ok((pattern.to_owned(), device.to_owned()))
-        }
-        _ => Err("write PATTERN=DEVICE".into()),
-    }
-}
-
-/// Reads `PLUGIN.KEY=VALUE`; the value may hold anything.
+/// Reads `PLUGIN.KEY=VALUE`.
 fn setting(text: &str) -> Result<Setting, String> {
-    let shape = "write PLUGIN.KEY=VALUE";
-    let (name, value) = text.split_once('=').ok_or(shape)?;
-    let (plugin, key) = name.split_once('.').ok_or(shape)?;
-    if plugin.is_empty() || key.is_empty() {
-        return Err(format!("{name:?} names no setting; {shape}"));
-    }
-    Ok(Setting {
-        plugin: plugin.to_owned(),
-        key: key.to_owned(),
-        value: value.to_owned(),
-    })
+    let (plugin, key, value) = plugin_setting(text)?;
+    Ok(Setting { plugin, key, value })
 }
 
 impl RuntimeArguments {

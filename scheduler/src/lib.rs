@@ -61,6 +61,7 @@ pub mod telemetry;
 mod tensor;
 mod trace;
 mod warning;
+pub mod words;
 
 pub use bundles::LoadedBundle;
 pub use decisions::DecisionLog;
@@ -74,7 +75,8 @@ pub use planned::{Planned, PlanningStep};
 pub use policy::{Aim, Policy, Precision};
 pub use polychip_governor as governor;
 pub use polychip_host::{
-    Access, Device, DeviceInfo, DeviceKind, Memory, Preemption, Priority, Query, Refusal,
+    Access, AccessGuard, Device, DeviceInfo, DeviceKind, Error as DeviceError, ErrorKind as DeviceErrorKind,
+    MAX_RANK, Memory, Preemption, Priority, Query, Refusal,
 };
 pub use polychip_ops::{DType, Literal, Packed};
 pub use polychip_partitioner::{Heat, MilliCelsius, Milliwatts};

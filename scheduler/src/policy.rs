@@ -486,6 +486,13 @@ impl Policy {
         self
     }
 
+    /// The same with another aim.
+    #[must_use]
+    pub fn with_aim(mut self, aim: Aim) -> Self {
+        self.aim = aim;
+        self
+    }
+
     /// What is minimised.
     #[must_use]
     pub fn aim(&self) -> Aim {

@@ -175,6 +175,10 @@ pub struct AccessGuard<'a> {
     open: bool,
 }
 
+// SAFETY: calls on a buffer come from any thread, one at a time, which `accessing` sees to; the bytes are used by
+// whoever has the guard alone.
+unsafe impl Send for AccessGuard<'_> {}
+
 impl AccessGuard<'_> {
     /// An access to memory that has been begun already.
     pub(crate) fn of_memory(memory: &Memory, write: bool) -> AccessGuard<'static> {

@@ -1,0 +1,15 @@
+//! The name by which programs find the library again, and that it stays where it is once it is loaded.
+//!
+//! Invariant: while the version is 0.x, a library of another x is another library: `libpolychip.so.0.x`.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let of = |name: &str| std::env::var(name).unwrap_or_default();
+    let (major, minor) = (of("CARGO_PKG_VERSION_MAJOR"), of("CARGO_PKG_VERSION_MINOR"));
+    let version = if major == "0" { format!("0.{minor}") } else { major };
+    if matches!(of("CARGO_CFG_TARGET_OS").as_str(), "linux" | "android") {
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libpolychip.so.{version}");
+        // its threads run in it: `dlclose` must not unmap it
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    }
+}

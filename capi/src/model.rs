@@ -1,0 +1,105 @@
+//! Models: of a file, of bytes, of a descriptor.
+//!
+//! Invariant: bytes that the app lends are not copied, and go back to it once nothing reads them any more.
+
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use polychip::Model;
+
+use crate::handle::{Kind, Object, Table};
+
+/// A model.
+pub(crate) struct ModelObject(pub(crate) Model);
+
+impl Object for ModelObject {
+    fn table() -> &'static Table<ModelObject> {
+        static TABLE: Table<ModelObject> = Table::new(Kind::Model);
+        &TABLE
+    }
+}
+
+/// What the app has called once its memory is not used any more.
+pub(crate) type ReleaseCallback = Option<unsafe extern "C" fn(user: *mut c_void)>;
+
+/// Calls the app back when it is dropped, once it is armed: memory is lent when the call that lends it has gone well.
+pub(crate) struct Release {
+    callback: ReleaseCallback,
+    user: *mut c_void,
+    armed: Arc<AtomicBool>,
+}
+
+/// What arms a release.
+pub(crate) struct Armed(Arc<AtomicBool>);
+
+impl Armed {
+    pub(crate) fn arm(self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+// SAFETY: the app promised that the callback may be called with `user` from any thread.
+unsafe impl Send for Release {}
+// SAFETY: as above; it is called once, when it is dropped.
+unsafe impl Sync for Release {}
+
+impl Release {
+    /// # Safety
+    /// The callback may be called with `user` from any thread.
+    pub(crate) unsafe fn new(callback: ReleaseCallback, user: *mut c_void) -> (Release, Armed) {
+        let armed = Arc::new(AtomicBool::new(false));
+        let arm = Armed(Arc::clone(&armed));
+        (
+            Release {
+                callback,
+                user,
+                armed,
+            },
+            arm,
+        )
+    }
+}
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        if let Some(callback) = self.callback.filter(|_| self.armed.load(Ordering::Acquire)) {
+            // SAFETY: what `Release::new` was promised.
+            unsafe { callback(self.user) };
+        }
+    }
+}
+
+/// Bytes of the app, read where they lie.
+pub(crate) struct LentBytes {
+    data: *const u8,
+    bytes: usize,
+    /// Calls the app back.
+    _release: Release,
+}
+
+// SAFETY: the app promised that the bytes do not change, so any thread may read them.
+unsafe impl Send for LentBytes {}
+// SAFETY: as above.
+unsafe impl Sync for LentBytes {}
+
+impl LentBytes {
+    /// # Safety
+    /// `bytes` bytes from `data` on are there and do not change until `release` is dropped; `data` is not null.
+    pub(crate) unsafe fn new(data: *const u8, bytes: usize, release: Release) -> LentBytes {
+        LentBytes {
+            data,
+            bytes,
+            _release: release,
+        }
+    }
+}
+
+impl AsRef<[u8]> for LentBytes {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: what `LentBytes::new` was promised.
+        unsafe { std::slice::from_raw_parts(self.data, self.bytes) }
+    }
+}

@@ -1,0 +1,162 @@
+//! Sessions, and how a run of one is started on tensors.
+//!
+//! Invariants:
+//! 1. Tensors are given by place, in the model's order; a run on tensors that the session has seen looks up no name.
+//! 2. What a run writes is in the app's memory when the run has ended, also of devices with memory of their own.
+
+use std::ffi::CString;
+use std::sync::Arc;
+
+use polychip::{Output, Run, RunOptions, Session, TensorSpec};
+use smallvec::SmallVec;
+
+use crate::failure::{Failure, Result};
+use crate::handle::{Kind, Object, Table};
+use crate::status::{POLYCHIP_ERROR_BAD_INPUT, POLYCHIP_ERROR_INTERNAL};
+use crate::tensor::Tensor;
+use crate::text::c_text;
+
+/// Tensors of a run that are listed on the stack.
+const FEW: usize = 8;
+
+/// A session.
+pub(crate) struct SessionObject {
+    pub(crate) session: Session,
+    pub(crate) inputs: Vec<Port>,
+    pub(crate) outputs: Vec<Port>,
+}
+
+/// An input or output of a session's model.
+pub(crate) struct Port {
+    pub(crate) spec: TensorSpec,
+    pub(crate) name: CString,
+}
+
+impl SessionObject {
+    pub(crate) fn new(session: Session) -> SessionObject {
+        let ports = |specs: Vec<&TensorSpec>| {
+            let ports = specs.into_iter().map(|spec| Port {
+                spec: spec.clone(),
+                name: c_text(&spec.name),
+            });
+            ports.collect()
+        };
+        SessionObject {
+            inputs: ports(session.inputs().collect()),
+            outputs: ports(session.outputs().collect()),
+            session,
+        }
+    }
+
+    /// The place of an input or output of this name.
+    pub(crate) fn place(ports: &[Port], what: &str, name: &str) -> Result<usize> {
+        let found = ports.iter().position(|port| port.spec.name == name);
+        found.ok_or_else(|| {
+            let known: Vec<&str> = ports.iter().map(|port| port.spec.name.as_str()).collect();
+            let words = format!(
+                "the model has no {what} {name:?}; its {what}s are: {}",
+                known.join(", ")
+            );
+            Failure::new(POLYCHIP_ERROR_BAD_INPUT, words)
+        })
+    }
+
+    /// The input or output at a place.
+    pub(crate) fn port<'a>(ports: &'a [Port], what: &str, index: usize) -> Result<&'a Port> {
+        ports.get(index).ok_or_else(|| {
+            let words = format!("there is no {what} {index}: the model has {}", ports.len());
+            Failure::argument(words)
+        })
+    }
+
+    /// The report as JSON, as the field `report` of the command line's `run --json`.
+    pub(crate) fn json(&self) -> Result<String> {
+        serde_json::to_string(&self.session.report())
+            .map_err(|error| Failure::new(POLYCHIP_ERROR_INTERNAL, format!("the report as JSON: {error}")))
+    }
+
+    /// Starts a run on these tensors, a handle per input and output in the model's order; 0 where none is given.
+    pub(crate) fn submit(
+        self: &Arc<Self>,
+        handle: u64,
+        inputs: &[u64],
+        outputs: &[u64],
+        options: RunOptions,
+    ) -> Result<Started> {
+        count("input", inputs.len(), self.inputs.len())?;
+        // none is allowed for short: the run has memory for all of them
+        if !outputs.is_empty() {
+            count("output", outputs.len(), self.outputs.len())?;
+        }
+        let mut given: SmallVec<[_; FEW]> = SmallVec::new();
+        for (index, tensor) in inputs.iter().enumerate().filter(|(_, tensor)| **tensor != 0) {
+            given.push(Tensor::of(*tensor)?.input(handle, self, index)?);
+        }
+        let mut taken: SmallVec<[Taken; 2]> = SmallVec::new();
+        for (index, tensor) in outputs.iter().enumerate().filter(|(_, tensor)| **tensor != 0) {
+            let tensor = Tensor::of(*tensor)?;
+            let output = tensor.output(handle, self, index)?;
+            taken.push(Taken { tensor, output });
+        }
+        let read: SmallVec<[_; FEW]> = given.iter().map(|input| &**input).collect();
+        let written: SmallVec<[_; FEW]> = taken.iter().map(|taken| &*taken.output).collect();
+        let run = self.session.submit_with(&read, &written, options)?;
+        drop(written);
+        Ok(Started {
+            run,
+            written: Written {
+                session: Arc::clone(self),
+                taken,
+            },
+        })
+    }
+}
+
+fn count(what: &str, given: usize, wanted: usize) -> Result<()> {
+    if given == wanted {
+        return Ok(());
+    }
+    Err(Failure::argument(format!(
+        "{given} {what}s were given, the model has {wanted}: give one handle per {what} in the model's order, 0 for none"
+    )))
+}
+
+/// A run that was started.
+pub(crate) struct Started {
+    pub(crate) run: Run,
+    pub(crate) written: Written,
+}
+
+/// Tensors of the app that a run writes.
+pub(crate) struct Written {
+    session: Arc<SessionObject>,
+    taken: SmallVec<[Taken; 2]>,
+}
+
+struct Taken {
+    tensor: Arc<Tensor>,
+    output: Arc<Output>,
+}
+
+impl Written {
+    /// Copies what devices with memory of their own have written. The run has given its outputs.
+    pub(crate) fn bring_back(&self) -> Result<()> {
+        if self.taken.is_empty() {
+            return Ok(());
+        }
+        let imports = |device: &polychip::Device| device.info().imports_memory();
+        let planned = self.session.session.planned();
+        if planned.is_some_and(|planned| planned.devices().iter().all(imports)) {
+            return Ok(());
+        }
+        let mut taken = self.taken.iter();
+        taken.try_for_each(|taken| taken.tensor.bring_back(&taken.output))
+    }
+}
+
+impl Object for SessionObject {
+    fn table() -> &'static Table<SessionObject> {
+        static TABLE: Table<SessionObject> = Table::new(Kind::Session);
+        &TABLE
+    }
+}

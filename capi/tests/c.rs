@@ -1,0 +1,2 @@
+//! Programs in C.
+fn main() {}

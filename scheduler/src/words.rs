@@ -1,0 +1,520 @@
+//! Settings in words, for doors that have no types for them: the command line, the C library, other languages.
+//!
+//! Invariants:
+//! 1. A word means the same at every door: a setting has the name of the command line's option, without its dashes.
+//! 2. A name or a value that is not known is an error that lists what is; nothing is left out in silence.
+//!
+//! Not here: what a setting does ([`Policy`], [`Builder`]).
+
+use std::time::Duration;
+
+use polychip_host::Priority;
+use polychip_partitioner::{Heat, MilliCelsius, Milliwatts};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::late::Late;
+use crate::policy::{Aim, Policy, Precision};
+use crate::runtime::Builder;
+
+/// What reading a value gives: the thing with the value, or words.
+type Read<T> = std::result::Result<T, String>;
+
+/// A setting by its name.
+struct Setting<T> {
+    name: &'static str,
+    set: fn(T, &str) -> Read<T>,
+}
+
+/// Settings of a policy, in the order of their names.
+const OF_POLICY: &[Setting<Policy>] = &[
+    Setting {
+        name: "background-planning",
+        set: |policy, value| {
+            flag(value).map(|on| match on {
+                true => policy.background_planning(),
+                false => policy,
+            })
+        },
+    },
+    Setting {
+        name: "buckets",
+        set: |policy, value| buckets(value).map(|(name, sizes)| policy.shapes(name, sizes)),
+    },
+    Setting {
+        name: "deadline",
+        set: |policy, value| milliseconds(value).map(|time| policy.deadline(time)),
+    },
+    Setting {
+        name: "devices",
+        set: |policy, value| list(value).map(|devices| policy.devices(devices)),
+    },
+    Setting {
+        name: "energy-price",
+        set: |policy, value| milliseconds(value).map(|price| policy.energy_price(price)),
+    },
+    Setting {
+        name: "heat",
+        set: |policy, value| heat(value).map(|(device, heat)| policy.heat(device, heat)),
+    },
+    Setting {
+        name: "hottest",
+        set: |policy, value| celsius(value).map(|limit| policy.max_temperature(limit)),
+    },
+    Setting {
+        name: "in-flight",
+        set: |policy, value| number(value, 1, 64).map(|runs| policy.in_flight(runs as usize)),
+    },
+    Setting {
+        name: "kept-shapes",
+        set: |policy, value| number(value, 0, u64::MAX).map(|bytes| policy.kept_shapes(bytes)),
+    },
+    Setting {
+        name: "late",
+        set: |policy, value| {
+            let rules = [
+                ("finish", Late::Finish),
+                ("drop", Late::Drop),
+                ("latest", Late::Latest),
+            ];
+            one_of(value, &rules).map(|late| policy.late(late))
+        },
+    },
+    Setting {
+        name: "longest-part",
+        set: |policy, value| milliseconds(value).map(|time| policy.longest_part(time)),
+    },
+    Setting {
+        name: "max-power",
+        set: |policy, value| watts(value).map(|limit| policy.power_limit(limit)),
+    },
+    Setting {
+        name: "max-temperature",
+        set: |policy, value| celsius(value).map(|limit| policy.temperature_limit(limit)),
+    },
+    Setting {
+        name: "no-replan",
+        set: |policy, value| flag(value).map(|on| policy.replan(!on)),
+    },
+    Setting {
+        name: "patience",
+        set: |policy, value| milliseconds(value).map(|time| policy.patience(time)),
+    },
+    Setting {
+        name: "period",
+        set: |policy, value| milliseconds(value).map(|time| policy.period(time)),
+    },
+    Setting {
+        name: "pin",
+        set: |policy, value| pin(value).map(|(node, device)| policy.pin(node, device)),
+    },
+    Setting {
+        name: "policy",
+        set: |policy, value| {
+            let aims = [
+                ("latency", Aim::Latency),
+                ("energy", Aim::Energy),
+                ("balanced", Aim::Balanced),
+                ("makespan", Aim::Makespan),
+                ("throughput", Aim::Throughput),
+            ];
+            one_of(value, &aims).map(|aim| policy.with_aim(aim))
+        },
+    },
+    Setting {
+        name: "precision",
+        set: |policy, value| {
+            let words = [("exact", Precision::Exact), ("reduced", Precision::Reduced)];
+            one_of(value, &words).map(|precision| policy.precision(precision))
+        },
+    },
+    Setting {
+        name: "priority",
+        set: |policy, value| {
+            let words = [
+                ("batch", Priority::Batch),
+                ("normal", Priority::Normal),
+                ("urgent", Priority::Urgent),
+            ];
+            one_of(value, &words).map(|priority| policy.priority(priority))
+        },
+    },
+    Setting {
+        name: "retry",
+        set: |policy, value| number(value, 0, 100).map(|times| policy.retry(times as u32)),
+    },
+    Setting {
+        name: "threads",
+        set: |policy, value| number(value, 0, 1024).map(|threads| policy.threads(threads as u32)),
+    },
+];
+
+/// Settings of a runtime, in the order of their names.
+const OF_BUILDER: &[Setting<Builder>] = &[
+    Setting {
+        name: "cache",
+        set: |builder, value| path(value).map(|folder| builder.cache(folder)),
+    },
+    Setting {
+        name: "measure-rates",
+        set: |builder, value| {
+            flag(value).map(|on| match on {
+                true => builder.measure_rates(),
+                false => builder,
+            })
+        },
+    },
+    Setting {
+        name: "only-given-folders",
+        set: |builder, value| {
+            flag(value).map(|on| match on {
+                true => builder.only_given_folders(),
+                false => builder,
+            })
+        },
+    },
+    Setting {
+        name: "plugins",
+        set: |builder, value| path(value).map(|folder| builder.plugins(folder)),
+    },
+    Setting {
+        name: "profile",
+        set: |builder, value| path(value).map(|file| builder.profiles(file)),
+    },
+    Setting {
+        name: "set",
+        set: |builder, value| {
+            plugin_setting(value).map(|(plugin, key, value)| builder.configure(&plugin, &key, value))
+        },
+    },
+    Setting {
+        name: "virtual-time",
+        set: |builder, value| {
+            flag(value).map(|on| match on {
+                true => builder.virtual_time(),
+                false => builder,
+            })
+        },
+    },
+];
+
+impl Policy {
+    /// The policy with a setting in words: an option of the command line without its dashes, and its value.
+    ///
+    /// | name | value |
+    /// |---|---|
+    /// | `policy` | `latency`, `energy`, `balanced`, `makespan`, `throughput` |
+    /// | `devices` | `cpu:0,gpu`: devices, or plugins for all of theirs |
+    /// | `pin` | `PATTERN=DEVICE`; may be set several times |
+    /// | `threads` | number of threads of a CPU; 0 leaves it to the plugin |
+    /// | `precision` | `exact`, `reduced` |
+    /// | `priority` | `batch`, `normal`, `urgent` |
+    /// | `deadline`, `period`, `patience`, `longest-part`, `energy-price` | milliseconds: `33` or `33ms` |
+    /// | `late` | `finish`, `drop`, `latest` |
+    /// | `in-flight` | runs that may be in flight at once, 1 to 64 |
+    /// | `retry` | how often a run is tried again, 0 to 100 |
+    /// | `no-replan`, `background-planning` | `yes`, `no` |
+    /// | `max-power` | watts: `5` or `5W` |
+    /// | `max-temperature`, `hottest` | degrees Celsius: `80` or `80C` |
+    /// | `heat` | `npu:0=30C+9K/W`; may be set several times |
+    /// | `buckets` | `NAME=1,4,16`; may be set several times |
+    /// | `kept-shapes` | bytes |
+    ///
+    /// ```
+    /// # fn main() -> Result<(), polychip::Error> {
+    /// let policy = polychip::Policy::latency().with_setting("deadline", "33ms")?.with_setting("threads", "2")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// There is no such setting, or the value is none of its.
+    pub fn with_setting(self, name: &str, value: &str) -> Result<Policy> {
+        set(OF_POLICY, "policy", self, name, value)
+    }
+}
+
+impl Builder {
+    /// The builder with a setting in words: an option of the command line without its dashes, and its value.
+    ///
+    /// | name | value |
+    /// |---|---|
+    /// | `plugins` | a folder; may be set several times |
+    /// | `profile` | a file |
+    /// | `cache` | a folder |
+    /// | `set` | `PLUGIN.KEY=VALUE`; may be set several times |
+    /// | `measure-rates`, `only-given-folders`, `virtual-time` | `yes`, `no` |
+    ///
+    /// ```
+    /// # fn main() -> Result<(), polychip::Error> {
+    /// let runtime = polychip::Runtime::builder().with_setting("set", "cpu.threads=2")?.build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// There is no such setting, or the value is none of its.
+    pub fn with_setting(self, name: &str, value: &str) -> Result<Builder> {
+        set(OF_BUILDER, "runtime", self, name, value)
+    }
+}
+
+fn set<T>(settings: &[Setting<T>], what: &str, thing: T, name: &str, value: &str) -> Result<T> {
+    let Some(setting) = settings.iter().find(|setting| setting.name == name) else {
+        let known: Vec<&str> = settings.iter().map(|setting| setting.name).collect();
+        let words = format!(
+            "a {what} has no setting {name:?}; its settings are: {}",
+            known.join(", ")
+        );
+        return Err(Error::new(ErrorKind::BadInput, words));
+    };
+    (setting.set)(thing, value)
+        .map_err(|words| Error::new(ErrorKind::BadInput, format!("{what} setting {name:?}: {words}")))
+}
+
+/// Reads `yes` or `no`.
+fn flag(text: &str) -> Read<bool> {
+    one_of(text, &[("yes", true), ("no", false)])
+}
+
+fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Read<T> {
+    if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
+        return Ok(*value);
+    }
+    let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+    Err(format!("{text:?} is none of {}", known.join(", ")))
+}
+
+fn number(text: &str, least: u64, most: u64) -> Read<u64> {
+    match text.parse() {
+        Ok(value) if (least..=most).contains(&value) => Ok(value),
+        _ => Err(format!("{text:?} is no whole number from {least} to {most}")),
+    }
+}
+
+fn path(text: &str) -> Read<&str> {
+    match text {
+        "" => Err("the path is empty".to_owned()),
+        path => Ok(path),
+    }
+}
+
+fn list(text: &str) -> Read<Vec<String>> {
+    let names = text.split(',').map(|name| match name.trim() {
+        "" => Err(format!(
+            "{text:?} holds an empty name; write plugin:index, separated by commas"
+        )),
+        name => Ok(name.to_owned()),
+    });
+    names.collect()
+}
+
+/// Reads watts: `300` or `300W`.
+///
+/// # Errors
+/// Words for a person, where the text is no power.
+pub fn watts(text: &str) -> Read<Milliwatts> {
+    let number = text.trim_end_matches(['W', 'w']).trim();
+    match number.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 1e6 => Ok(Milliwatts::new((value * 1e3).round() as u64)),
+        _ => Err(format!("{text:?} is no power; write 300 or 300W")),
+    }
+}
+
+/// Reads degrees Celsius: `80` or `80C`.
+///
+/// # Errors
+/// Words for a person, where the text is no temperature.
+pub fn celsius(text: &str) -> Read<MilliCelsius> {
+    let number = text.trim_end_matches(['C', 'c', '°']).trim();
+    match number.parse::<f64>() {
+        Ok(value) if (-50.0..=200.0).contains(&value) => Ok(MilliCelsius::from_celsius(value)),
+        _ => Err(format!("{text:?} is no temperature; write 80 or 80C")),
+    }
+}
+
+/// Reads milliseconds: `33` or `33ms`.
+///
+/// # Errors
+/// Words for a person, where the text is no time.
+pub fn milliseconds(text: &str) -> Read<Duration> {
+    let number = text.strip_suffix("ms").unwrap_or(text).trim();
+    match number.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 1e9 => Ok(Duration::from_secs_f64(value / 1e3)),
+        _ => Err(format!("{text:?} is no time; write 33 or 33ms")),
+    }
+}
+
+/// Reads how a device warms: `DEVICE=CELSIUS+KELVIN/W`.
+///
+/// # Errors
+/// Words for a person, where the text is no such thing.
+pub fn heat(text: &str) -> Read<(String, Heat)> {
+    let shape = || format!("{text:?} says not how a device warms; write npu:0=30C+9K/W");
+    let (device, figures) = text.rsplit_once('=').ok_or_else(shape)?;
+    let (rest, rise) = figures.split_once('+').ok_or_else(shape)?;
+    let rise = rise.strip_suffix("K/W").unwrap_or(rise).trim();
+    let resistance = match rise.parse::<f64>() {
+        Ok(value) if (0.0..=1e6).contains(&value) => (value * 1e3).round() as u64,
+        _ => return Err(shape()),
+    };
+    let heat = Heat {
+        rest: celsius(rest)?,
+        resistance_mk_per_w: resistance,
+    };
+    match device.is_empty() {
+        true => Err(shape()),
+        false => Ok((device.to_owned(), heat)),
+    }
+}
+
+/// Reads the sizes that are planned for of an open dimension: `NAME=1,4,16`.
+///
+/// # Errors
+/// Words for a person, where the text is no such thing.
+pub fn buckets(text: &str) -> Read<(String, Vec<usize>)> {
+    const FORM: &str = "write NAME=1,4,16";
+    let (name, list) = text.rsplit_once('=').ok_or(FORM)?;
+    if name.is_empty() {
+        return Err(format!("the dimension's name is empty; {FORM}"));
+    }
+    let sizes = list.split(',').map(|size| match size.parse() {
+        Ok(0) | Err(_) => Err(format!(
+            "{list:?} are no sizes: {size:?} is no number above 0; {FORM}"
+        )),
+        Ok(size) => Ok(size),
+    });
+    Ok((name.to_owned(), sizes.collect::<Read<Vec<usize>>>()?))
+}
+
+/// Reads which nodes run on which device: `PATTERN=DEVICE`.
+///
+/// # Errors
+/// Words for a person, where the text is no such thing.
+pub fn pin(text: &str) -> Read<(String, String)> {
+    match text.rsplit_once('=') {
+        Some((pattern, device)) if !pattern.is_empty() && !device.is_empty() => {
+            Ok((pattern.to_owned(), device.to_owned()))
+        }
+        _ => Err("write PATTERN=DEVICE".into()),
+    }
+}
+
+/// Reads a setting of a plugin: `PLUGIN.KEY=VALUE`; the value may hold anything.
+///
+/// # Errors
+/// Words for a person, where the text is no such thing.
+pub fn plugin_setting(text: &str) -> Read<(String, String, String)> {
+    let shape = "write PLUGIN.KEY=VALUE";
+    let (name, value) = text.split_once('=').ok_or(shape)?;
+    let (plugin, key) = name.split_once('.').ok_or(shape)?;
+    if plugin.is_empty() || key.is_empty() {
+        return Err(format!("{name:?} names no setting; {shape}"));
+    }
+    Ok((plugin.to_owned(), key.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_numbers_with_or_without_their_unit() {
+        assert_eq!(watts("5W"), watts("5"));
+        assert_eq!(watts("0.25").unwrap().milliwatts(), 250);
+        assert_eq!(milliseconds("33.5ms"), Ok(Duration::from_micros(33_500)));
+        let (device, heat) = super::heat("npu:0=30C+9.5K/W").unwrap();
+        assert_eq!((device.as_str(), heat.resistance_mk_per_w), ("npu:0", 9_500));
+        assert_eq!(heat.rest.millidegrees(), 30_000);
+        for bad in ["npu:0", "npu:0=30C", "=30C+9K/W", "npu:0=30C+-1K/W", "npu:0=x+9"] {
+            assert!(super::heat(bad).is_err(), "{bad}");
+        }
+        assert!(milliseconds("0").is_err() && watts("-1").is_err() && celsius("1000").is_err());
+    }
+
+    #[test]
+    fn settings_in_words_are_the_calls_of_a_policy() {
+        let words = [
+            ("policy", "balanced"),
+            ("devices", "cpu:0, gpu"),
+            ("pin", "conv*=cpu:0"),
+            ("threads", "2"),
+            ("precision", "reduced"),
+            ("priority", "urgent"),
+            ("deadline", "33ms"),
+            ("late", "drop"),
+            ("in-flight", "3"),
+            ("retry", "0"),
+            ("no-replan", "yes"),
+            ("max-power", "5W"),
+            ("hottest", "80C"),
+            ("buckets", "batch=1,4"),
+            ("kept-shapes", "1024"),
+            ("background-planning", "yes"),
+        ];
+        let told = words.iter().fold(Policy::latency(), |policy, (name, value)| {
+            policy.with_setting(name, value).unwrap()
+        });
+        let called = Policy::balanced()
+            .devices(["cpu:0", "gpu"])
+            .pin("conv*", "cpu:0")
+            .threads(2)
+            .precision(Precision::Reduced)
+            .priority(Priority::Urgent)
+            .deadline(Duration::from_millis(33))
+            .late(Late::Drop)
+            .in_flight(3)
+            .retry(0)
+            .replan(false)
+            .power_limit(Milliwatts::new(5000))
+            .max_temperature(MilliCelsius::from_celsius(80.0))
+            .shapes("batch", [1, 4])
+            .kept_shapes(1024)
+            .background_planning();
+        assert_eq!(told, called);
+    }
+
+    #[test]
+    fn every_setting_refuses_what_is_no_value_of_its() {
+        for setting in OF_POLICY {
+            let error = Policy::latency()
+                .with_setting(setting.name, "")
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(setting.name), "{error}");
+        }
+        for setting in OF_BUILDER {
+            let error = crate::Runtime::builder()
+                .with_setting(setting.name, "")
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(setting.name), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_setting_is_answered_with_those_there_are() {
+        let error = Policy::latency()
+            .with_setting("objective", "latency")
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BadInput);
+        let error = error.to_string();
+        assert!(
+            error.contains("\"objective\"") && error.contains("policy, precision"),
+            "{error}"
+        );
+        let error = Policy::latency()
+            .with_setting("late", "Drop")
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            error,
+            "policy setting \"late\": \"Drop\" is none of finish, drop, latest"
+        );
+    }
+
+    #[test]
+    fn both_tables_are_in_order() {
+        assert!(OF_POLICY.is_sorted_by_key(|setting| setting.name));
+        assert!(OF_BUILDER.is_sorted_by_key(|setting| setting.name));
+    }
+}
