@@ -643,6 +643,15 @@ impl Input {
     /// # Errors
     /// A run that reads the input is in flight.
     pub fn bytes_mut(&mut self) -> Result<AccessGuard<'_>> {
+        self.open()
+    }
+
+    /// As [`Input::bytes_mut`], and the guard keeps the memory: for doors that hold it open as long as another language
+    /// sees it. A run that is given the input meanwhile is refused.
+    ///
+    /// # Errors
+    /// As [`Input::bytes_mut`].
+    pub fn open(&mut self) -> Result<AccessGuard<'static>> {
         self.check_sized()?;
         self.memory.access_of(&self.owner, Access::Write)
     }

@@ -26,6 +26,7 @@ mod peers;
 mod placement_bench;
 mod planning_bench;
 mod predict;
+mod python;
 mod root;
 mod sessions;
 mod size;
@@ -83,6 +84,8 @@ enum Chore {
     PlanningBench(planning_bench::Options),
     /// Make the page of `polychip partition --html` again, and open one in a browser
     Page(page::Options),
+    /// Test the Python module in Python, or make its wheel and test that
+    Python(python::Options),
     /// Simulate the governor on the emulated SoC and compare it with every plan by itself
     Soc(soc::Options),
     /// Print lines of code per crate
@@ -133,6 +136,7 @@ fn run(chore: Chore) -> Result<bool> {
         Chore::PlacementBench(options) => placement_bench::run(&options),
         Chore::PlanningBench(options) => planning_bench::run(&options),
         Chore::Page(options) => page::run(&options),
+        Chore::Python(options) => python::run(&options),
         Chore::Soc(options) => soc::run(&options),
         Chore::Size => size::run(),
         Chore::NewPlugin(options) => new_plugin::run(&options),

@@ -46,7 +46,7 @@ enum Part {
     Unseen,
 }
 
-const REQUIREMENTS: &str = "device-tests/requirements.txt";
+pub(crate) const REQUIREMENTS: &str = "device-tests/requirements.txt";
 const MAKE_MODELS: &str = "device-tests/peers/make_models.py";
 const MAKE_UNSEEN: &str = "device-tests/peers/make_unseen.py";
 const LIGHT: &str = "device-tests/witness/light.py";

@@ -166,6 +166,7 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
         ),
         Check::new("a new plugin conforms", vec![suite("xtask", "new_plugin")]),
         page(),
+        python(),
         Check::cargo("header of the plugin contract", &["xtask", "header"]).needs(
             "cbindgen",
             lacks(program_runs("cbindgen"), "cbindgen is not installed"),
@@ -239,6 +240,12 @@ fn page() -> Check {
     let open = Step::Run(cargo(&["xtask", "page", "--built"]));
     Check::new("page of a plan in a browser", vec![Step::Build, open])
         .needs("browser", crate::page::missing())
+}
+
+/// The Python module, of the library that the build has made.
+fn python() -> Check {
+    let test = Step::Run(cargo(&["xtask", "python", "--built"]));
+    Check::new("Python module", vec![Step::Build, test]).needs("python", crate::python::missing())
 }
 
 /// A sample on the aarch64 processor that has the least; `cargo xtask arm` runs all on three.

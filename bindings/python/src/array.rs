@@ -1,0 +1,143 @@
+//! Arrays that Python gives: read where they lie, by the buffer protocol or by DLPack.
+//!
+//! Invariants:
+//! 1. What is read is held until the last run that reads it has ended.
+//! 2. Who lets go of it waits for no lock of Python's: a reference is held, and nothing that must be released.
+
+use std::ptr::NonNull;
+
+use polychip::{DType, Memory};
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyCapsule, PyMemoryView};
+
+use crate::dlpack;
+use crate::element;
+use crate::error::BadInputError;
+
+/// Bytes of Python, held.
+pub(crate) struct Held {
+    data: NonNull<u8>,
+    len: usize,
+    _owner: Py<PyBytes>,
+}
+
+// SAFETY: the bytes never change, and the object is let go of from any thread.
+unsafe impl Send for Held {}
+// SAFETY: as above.
+unsafe impl Sync for Held {}
+
+impl Held {
+    pub(crate) fn of(bytes: &Bound<'_, PyBytes>) -> PyResult<Held> {
+        let slice = bytes.as_bytes();
+        Ok(Held {
+            data: NonNull::from(slice).cast(),
+            len: slice.len(),
+            _owner: bytes.clone().unbind(),
+        })
+    }
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: `bytes` objects neither move nor change, and this holds it.
+        unsafe { std::slice::from_raw_parts(self.data.as_ptr(), self.len) }
+    }
+}
+
+/// Who holds the elements.
+enum Owner {
+    Buffer(Py<PyMemoryView>),
+    Bytes(Held),
+    Tensor(Py<PyCapsule>),
+}
+
+/// An array that was given.
+pub(crate) struct Array {
+    data: *mut u8,
+    pub(crate) dtype: DType,
+    pub(crate) shape: Vec<usize>,
+    owner: Owner,
+}
+
+impl Array {
+    /// The elements of an object; a copy of them where they do not lie in row-major order without gaps.
+    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Array> {
+        let buffer = match PyUntypedBuffer::get(object) {
+            Ok(buffer) => buffer,
+            Err(no_buffer) => {
+                let Some(seen) = dlpack::take(object)? else {
+                    let is_type = no_buffer.is_instance_of::<PyTypeError>(object.py());
+                    return Err(if is_type { no_array(object)? } else { no_buffer });
+                };
+                return Ok(Array {
+                    data: seen.data,
+                    dtype: seen.dtype,
+                    shape: seen.shape,
+                    owner: Owner::Tensor(seen.capsule),
+                });
+            }
+        };
+        let dtype = element::of_format(buffer.format(), buffer.item_size()).ok_or_else(|| {
+            BadInputError::new_err(format!(
+                "elements of format {:?} ({} bytes each) are none that models have here",
+                buffer.format().to_string_lossy(),
+                buffer.item_size()
+            ))
+        })?;
+        let shape = buffer.shape().to_vec();
+        let view = PyMemoryView::from(object)?;
+        if buffer.is_c_contiguous() {
+            return Ok(Array {
+                data: buffer.buf_ptr().cast(),
+                dtype,
+                shape,
+                owner: Owner::Buffer(view.unbind()),
+            });
+        }
+        let bytes = view.call_method0("tobytes")?.cast_into::<PyBytes>()?;
+        let held = Held::of(&bytes)?;
+        Ok(Array {
+            data: held.data.as_ptr(),
+            dtype,
+            shape,
+            owner: Owner::Bytes(held),
+        })
+    }
+
+    /// The elements, as bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        let elements: usize = self.shape.iter().product();
+        match self.dtype.byte_len(elements) {
+            Some(len) if len > 0 && !self.data.is_null() => {
+                // SAFETY: the owner keeps so many bytes there, and the caller has Python's lock.
+                unsafe { std::slice::from_raw_parts(self.data, len) }
+            }
+            _ => &[],
+        }
+    }
+
+    /// The memory of the elements, which holds the array.
+    pub(crate) fn into_memory(self) -> Memory {
+        let elements: usize = self.shape.iter().product();
+        let bytes = self.dtype.byte_len(elements).unwrap_or(0) as u64;
+        let data = NonNull::new(self.data).unwrap_or(NonNull::<u128>::dangling().cast());
+        let owner: Box<dyn std::any::Any + Send + Sync> = match self.owner {
+            Owner::Buffer(view) => Box::new(view),
+            Owner::Bytes(held) => Box::new(held),
+            Owner::Tensor(capsule) => Box::new(capsule),
+        };
+        // SAFETY: the owner keeps the elements where they are; inputs are read only, and who writes an array while a
+        // run reads it gets what a race gives, as the documentation of `run` says.
+        unsafe { Memory::lent(data, bytes, owner) }
+    }
+}
+
+fn no_array(object: &Bound<'_, PyAny>) -> PyResult<PyErr> {
+    let kind = object.get_type().name()?.to_string();
+    Ok(PyTypeError::new_err(format!(
+        "an input is an array (of NumPy, PyTorch or another library: the buffer protocol or DLPack), a polychip.Input or \
+         a polychip.Tensor, not {kind}"
+    )))
+}

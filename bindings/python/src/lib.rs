@@ -1,0 +1,43 @@
+//! The Python module: the types of `polychip` as Python has them. What a person reads is in `python/polychip`.
+//!
+//! Invariants:
+//! 1. Python's lock is not held while a model is read, planned, compiled or run.
+//! 2. An array that is given is read where it lies, where its elements lie in row-major order without gaps.
+//! 3. Memory that Python sees is held as long as Python sees it, and no run writes it meanwhile.
+//! 4. A process made by `fork` is told so by an error: it has none of the threads that devices need.
+
+mod array;
+mod cli;
+mod dlpack;
+mod element;
+mod error;
+mod export;
+mod fork;
+mod input;
+mod model;
+mod outputs;
+mod policy;
+mod report;
+mod run;
+mod runtime;
+mod session;
+mod tensor;
+
+use pyo3::prelude::*;
+
+#[pymodule(gil_used = false)]
+fn _polychip(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<runtime::Runtime>()?;
+    module.add_class::<runtime::Device>()?;
+    module.add_class::<model::Model>()?;
+    module.add_class::<policy::Policy>()?;
+    module.add_class::<session::Session>()?;
+    module.add_class::<session::TensorInfo>()?;
+    module.add_class::<input::Input>()?;
+    module.add_class::<run::Run>()?;
+    module.add_class::<tensor::Tensor>()?;
+    module.add_class::<report::Report>()?;
+    module.add_function(wrap_pyfunction!(cli::main, module)?)?;
+    error::add(module)
+}

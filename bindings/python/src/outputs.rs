@@ -1,0 +1,185 @@
+//! Memory that runs write their outputs into, and what Python gets of it.
+//!
+//! Invariants:
+//! 1. An output whose size is known before the run is written where Python then sees it; others are copied once, from
+//!    memory of the run.
+//! 2. Memory that Python has let go of is written by a later run; Python sees none that a run may write.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use polychip::{Access, DType, Literal, Memory, Output, Outputs, Packed, TensorSpec};
+use pyo3::exceptions::PyMemoryError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::error;
+use crate::export::Form;
+use crate::tensor::{Store, Tensor, array};
+
+/// So many memories of an output wait for later runs; more are let go.
+const KEPT: usize = 16;
+
+/// Memory that a run writes one output into.
+pub(crate) struct Place {
+    output: Output,
+    address: usize,
+    _memory: Memory,
+}
+
+impl Place {
+    fn new(session: &polychip::Session, spec: &TensorSpec) -> PyResult<Place> {
+        let memory =
+            Memory::new(spec.bytes.max(1)).map_err(|error| PyMemoryError::new_err(error.to_string()))?;
+        let open = memory.access(Access::Write);
+        let address = open.map_err(|error| PyMemoryError::new_err(error.to_string()))?.as_ptr() as usize;
+        let output = session.output_in_memory(&spec.name, &spec.shape, &memory);
+        Ok(Place {
+            output: output.map_err(error::of)?,
+            address,
+            _memory: memory,
+        })
+    }
+
+    pub(crate) fn output(&self) -> &Output {
+        &self.output
+    }
+
+    pub(crate) fn data(&self) -> *mut u8 {
+        self.address as *mut u8
+    }
+}
+
+/// How an output comes to Python.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// In place.
+    Bound,
+    /// By a copy: its size, or its memory, is known after the run only.
+    Copied,
+    /// Not at all: the next run reads it.
+    State,
+}
+
+/// Memory for one output of a session.
+pub(crate) struct Pool {
+    pub(crate) spec: TensorSpec,
+    way: AtomicU8,
+    free: Mutex<Vec<Place>>,
+}
+
+impl Pool {
+    /// The pools of a session, one for each output.
+    pub(crate) fn of(session: &polychip::Session) -> Vec<Arc<Pool>> {
+        let sizes_known = session.inputs().all(|input| input.open.is_empty());
+        let pool = |spec: &TensorSpec| {
+            let known = sizes_known && spec.open.is_empty() && !spec.upper_bound && !spec.packed;
+            // a constant or an input handed through is written by no run
+            let bound = known && session.output(&spec.name).is_ok();
+            let way = if bound { Way::Bound } else { Way::Copied };
+            Arc::new(Pool {
+                spec: spec.clone(),
+                way: AtomicU8::new(way as u8),
+                free: Mutex::default(),
+            })
+        };
+        session.outputs().map(pool).collect()
+    }
+
+    pub(crate) fn way(&self) -> Way {
+        match self.way.load(Ordering::Acquire) {
+            way if way == Way::Bound as u8 => Way::Bound,
+            way if way == Way::State as u8 => Way::State,
+            _ => Way::Copied,
+        }
+    }
+
+    pub(crate) fn becomes_state(&self) {
+        self.way.store(Way::State as u8, Ordering::Release);
+    }
+
+    fn free(&self) -> std::sync::MutexGuard<'_, Vec<Place>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn take(&self, session: &polychip::Session) -> PyResult<Place> {
+        let kept = self.free().pop();
+        match kept {
+            Some(place) => Ok(place),
+            None => Place::new(session, &self.spec),
+        }
+    }
+
+    pub(crate) fn give_back(&self, place: Place) {
+        let mut free = self.free();
+        if free.len() < KEPT {
+            free.push(place);
+        }
+    }
+}
+
+/// What a run wrote, by name, in the model's order.
+pub(crate) fn named<'py>(
+    py: Python<'py>,
+    outputs: &Outputs,
+    pools: &[Arc<Pool>],
+    places: Vec<Option<Place>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let all = PyDict::new(py);
+    for (index, (pool, place)) in pools.iter().zip(places).enumerate() {
+        let spec = &pool.spec;
+        let value = match place {
+            Some(place) => {
+                let form = Form::new(spec.dtype, spec.shape.clone());
+                array(py, Tensor::new(form, Store::Place(Some(place), Arc::clone(pool))))?
+            }
+            None if pool.way() == Way::State => continue,
+            None => {
+                let view = outputs.at(index).map_err(error::of)?;
+                if spec.packed {
+                    let packed = Packed::from_bytes(view.bytes());
+                    let words = "a value that is no tensor cannot be read";
+                    unpacked(py, &packed.ok_or_else(|| error::DeviceError::new_err(words))?)?
+                } else {
+                    let form = Form::new(view.dtype(), view.shape().to_vec());
+                    array(py, Tensor::new(form, Store::copy(view.bytes())))?
+                }
+            }
+        };
+        all.set_item(&spec.name, value)?;
+    }
+    Ok(all)
+}
+
+/// A sequence as a list, an optional that holds nothing as None, strings as nested lists.
+fn unpacked<'py>(py: Python<'py>, packed: &Packed) -> PyResult<Bound<'py, PyAny>> {
+    match packed {
+        Packed::Nothing => Ok(py.None().into_bound(py)),
+        Packed::Tensor(tensor) => literal(py, tensor),
+        Packed::Sequence(tensors) => {
+            let all: PyResult<Vec<_>> = tensors.iter().map(|tensor| literal(py, tensor)).collect();
+            Ok(PyList::new(py, all?)?.into_any())
+        }
+    }
+}
+
+fn literal<'py>(py: Python<'py>, tensor: &Literal) -> PyResult<Bound<'py, PyAny>> {
+    if tensor.dtype != DType::String {
+        let form = Form::new(tensor.dtype, tensor.shape.clone());
+        return array(py, Tensor::new(form, Store::copy(&tensor.bytes)));
+    }
+    let strings = tensor.strings().unwrap_or_default();
+    nested(py, &tensor.shape, &mut strings.into_iter())
+}
+
+fn nested<'py, 'a>(
+    py: Python<'py>,
+    shape: &[usize],
+    strings: &mut impl Iterator<Item = &'a str>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let Some((size, rest)) = shape.split_first() else {
+        return Ok(strings.next().unwrap_or_default().into_pyobject(py)?.into_any());
+    };
+    let items: PyResult<Vec<_>> = (0..*size).map(|_| nested(py, rest, strings)).collect();
+    Ok(PyList::new(py, items?)?.into_any())
+}

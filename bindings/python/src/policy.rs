@@ -1,0 +1,100 @@
+//! What a session is asked for, in the words of the command line.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple};
+
+use crate::error;
+
+/// What an app asks of a session: an aim and settings, named as the options of the command line are.
+#[pyclass(frozen, module = "polychip")]
+#[derive(Debug, Clone)]
+pub(crate) struct Policy(pub(crate) polychip::Policy);
+
+#[pymethods]
+impl Policy {
+    #[staticmethod]
+    #[pyo3(signature = (**settings))]
+    fn latency(settings: Option<&Bound<'_, PyDict>>) -> PyResult<Policy> {
+        made(polychip::Policy::latency(), settings)
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (**settings))]
+    fn energy(settings: Option<&Bound<'_, PyDict>>) -> PyResult<Policy> {
+        made(polychip::Policy::energy(), settings)
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (**settings))]
+    fn balanced(settings: Option<&Bound<'_, PyDict>>) -> PyResult<Policy> {
+        made(polychip::Policy::balanced(), settings)
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (**settings))]
+    fn makespan(settings: Option<&Bound<'_, PyDict>>) -> PyResult<Policy> {
+        made(polychip::Policy::makespan(), settings)
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (**settings))]
+    fn throughput(settings: Option<&Bound<'_, PyDict>>) -> PyResult<Policy> {
+        made(polychip::Policy::throughput(), settings)
+    }
+
+    fn __eq__(&self, other: &Policy) -> bool {
+        self.0 == other.0
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<polychip.Policy of least {:?}>", self.0.aim()).to_lowercase()
+    }
+}
+
+fn made(policy: polychip::Policy, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Policy> {
+    let mut policy = policy;
+    for (name, value) in settings.into_iter().flatten() {
+        let name: String = name.extract()?;
+        let word = name.replace('_', "-");
+        for value in values(&name, &value)? {
+            policy = policy.with_setting(&word, &value).map_err(error::of)?;
+        }
+    }
+    Ok(Policy(policy))
+}
+
+/// A value in the words of the command line; several where the option may be given several times.
+fn values(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    if let Ok(flag) = value.cast::<PyBool>() {
+        return Ok(vec![flag.is_true().to_string()]);
+    }
+    if value.cast::<PyString>().is_ok() || value.extract::<f64>().is_ok() {
+        return Ok(vec![value.str()?.to_string()]);
+    }
+    let listed = |value: &Bound<'_, PyAny>| -> PyResult<String> {
+        let words: PyResult<Vec<String>> = value
+            .try_iter()?
+            .map(|word| Ok(word?.str()?.to_string()))
+            .collect();
+        Ok(words?.join(","))
+    };
+    let is_list = |value: &Bound<'_, PyAny>| value.cast::<PyList>().is_ok() || value.cast::<PyTuple>().is_ok();
+    if is_list(value) {
+        return Ok(vec![listed(value)?]);
+    }
+    let Ok(pairs) = value.cast::<PyDict>() else {
+        return Err(PyTypeError::new_err(format!(
+            "setting {name}: a string, a number, a bool, a list or a dict, not {}",
+            value.get_type().name()?
+        )));
+    };
+    let pair = |(key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+        let value = match is_list(&value) {
+            true => listed(&value)?,
+            false => value.str()?.to_string(),
+        };
+        Ok(format!("{}={value}", key.str()?))
+    };
+    pairs.into_iter().map(pair).collect()
+}

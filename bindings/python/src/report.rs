@@ -1,0 +1,62 @@
+//! What a session runs where, predicted and measured.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+
+use crate::error::Error;
+
+/// What a session runs where, predicted and measured: text, a dict, in a notebook the page of the plan.
+#[pyclass(frozen, module = "polychip")]
+pub(crate) struct Report {
+    report: polychip::Report,
+    planned: Option<Arc<polychip::Planned>>,
+}
+
+impl Report {
+    pub(crate) fn new(report: polychip::Report, planned: Option<Arc<polychip::Planned>>) -> Report {
+        Report { report, planned }
+    }
+}
+
+#[pymethods]
+impl Report {
+    /// As JSON, by the schema of `polychip run --json`.
+    fn to_json(&self) -> PyResult<String> {
+        serde_json::to_string(&self.report).map_err(|error| Error::new_err(error.to_string()))
+    }
+
+    /// As a dict, with the names of the JSON.
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("json")?.call_method1("loads", (self.to_json()?,))
+    }
+
+    /// The page of the plan: graph, timeline, costs and reasons, in one file of HTML.
+    fn to_html(&self, py: Python<'_>) -> PyResult<String> {
+        let Some(planned) = &self.planned else {
+            return Err(Error::new_err("no plan has been made yet: the model leaves sizes open until the first run"));
+        };
+        let title = &self.report.model;
+        let page = py.detach(|| polychip_cli::plan_page(title, planned));
+        page.map_err(|error| Error::new_err(error.to_string()))
+    }
+
+    /// The page in a frame of its own, for notebooks.
+    pub(crate) fn _repr_html_(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        if self.planned.is_none() {
+            return Ok(None);
+        }
+        let page = self.to_html(py)?.replace('&', "&amp;").replace('"', "&quot;");
+        Ok(Some(format!(
+            "<iframe sandbox=\"allow-scripts\" style=\"width:100%;height:640px;border:0\" srcdoc=\"{page}\"></iframe>"
+        )))
+    }
+
+    fn __str__(&self) -> String {
+        self.report.to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        self.report.to_string()
+    }
+}

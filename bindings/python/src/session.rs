@@ -1,0 +1,356 @@
+//! A session: a model, planned and compiled, that runs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use polychip::{Literal, Packed, RunOptions, TensorSpec};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+
+use crate::array::Array;
+use crate::element;
+use crate::error::{self, BadInputError};
+use crate::input::{Input, State};
+use crate::outputs::{Place, Pool, Way};
+use crate::report::Report;
+use crate::run::{Run, Started, milliseconds};
+use crate::runtime::Shared;
+
+/// `run` waits so long for a place among the runs in flight.
+const TURN: Duration = Duration::from_secs(3600);
+
+/// Name, type and sizes of an input or output.
+#[pyclass(frozen, get_all, module = "polychip")]
+pub(crate) struct TensorInfo {
+    name: String,
+    dtype: &'static str,
+    /// Sizes; names of those that the model leaves open, None where only the run knows the size.
+    shape: Py<PyTuple>,
+}
+
+#[pymethods]
+impl TensorInfo {
+    fn __repr__(&self, py: Python<'_>) -> String {
+        format!("<polychip.TensorInfo {:?} {} {}>", self.name, self.dtype, self.shape.bind(py))
+    }
+}
+
+impl TensorInfo {
+    fn new(py: Python<'_>, spec: &TensorSpec) -> PyResult<TensorInfo> {
+        let mut sizes = Vec::new();
+        for (axis, size) in spec.shape.iter().enumerate() {
+            let open = spec.open.iter().find(|(open, _)| *open == axis);
+            sizes.push(match open {
+                Some((_, name)) => PyString::new(py, name).into_any(),
+                None if spec.upper_bound => py.None().into_bound(py),
+                None => size.into_pyobject(py)?.into_any(),
+            });
+        }
+        Ok(TensorInfo {
+            name: spec.name.clone(),
+            dtype: if spec.packed { "packed" } else { element::name(spec.dtype) },
+            shape: PyTuple::new(py, sizes)?.unbind(),
+        })
+    }
+}
+
+/// A model, planned, compiled and loaded. Any number of threads may use it.
+#[pyclass(frozen, module = "polychip")]
+pub(crate) struct Session {
+    session: polychip::Session,
+    pools: Arc<[Arc<Pool>]>,
+    shared: Shared,
+}
+
+impl Session {
+    pub(crate) fn new(session: polychip::Session, shared: Shared) -> Session {
+        let pools = Pool::of(&session).into();
+        Session {
+            session,
+            pools,
+            shared,
+        }
+    }
+
+    /// Submits a run of what Python gives.
+    fn start(&self, py: Python<'_>, inputs: &Bound<'_, PyDict>, options: RunOptions) -> PyResult<Started> {
+        self.shared.process.check()?;
+        let mut given = Vec::with_capacity(inputs.len());
+        for (name, value) in inputs {
+            let name = name.cast::<PyString>().map_err(|_| no_name(&name))?.to_str()?.to_owned();
+            let index = self.session.inputs().position(|spec| spec.name == name);
+            let index = index.ok_or_else(|| self.no_input(&name))?;
+            given.push((index, self.given(index, &name, &value)?));
+        }
+        // two threads lock the inputs that both give in one order
+        given.sort_by_key(|(index, _)| *index);
+        let (session, pools) = (&self.session, &self.pools);
+        let started = py.detach(|| {
+            let mut locked: Vec<Locked<'_>> = Vec::with_capacity(given.len());
+            for (_, input) in &given {
+                locked.push(match input {
+                    Given::Own(input) => Locked::Own(input),
+                    Given::Shared(input) => Locked::Shared(input.get().lock()),
+                });
+            }
+            let inputs: PyResult<Vec<&polychip::Input>> = locked.iter().map(Locked::input).collect();
+            let mut places = Vec::with_capacity(pools.len());
+            for pool in pools.iter() {
+                let bound = pool.way() == Way::Bound;
+                places.push(if bound { Some(pool.take(session)?) } else { None });
+            }
+            let outputs: Vec<&polychip::Output> = places.iter().flatten().map(Place::output).collect();
+            let run = session.submit_with(&inputs?, &outputs, options);
+            Ok(Started {
+                run: run.map_err(error::of)?,
+                pools: Arc::clone(pools),
+                places,
+            })
+        });
+        drop(given);
+        started
+    }
+
+    /// One input of a run.
+    fn given(&self, index: usize, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Given> {
+        if let Ok(input) = value.cast::<Input>() {
+            let own = input.get().lock().input.name().to_owned();
+            if own != name {
+                return Err(BadInputError::new_err(format!(
+                    "input {name:?} is given the memory of input {own:?}"
+                )));
+            }
+            return Ok(Given::Shared(input.clone().unbind()));
+        }
+        let spec = self.session.inputs().nth(index).expect("invariant: it was found");
+        if spec.packed {
+            let mut input = self.session.input(name).map_err(error::of)?;
+            input.write_packed(&packed(name, value)?).map_err(error::of)?;
+            return Ok(Given::Own(input));
+        }
+        let array = Array::of(value)?;
+        if !element::fits(array.dtype, spec.dtype) {
+            return Err(BadInputError::new_err(format!(
+                "input {name:?} holds {}, not {}; convert the array first (for example .astype({:?}))",
+                element::name(spec.dtype),
+                element::name(array.dtype),
+                element::name(spec.dtype)
+            )));
+        }
+        let shape = array.shape.clone();
+        let input = self.session.input_from(name, &shape, &array.into_memory());
+        Ok(Given::Own(input.map_err(error::of)?))
+    }
+
+    fn no_input(&self, name: &str) -> PyErr {
+        let names: Vec<&str> = self.session.inputs().map(|spec| spec.name.as_str()).collect();
+        BadInputError::new_err(format!("the model has no input {name:?}; it has {}", names.join(", ")))
+    }
+}
+
+fn no_name(name: &Bound<'_, PyAny>) -> PyErr {
+    PyTypeError::new_err(format!("inputs are given by name, as {{\"x\": array}}; {name:?} is no string"))
+}
+
+/// What Python gives for an input.
+enum Given {
+    Own(polychip::Input),
+    Shared(Py<Input>),
+}
+
+/// The same, for the call that submits it.
+enum Locked<'a> {
+    Own(&'a polychip::Input),
+    Shared(std::sync::MutexGuard<'a, State>),
+}
+
+impl Locked<'_> {
+    fn input(&self) -> PyResult<&polychip::Input> {
+        match self {
+            Locked::Own(input) => Ok(input),
+            Locked::Shared(state) => state.closed(),
+        }
+    }
+}
+
+/// Strings, nested in lists as their shape says, a list of arrays, or nothing.
+fn packed(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Packed> {
+    if value.is_none() {
+        return Ok(Packed::Nothing);
+    }
+    let value = match value.getattr_opt("tolist")? {
+        // NumPy's arrays of strings
+        Some(to_list) if value.cast::<PyList>().is_err() => to_list.call0()?,
+        _ => value.clone(),
+    };
+    let mut strings: Vec<String> = Vec::new();
+    if let Some(shape) = shape_of_strings(&value, &mut strings)? {
+        let flat = Literal::from_strings(&strings);
+        let words = format!("input {name:?}: a string is too long");
+        let mut literal = flat.ok_or_else(|| BadInputError::new_err(words))?;
+        literal.shape = shape;
+        return Ok(Packed::Tensor(literal));
+    }
+    let arrays = value.cast::<PyList>().map_err(|_| {
+        PyTypeError::new_err(format!(
+            "input {name:?} is strings (nested lists, as their shape), a list of arrays, or None"
+        ))
+    })?;
+    let literal = |array: Bound<'_, PyAny>| {
+        let array = Array::of(&array)?;
+        Literal::new(array.dtype, array.shape.clone(), array.bytes().to_vec())
+            .ok_or_else(|| BadInputError::new_err(format!("input {name:?}: an array does not fit its shape")))
+    };
+    let all: PyResult<Vec<Literal>> = arrays.iter().map(literal).collect();
+    Ok(Packed::Sequence(all?))
+}
+
+/// The shape of nested lists of strings, which are gathered in order; none where they are none.
+fn shape_of_strings(value: &Bound<'_, PyAny>, strings: &mut Vec<String>) -> PyResult<Option<Vec<usize>>> {
+    if let Ok(string) = value.cast::<PyString>() {
+        strings.push(string.to_str()?.to_owned());
+        return Ok(Some(Vec::new()));
+    }
+    let Ok(list) = value.cast::<PyList>() else {
+        return Ok(None);
+    };
+    let mut inner: Option<Vec<usize>> = None;
+    for item in list {
+        let Some(shape) = shape_of_strings(&item, strings)? else {
+            return Ok(None);
+        };
+        if inner.get_or_insert_with(|| shape.clone()) != &shape {
+            return Err(BadInputError::new_err("lists of strings of different lengths have no shape"));
+        }
+    }
+    let Some(inner) = inner else {
+        return Ok(None);
+    };
+    Ok(Some([vec![list.len()], inner].concat()))
+}
+
+fn options(deadline_ms: Option<f64>, patience: Option<Duration>) -> PyResult<RunOptions> {
+    let mut options = RunOptions::new();
+    if let Some(deadline) = milliseconds("deadline_ms", deadline_ms)? {
+        options = options.deadline(deadline);
+    }
+    if let Some(patience) = patience {
+        options = options.patience(patience);
+    }
+    Ok(options)
+}
+
+#[pymethods]
+impl Session {
+    /// Names, types and shapes of the inputs.
+    #[getter]
+    fn inputs(&self, py: Python<'_>) -> PyResult<Vec<TensorInfo>> {
+        self.session.inputs().map(|spec| TensorInfo::new(py, spec)).collect()
+    }
+
+    /// Names, types and shapes of the outputs.
+    #[getter]
+    fn outputs(&self, py: Python<'_>) -> PyResult<Vec<TensorInfo>> {
+        self.session.outputs().map(|spec| TensorInfo::new(py, spec)).collect()
+    }
+
+    /// Memory for an input, to be filled in place.
+    #[pyo3(signature = (name, shape = None))]
+    fn input(&self, py: Python<'_>, name: &str, shape: Option<Vec<usize>>) -> PyResult<Input> {
+        self.shared.process.check()?;
+        let made = py.detach(|| {
+            let mut input = self.session.input(name)?;
+            if let Some(shape) = shape {
+                input.resize(&shape)?;
+            }
+            Ok(input)
+        });
+        made.map(Input::new).map_err(error::of)
+    }
+
+    /// Runs to the end.
+    #[pyo3(signature = (inputs, *, deadline_ms = None, timeout_ms = None))]
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        inputs: &Bound<'py, PyDict>,
+        deadline_ms: Option<f64>,
+        timeout_ms: Option<f64>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let timeout = milliseconds("timeout_ms", timeout_ms)?;
+        let patience = timeout.unwrap_or(TURN);
+        let started = self.start(py, inputs, options(deadline_ms, Some(patience))?)?;
+        started.finish(py, timeout)
+    }
+
+    /// Runs in another thread: a coroutine that gives what `run` gives.
+    #[pyo3(signature = (inputs, *, deadline_ms = None, timeout_ms = None))]
+    fn run_async<'py>(
+        slf: Bound<'py, Self>,
+        inputs: Bound<'py, PyDict>,
+        deadline_ms: Option<f64>,
+        timeout_ms: Option<f64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let words = PyDict::new(py);
+        words.set_item("deadline_ms", deadline_ms)?;
+        words.set_item("timeout_ms", timeout_ms)?;
+        let to_thread = py.import("asyncio")?.getattr("to_thread")?;
+        to_thread.call((slf.getattr("run")?, inputs), Some(&words))
+    }
+
+    /// Starts a run. Where as many are in flight as the policy allows, waits for at most `patience_ms`.
+    #[pyo3(signature = (inputs, *, deadline_ms = None, patience_ms = None))]
+    fn submit(
+        &self,
+        py: Python<'_>,
+        inputs: &Bound<'_, PyDict>,
+        deadline_ms: Option<f64>,
+        patience_ms: Option<f64>,
+    ) -> PyResult<Run> {
+        let patience = milliseconds("patience_ms", patience_ms)?;
+        Ok(Run::new(self.start(py, inputs, options(deadline_ms, patience)?)?))
+    }
+
+    /// Plans and compiles for inputs of these shapes.
+    fn prepare(&self, py: Python<'_>, shapes: HashMap<String, Vec<usize>>) -> PyResult<()> {
+        self.shared.process.check()?;
+        py.detach(|| self.session.prepare(shapes)).map_err(error::of)
+    }
+
+    /// The next run reads for `input` what the last one wrote to `output`.
+    fn bind_state(&self, py: Python<'_>, input: &str, output: &str) -> PyResult<()> {
+        py.detach(|| self.session.bind_state(input, output)).map_err(error::of)?;
+        for pool in self.pools.iter().filter(|pool| pool.spec.name == output) {
+            pool.becomes_state();
+        }
+        Ok(())
+    }
+
+    /// Begins anew: all states are zero.
+    fn reset_state(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.session.reset_state()).map_err(error::of)
+    }
+
+    /// Writes what was measured to the profile database.
+    fn record(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.session.record()).map_err(error::of)
+    }
+
+    /// What runs where, predicted and measured.
+    fn report(&self, py: Python<'_>) -> Report {
+        py.detach(|| Report::new(self.session.report(), self.session.planned()))
+    }
+
+    /// In a notebook: the page of the plan.
+    fn _repr_html_(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        self.report(py)._repr_html_(py)
+    }
+
+    fn __repr__(&self) -> String {
+        let names: Vec<&str> = self.session.inputs().map(|spec| spec.name.as_str()).collect();
+        format!("<polychip.Session of {}>", names.join(", "))
+    }
+}

@@ -1,0 +1,127 @@
+"""Runs, and what they give."""
+
+import subprocess
+import sys
+
+import numpy
+import pytest
+from onnx import TensorProto, helper
+
+import polychip
+from conftest import ROOT, double, model, value
+
+
+def test_the_example_says_what_the_first_command_of_the_readme_says():
+    example = ROOT / "bindings/python/examples/label.py"
+    files = ["models/shapes/shapes.onnx", "capi/examples/star.ppm", "models/shapes/labels.txt"]
+    said = subprocess.run([sys.executable, example, *files], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert said.stdout.startswith("star: probability 0.9747\n"), said.stdout
+
+
+def test_outputs_are_what_numpy_says_and_the_report_says_what_ran(doubler, x):
+    y = doubler.run({"x": x})["y"]
+    assert isinstance(y, numpy.ndarray) and y.dtype == numpy.float32
+    numpy.testing.assert_array_equal(y, x + x)
+    report = doubler.report().to_dict()
+    assert report["runs"] == 1 and report["copies"] == 0
+    assert report["parts"][0]["device"] == "cpu:0"
+    assert "cpu:0" in str(doubler.report())
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"],
+)
+def test_every_type_of_numpy_comes_back(runtime, dtype):
+    x = numpy.arange(12).reshape(3, 4).astype(dtype)
+    session = runtime.load(double([3, 4], helper.np_dtype_to_tensor_dtype(x.dtype))).session()
+    y = session.run({"x": x})["y"]
+    assert y.dtype == x.dtype
+    numpy.testing.assert_array_equal(y, x + x)
+
+
+def test_an_output_stays_what_it_was_while_later_runs_go_on(doubler, x):
+    kept = [(turn, doubler.run({"x": x + turn})["y"]) for turn in range(40)]
+    for turn, y in kept:
+        numpy.testing.assert_array_equal(y, 2 * (x + turn))
+    assert len({y.ctypes.data for _, y in kept}) == 40
+
+
+def test_memory_of_outputs_that_are_gone_is_used_again(doubler, x):
+    places = set()
+    for _ in range(50):
+        y = doubler.run({"x": x})["y"]
+        places.add(y.ctypes.data)
+        del y
+    assert len(places) <= 2, places
+
+
+def test_an_output_may_be_written(doubler, x):
+    y = doubler.run({"x": x})["y"]
+    y += 1
+    numpy.testing.assert_array_equal(y, 2 * x + 1)
+
+
+def test_open_sizes_take_any_shape(runtime):
+    session = runtime.load(double(["rows", 3])).session()
+    assert session.inputs[0].shape == ("rows", 3)
+    for rows in (1, 5, 2, 0):
+        x = numpy.full((rows, 3), rows, numpy.float32)
+        numpy.testing.assert_array_equal(session.run({"x": x})["y"], x + x)
+    session.prepare({"x": [7, 3]})
+
+
+def test_an_output_whose_size_only_the_run_knows(runtime):
+    nonzero = model(
+        [helper.make_node("NonZero", ["x"], ["y"])], [value("x", [6])], [value("y", [1, None], TensorProto.INT64)]
+    )
+    session = runtime.load(nonzero).session()
+    x = numpy.array([0, 1, 0, 2, 3, 0], numpy.float32)
+    numpy.testing.assert_array_equal(session.run({"x": x})["y"], [[1, 3, 4]])
+
+
+def test_strings_are_lists(runtime):
+    text = model(
+        [helper.make_node("Identity", ["x"], ["y"])],
+        [value("x", [2, 2], TensorProto.STRING)],
+        [value("y", [2, 2], TensorProto.STRING)],
+    )
+    session = runtime.load(text).session()
+    words = [["a", "bä"], ["", "d"]]
+    assert session.run({"x": words})["y"] == words
+    assert session.run({"x": numpy.array(words, object)})["y"] == words
+
+
+def test_a_scalar_and_an_empty_tensor(runtime):
+    session = runtime.load(double([])).session()
+    assert session.run({"x": numpy.float32(3)})["y"] == 6
+    session = runtime.load(double([0, 4])).session()
+    assert session.run({"x": numpy.zeros((0, 4), numpy.float32)})["y"].shape == (0, 4)
+
+
+def test_a_state_stays_with_the_session(runtime):
+    add = model(
+        [helper.make_node("Add", ["x", "was"], ["now"]), helper.make_node("Identity", ["now"], ["y"])],
+        [value("x", [1]), value("was", [1])],
+        [value("y", [1]), value("now", [1])],
+    )
+    session = runtime.load(add).session()
+    session.bind_state("was", "now")
+    one = {"x": numpy.ones(1, numpy.float32)}
+    assert [float(session.run(one)["y"][0]) for _ in range(3)] == [1, 2, 3]
+    assert "now" not in session.run(one)
+    session.reset_state()
+    assert session.run(one)["y"][0] == 1
+
+
+def test_a_notebook_shows_the_page(doubler):
+    shown = doubler._repr_html_()
+    assert shown.startswith("<iframe") and "Add" in shown
+    assert doubler.report().to_html().startswith("<!")
+
+
+def test_the_program_is_in_the_module():
+    said = subprocess.run([sys.executable, "-m", "polychip", "devices"], capture_output=True, text=True, check=True)
+    assert "cpu:0" in said.stdout
+    wrong = subprocess.run([sys.executable, "-m", "polychip", "nothing"], capture_output=True, text=True)
+    assert wrong.returncode == 2 and "nothing" in wrong.stderr

@@ -1,0 +1,148 @@
+//! The `polychip` command, for the program of that name and for other doors (`python -m polychip`): devices, run, bench, measure, energy, monitor, partition, explain, profile, plan, inspect,
+//! farm, serve-sim.
+//!
+//! Invariants:
+//! 1. Standard output holds what was asked for and nothing else: descriptor 1 points at standard error
+//!    before a plugin is loaded, because vendors' libraries print.
+//! 2. Exit codes are a contract: 0 ok, 1 a plan differs, a set is refused or a farm finds a regression where that was to
+//!    fail, 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed.
+//! 3. A file that is written appears whole or not at all.
+//!
+//! Not here: everything that an app could want too; that is the library's (`polychip`).
+//! Start reading at [`Command`].
+
+#![forbid(unsafe_code)]
+
+mod array;
+mod bench;
+mod devices;
+mod energy;
+mod exit;
+mod explain;
+mod farm;
+mod file;
+mod fill;
+mod input;
+mod inspect;
+mod label;
+mod limits;
+mod load;
+mod measure;
+mod monitor;
+mod npy;
+mod output;
+mod page;
+mod partition;
+mod picture;
+mod plan;
+mod profile;
+mod progress;
+mod run;
+#[cfg(test)]
+mod schema;
+mod serve_sim;
+mod setup;
+mod trace;
+
+use std::ffi::OsString;
+
+use clap::Parser;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use output::Output;
+
+/// Runs a neural-network model across every chip of this device.
+#[derive(Debug, Parser)]
+#[command(
+    name = "polychip",
+    version,
+    arg_required_else_help = true,
+    after_help = "exit codes: 0 ok, 1 a plan, a profile or a farm's run differs, a set is refused (--fail-on, --locked), 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// List devices, and plugins that are not used with the reason
+    Devices(devices::Arguments),
+    /// Run a model on given inputs
+    Run(run::Arguments),
+    /// Measure the latency of a model
+    Bench(bench::Arguments),
+    /// Measure each device alone and plans made of that, until nothing is left to try
+    Measure(measure::Arguments),
+    /// Measure the energy of a run on each device and plan, by the machine's sensors
+    Energy(energy::Arguments),
+    /// Show devices, temperatures, clocks and power, and what a governed session does about them
+    Monitor(monitor::Arguments),
+    /// Split a model into parts and give each to a device
+    Partition(partition::Arguments),
+    /// Say why each node is on its device and on no other
+    Explain(explain::Arguments),
+    /// Measure models and what they consist of, and keep, merge and compare what was measured
+    Profile(profile::Arguments),
+    /// Compare plans
+    Plan(plan::Arguments),
+    /// Summarise a model: ops, shapes, and what each device does not support
+    Inspect(inspect::Arguments),
+    /// Measure models on all boards of a device farm, and compare, show and ship what was measured
+    Farm(farm::Arguments),
+    /// Say whether several models that share devices meet their deadlines, and simulate them
+    ServeSim(serve_sim::Arguments),
+}
+
+/// Runs a command line, the program's name first, and gives its exit code. Standard output goes to standard error
+/// from then on: what vendors' libraries print is no answer.
+pub fn run<A: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = A>) -> u8 {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        // usage errors and help, with clap's exit codes 2 and 0
+        Err(said) => {
+            // nobody reads it where standard error is closed
+            let _ = said.print();
+            return u8::try_from(said.exit_code()).unwrap_or(2);
+        }
+    };
+    let asked = std::env::var("POLYCHIP_LOG")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    let filter = asked.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN));
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .without_time();
+    // a program that has this library may listen already
+    let _ = tracing_subscriber::registry().with(lines).with(filter).try_init();
+    let done = Output::take().and_then(|mut out| match arguments.command {
+        Command::Devices(arguments) => devices::run(&arguments, &mut out),
+        Command::Run(arguments) => run::run(&arguments, &mut out),
+        Command::Bench(arguments) => bench::run(&arguments, &mut out),
+        Command::Measure(arguments) => measure::run(&arguments, &mut out),
+        Command::Energy(arguments) => energy::run(&arguments, &mut out),
+        Command::Monitor(arguments) => monitor::run(&arguments, &mut out),
+        Command::Partition(arguments) => partition::run(&arguments, &mut out),
+        Command::Explain(arguments) => explain::run(&arguments, &mut out),
+        Command::Profile(arguments) => profile::run(&arguments, &mut out),
+        Command::Plan(arguments) => plan::run(&arguments, &mut out),
+        Command::Inspect(arguments) => inspect::run(&arguments, &mut out),
+        Command::Farm(arguments) => farm::run(&arguments, &mut out),
+        Command::ServeSim(arguments) => serve_sim::run(&arguments, &mut out),
+    });
+    match done {
+        Ok(()) => 0,
+        Err(error) => exit::report(&error),
+    }
+}
+
+/// The page of a plan, as `polychip partition --html` writes it: graph, timeline, costs and reasons in one file.
+///
+/// # Errors
+/// The plan and what it was made from do not fit.
+pub fn plan_page(title: &str, planned: &polychip::Planned) -> anyhow::Result<String> {
+    let report = partition::report(planned)?;
+    page::page(title.to_owned(), planned, &report, &partition::explained(planned)?)
+}

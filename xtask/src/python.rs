@@ -1,0 +1,145 @@
+//! `cargo xtask python`: the Python module, tested in Python; as a wheel with `--wheel`.
+//!
+//! Invariants:
+//! 1. What is tested is what a person imports: the package's own files beside the library, or the installed wheel.
+//! 2. The wheel is tested in an environment of its own, first without NumPy being there.
+//!
+//! Not here: what is tested (`bindings/python/tests`).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::models;
+use crate::root::root;
+
+/// The package of the module.
+const PACKAGE: &str = "polychip-python";
+/// Its files.
+const FOLDER: &str = "bindings/python";
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Test the library that the tests have built in target/debug, and build none
+    #[arg(long, conflicts_with = "wheel")]
+    built: bool,
+    /// Make the wheel by maturin, optimised, in target/wheels, and test that
+    #[arg(long)]
+    wheel: bool,
+}
+
+/// Why the module cannot be tested here, if so.
+pub(crate) fn missing() -> Option<String> {
+    crate::differ::missing()
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let python = models::python(false)?;
+    if options.wheel {
+        return wheel(&python);
+    }
+    if !options.built {
+        let mut build = Command::new(env!("CARGO"));
+        call(build.args(["build", "--package", PACKAGE]))?;
+    }
+    let package = assembled()?;
+    test(&python, Some(&package))
+}
+
+/// The package as a wheel lays it out, of the library in target/debug.
+fn assembled() -> Result<PathBuf> {
+    let root = root();
+    let library = root.join("target/debug/lib_polychip.so");
+    ensure!(
+        library.is_file(),
+        "{} is not there; leave `--built` out to build it",
+        library.display()
+    );
+    let folder = root.join("target/python");
+    let package = folder.join("polychip");
+    if package.exists() {
+        fs::remove_dir_all(&package).with_context(|| format!("clearing {}", package.display()))?;
+    }
+    fs::create_dir_all(&package).with_context(|| format!("making {}", package.display()))?;
+    let sources = root.join(FOLDER).join("python/polychip");
+    for entry in fs::read_dir(&sources).with_context(|| format!("reading {}", sources.display()))? {
+        let file = entry?.path();
+        if let (true, Some(name)) = (file.is_file(), file.file_name()) {
+            copied(&file, &package.join(name))?;
+        }
+    }
+    copied(&library, &package.join("_polychip.abi3.so"))?;
+    Ok(folder)
+}
+
+fn copied(from: &Path, to: &Path) -> Result<()> {
+    fs::copy(from, to).with_context(|| format!("copying {} to {}", from.display(), to.display()))?;
+    Ok(())
+}
+
+/// Makes the wheel, installs it in an environment of its own and tests it there.
+fn wheel(python: &Path) -> Result<()> {
+    let root = root();
+    let tools = root.join("target/maturin");
+    call(Command::new(python).args(["-m", "venv"]).arg(&tools))?;
+    let pip = |venv: &Path, arguments: &[&str]| {
+        let mut pip = Command::new(venv.join("bin/python"));
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+        pip.args(arguments);
+        pip
+    };
+    call(&mut pip(&tools, &["maturin>=1.16,<2"]))?;
+    let wheels = root.join("target/wheels");
+    let mut maturin = Command::new(tools.join("bin/maturin"));
+    maturin.args(["build", "--release", "--out"]).arg(&wheels);
+    call(maturin.current_dir(root.join(FOLDER)))?;
+    let made = newest(&wheels)?;
+    let bytes = fs::metadata(&made)?.len();
+    println!(
+        "python: {} is {:.1} MB",
+        made.display(),
+        bytes as f64 / 1e6
+    );
+    let clean = root.join("target/python-wheel");
+    call(Command::new(python).args(["-m", "venv", "--clear"]).arg(&clean))?;
+    let own = clean.join("bin/python");
+    call(pip(&clean, &["--no-deps"]).arg(&made))?;
+    let first = "import polychip; print('python: without NumPy:', polychip.Runtime())";
+    call(Command::new(&own).args(["-c", first]))?;
+    let requirements = root.join(models::REQUIREMENTS);
+    call(pip(&clean, &["--requirement"]).arg(&requirements))?;
+    test(&own, None)
+}
+
+fn newest(folder: &Path) -> Result<PathBuf> {
+    let entries = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
+    let wheels = entries.filter_map(|entry| {
+        let path = entry.ok()?.path();
+        let made = path.metadata().ok()?.modified().ok()?;
+        path.extension().is_some_and(|end| end == "whl").then_some((made, path))
+    });
+    let newest = wheels.max().context("maturin made no wheel")?;
+    Ok(newest.1)
+}
+
+/// Runs the tests in Python, with the module of this folder, or the one that is installed.
+fn test(python: &Path, module: Option<&Path>) -> Result<()> {
+    let mut tests = Command::new(python);
+    tests.args(["-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]);
+    if let Some(module) = module {
+        tests.env("PYTHONPATH", module);
+    }
+    call(tests.current_dir(root().join(FOLDER)))
+}
+
+fn call(command: &mut Command) -> Result<()> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let status = command.status().with_context(|| format!("starting {program}"))?;
+    if !status.success() {
+        let arguments: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+        bail!("{program} {} failed ({status})", arguments.join(" "));
+    }
+    Ok(())
+}
