@@ -111,6 +111,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("polychip-runner", &["polychip", "polychip-farm-record"]),
     ("polychip-example-ocr", &["polychip"]),
+    ("polychip-capi", &["polychip"]),
     ("xtask", &[]),
 ];
 
