@@ -82,7 +82,10 @@ fn lay_out(prefix: &Path, libraries: &[PathBuf], version: &str) -> Result<()> {
             _ => {
                 let whole = format!("libpolychip.so.{version}");
                 copy(library, &lib.join(&whole))?;
-                link(&whole, &lib.join(format!("libpolychip.so.{}", soversion(version))))?;
+                link(
+                    &whole,
+                    &lib.join(format!("libpolychip.so.{}", soversion(version))),
+                )?;
                 link(&whole, &lib.join("libpolychip.so"))?;
             }
         }
@@ -146,7 +149,10 @@ mod tests {
         }
         let lib = prefix.join("lib");
         assert_eq!(fs::read_to_string(lib.join("libpolychip.so")).unwrap(), "library");
-        assert_eq!(fs::read_to_string(lib.join("libpolychip.so.0.1")).unwrap(), "library");
+        assert_eq!(
+            fs::read_to_string(lib.join("libpolychip.so.0.1")).unwrap(),
+            "library"
+        );
         assert!(prefix.join("include/polychip.h").is_file());
         let pc = fs::read_to_string(lib.join("pkgconfig/polychip.pc")).unwrap();
         assert!(pc.contains(&format!("prefix={}\n", prefix.display())) && pc.contains("Version: 0.1.2\n"));

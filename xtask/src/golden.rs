@@ -33,7 +33,12 @@ pub(crate) fn header(options: &Options) -> Result<()> {
 
 fn one_header(package: &str, file: &str, options: &Options) -> Result<()> {
     let output = Command::new("cbindgen")
-        .args(["--quiet", "--config", &format!("{package}/cbindgen.toml"), package])
+        .args([
+            "--quiet",
+            "--config",
+            &format!("{package}/cbindgen.toml"),
+            package,
+        ])
         .current_dir(root())
         .output()
         .context("running cbindgen (cargo install --locked cbindgen)")?;
