@@ -182,10 +182,10 @@ typedef void (*polychip_log_callback_t)(void *user, uint32_t level, const char *
 #define POLYCHIP_IMPORT_DMA_BUF 2
 
 // The true shape is known after the run; the shape is an upper bound.
-#define POLYCHIP_TENSOR_UPPER_BOUND 1
+#define POLYCHIP_INFO_UPPER_BOUND 1
 
 // A sequence, an optional or strings, packed into bytes: the type is u8, and the shape is the most bytes.
-#define POLYCHIP_TENSOR_PACKED 2
+#define POLYCHIP_INFO_PACKED 2
 
 // Major version of this header. While it is 0, a library of another minor version is not compatible.
 #define POLYCHIP_VERSION_MAJOR 0
@@ -334,7 +334,7 @@ struct polychip_tensor_info {
     uint32_t dtype;
     // Number of axes.
     uint32_t rank;
-    // POLYCHIP_TENSOR_* in which this differs from a plain tensor.
+    // POLYCHIP_INFO_* in which this differs from a plain tensor.
     uint32_t flags;
     // Bit i is set where the model leaves the size of axis i open: each run gives it.
     uint32_t open_axes;

@@ -20,9 +20,6 @@ use crate::status::{POLYCHIP_ERROR_IO, POLYCHIP_OK, polychip_status_t};
 /// How long a thread waits for the next run.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// What the app has called when a run has ended.
-pub(crate) type DoneCallback = Option<unsafe extern "C" fn(user: *mut c_void, status: polychip_status_t)>;
-
 /// A run that the app is told of.
 pub(crate) struct Watched {
     run: Arc<RunObject>,

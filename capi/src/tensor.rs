@@ -126,6 +126,7 @@ impl Tensor {
     /// The tensor as an input of a session.
     pub(crate) fn input(&self, handle: u64, session: &SessionObject, index: usize) -> Result<Arc<Input>> {
         let port = &session.inputs[index];
+        self.check_closed("input", port)?;
         let found = self.find(handle, index, |side| match side {
             Side::Read(input) => Some(Arc::clone(input)),
             Side::Written(_) => None,
@@ -145,6 +146,7 @@ impl Tensor {
     /// The tensor as an output of a session.
     pub(crate) fn output(&self, handle: u64, session: &SessionObject, index: usize) -> Result<Arc<Output>> {
         let port = &session.outputs[index];
+        self.check_closed("output", port)?;
         let found = self.find(handle, index, |side| match side {
             Side::Written(output) => Some(Arc::clone(output)),
             Side::Read(_) => None,
@@ -173,6 +175,23 @@ impl Tensor {
             own.name()
         );
         Err(Failure::new(POLYCHIP_ERROR_BAD_INPUT, words))
+    }
+
+    /// A run may use the memory: the app has closed it.
+    fn check_closed(&self, what: &str, port: &Port) -> Result<()> {
+        if self
+            .mapped
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_none()
+        {
+            return Ok(());
+        }
+        let words = format!(
+            "{what} {:?}: the tensor is mapped: unmap it first (polychip_tensor_unmap)",
+            port.spec.name
+        );
+        Err(Failure::new(POLYCHIP_ERROR_IN_FLIGHT, words))
     }
 
     fn find<T>(&self, session: u64, index: usize, side: impl Fn(&Side) -> Option<T>) -> Option<T> {

@@ -31,7 +31,7 @@ use crate::root::root;
 const EXPECT: &str = "POLYCHIP_EXPECT";
 
 /// Names that may stand in `POLYCHIP_EXPECT`: those of tests (`device-tests/needs`), and those of checks.
-const NEEDS: [&str; 31] = [
+const NEEDS: [&str; 32] = [
     "vulkan",
     "software-vulkan",
     "gpu-feature",
@@ -45,6 +45,7 @@ const NEEDS: [&str; 31] = [
     "models",
     "python",
     "c++",
+    "clang",
     "sanitizers",
     "dma-buf",
     "rknn-toolkit",

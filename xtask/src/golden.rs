@@ -1,4 +1,4 @@
-//! Committed files that are made from the plugin contract: the C header and the layout table.
+//! Committed files that are made from the source: the C headers, and the plugin contract's layout table.
 //!
 //! Invariant: a check never writes; `--bless` does, and the diff is then reviewed like code.
 
@@ -11,7 +11,11 @@ use crate::root::root;
 
 /// Environment variable that makes the layout test write its table instead of comparing it.
 const BLESS: &str = "POLYCHIP_BLESS";
-const HEADER: &str = "contract/abi/include/polychip_plugin.h";
+/// A package, and the header that is made of it.
+const HEADERS: [(&str, &str); 2] = [
+    ("contract/abi", "contract/abi/include/polychip_plugin.h"),
+    ("capi", "capi/include/polychip.h"),
+];
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -20,33 +24,39 @@ pub(crate) struct Options {
     bless: bool,
 }
 
-/// Compares, or writes, the C header. Needs the program `cbindgen`.
+/// Compares, or writes, the C headers. Needs the program `cbindgen`.
 pub(crate) fn header(options: &Options) -> Result<()> {
+    HEADERS
+        .iter()
+        .try_for_each(|(package, file)| one_header(package, file, options))
+}
+
+fn one_header(package: &str, file: &str, options: &Options) -> Result<()> {
     let output = Command::new("cbindgen")
         .args([
             "--quiet",
             "--config",
-            "contract/abi/cbindgen.toml",
-            "contract/abi",
+            &format!("{package}/cbindgen.toml"),
+            package,
         ])
         .current_dir(root())
         .output()
         .context("running cbindgen (cargo install --locked cbindgen)")?;
     ensure!(
         output.status.success(),
-        "cbindgen failed: {}",
+        "cbindgen failed on {package}: {}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let path = root().join(HEADER);
+    let path = root().join(file);
     if options.bless {
         fs::create_dir_all(path.parent().expect("invariant: the header lies in a folder"))?;
         return fs::write(&path, &output.stdout).with_context(|| format!("writing {}", path.display()));
     }
-    let committed = fs::read(&path).with_context(|| format!("reading {HEADER}"))?;
+    let committed = fs::read(&path).with_context(|| format!("reading {file}"))?;
     if committed != output.stdout {
-        bail!("{HEADER} differs from the Rust source: run `cargo xtask header --bless` and review the diff");
+        bail!("{file} differs from the Rust source: run `cargo xtask header --bless` and review the diff");
     }
-    eprintln!("header: {HEADER} is what cbindgen makes of contract/abi");
+    eprintln!("header: {file} is what cbindgen makes of {package}");
     Ok(())
 }
 

@@ -13,6 +13,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 mod arm;
 mod bindgen;
+mod capi_install;
 mod ci;
 mod differ;
 mod golden;
@@ -50,7 +51,7 @@ enum Chore {
     Test(ci::QuickOptions),
     /// Check the conventions: crate edges, circles of imports, what ARCHITECTURE.md states, words, dependencies, files
     Tidy(tidy::Options),
-    /// Compare the committed C header of the plugin contract with the Rust source
+    /// Compare the committed C headers, of the plugin contract and of the C library, with the Rust source
     Header(golden::Options),
     /// Compare the committed sizes and offsets of the plugin contract with the build
     Layout(golden::Options),
@@ -88,6 +89,8 @@ enum Chore {
     Python(python::Options),
     /// Simulate the governor on the emulated SoC and compare it with every plan by itself
     Soc(soc::Options),
+    /// Build the C library and lay it out with header, pkg-config and CMake files
+    CapiInstall(capi_install::Options),
     /// Print lines of code per crate
     Size,
     /// Write a new plugin that works, to be made one's own
@@ -126,6 +129,7 @@ fn run(chore: Chore) -> Result<bool> {
         Chore::Tidy(options) => tidy::run(&options, &chores()),
         Chore::Header(options) => golden::header(&options),
         Chore::Layout(options) => golden::layout(&options),
+        Chore::CapiInstall(options) => capi_install::run(&options),
         Chore::Bindgen(options) => bindgen::run(&options),
         Chore::Models(options) => models::run(&options),
         Chore::Vendor(options) => vendor::run(&options),

@@ -1,5 +1,7 @@
 //! The library's records.
 
+#![allow(unsafe_code)]
+
 use std::ffi::{c_char, c_void};
 
 use crate::entry::entry;

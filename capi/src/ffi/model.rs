@@ -1,5 +1,7 @@
 //! Models.
 
+#![allow(unsafe_code)]
+
 use std::ffi::{c_char, c_void};
 
 use crate::entry::entry;

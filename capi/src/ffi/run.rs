@@ -1,5 +1,7 @@
 //! Runs.
 
+#![allow(unsafe_code)]
+
 use std::ffi::c_void;
 use std::time::Duration;
 

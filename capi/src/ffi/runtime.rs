@@ -1,5 +1,7 @@
 //! Builders and runtimes.
 
+#![allow(unsafe_code)]
+
 use std::ffi::c_char;
 
 use crate::entry::entry;

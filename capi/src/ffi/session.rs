@@ -1,5 +1,7 @@
 //! Sessions.
 
+#![allow(unsafe_code)]
+
 use std::ffi::c_char;
 
 use polychip::Policy;
@@ -17,7 +19,7 @@ use crate::text::Text;
 use super::model::polychip_model_t;
 use super::policy::polychip_policy_t;
 use super::runtime::polychip_runtime_t;
-use super::tensor::{POLYCHIP_TENSOR_PACKED, POLYCHIP_TENSOR_UPPER_BOUND, polychip_tensor_info};
+use super::tensor::{POLYCHIP_INFO_PACKED, POLYCHIP_INFO_UPPER_BOUND, polychip_tensor_info};
 use super::text::polychip_text_t;
 
 /// A model compiled for its devices, ready to run.
@@ -116,7 +118,7 @@ unsafe fn describe(
         info.fill(spec.dtype.code(), &spec.shape, spec.bytes);
         let flag = |is: bool, flag: u32| if is { flag } else { 0 };
         info.flags =
-            flag(spec.upper_bound, POLYCHIP_TENSOR_UPPER_BOUND) | flag(spec.packed, POLYCHIP_TENSOR_PACKED);
+            flag(spec.upper_bound, POLYCHIP_INFO_UPPER_BOUND) | flag(spec.packed, POLYCHIP_INFO_PACKED);
         info.open_axes = spec.open.iter().fold(0, |all, (axis, _)| all | 1 << axis);
         info.name = port.name.as_ptr();
     };

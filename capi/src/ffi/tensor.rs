@@ -1,5 +1,7 @@
 //! Tensors: the library's own, lent by the app, imported.
 
+#![allow(unsafe_code)]
+
 use std::ffi::{c_char, c_void};
 use std::ptr::NonNull;
 
@@ -34,9 +36,9 @@ pub const POLYCHIP_IMPORT_FILE: u32 = 1;
 pub const POLYCHIP_IMPORT_DMA_BUF: u32 = 2;
 
 /// The true shape is known after the run; the shape is an upper bound.
-pub const POLYCHIP_TENSOR_UPPER_BOUND: u32 = 1;
+pub const POLYCHIP_INFO_UPPER_BOUND: u32 = 1;
 /// A sequence, an optional or strings, packed into bytes: the type is u8, and the shape is the most bytes.
-pub const POLYCHIP_TENSOR_PACKED: u32 = 2;
+pub const POLYCHIP_INFO_PACKED: u32 = 2;
 
 /// Type and shape of a tensor that is to be made.
 #[repr(C)]
@@ -66,7 +68,7 @@ pub struct polychip_tensor_info {
     pub dtype: u32,
     /// Number of axes.
     pub rank: u32,
-    /// POLYCHIP_TENSOR_* in which this differs from a plain tensor.
+    /// POLYCHIP_INFO_* in which this differs from a plain tensor.
     pub flags: u32,
     /// Bit i is set where the model leaves the size of axis i open: each run gives it.
     pub open_axes: u32,

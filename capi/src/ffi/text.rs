@@ -1,5 +1,7 @@
 //! Text that the library made.
 
+#![allow(unsafe_code)]
+
 use std::ffi::c_char;
 
 use crate::entry::entry;

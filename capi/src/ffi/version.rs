@@ -1,5 +1,7 @@
 //! The version, and words for a status.
 
+#![allow(unsafe_code)]
+
 use std::ffi::c_char;
 
 use crate::status::{self, polychip_status_t};

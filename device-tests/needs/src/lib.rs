@@ -46,6 +46,8 @@ pub enum Need {
     Python,
     /// A C++ compiler.
     Cpp,
+    /// The compilers of LLVM, beside those of the system.
+    Clang,
     /// A compiler's sanitizers, and libraries of theirs.
     Sanitizers,
     /// A system and a driver that share dma-bufs.
@@ -64,7 +66,7 @@ pub enum Need {
 
 impl Need {
     /// All of them.
-    pub const ALL: [Need; 20] = [
+    pub const ALL: [Need; 21] = [
         Need::Vulkan,
         Need::SoftwareVulkan,
         Need::GpuFeature,
@@ -78,6 +80,7 @@ impl Need {
         Need::Models,
         Need::Python,
         Need::Cpp,
+        Need::Clang,
         Need::Sanitizers,
         Need::DmaBuf,
         Need::RknnToolkit,
@@ -104,6 +107,7 @@ impl Need {
             Need::Models => "models",
             Need::Python => "python",
             Need::Cpp => "c++",
+            Need::Clang => "clang",
             Need::Sanitizers => "sanitizers",
             Need::DmaBuf => "dma-buf",
             Need::RknnToolkit => "rknn-toolkit",

@@ -167,7 +167,11 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
         Check::new("a new plugin conforms", vec![suite("xtask", "new_plugin")]),
         page(),
         python(),
-        Check::cargo("header of the plugin contract", &["xtask", "header"]).needs(
+        Check::cargo(
+            "headers of the plugin contract and the C library",
+            &["xtask", "header"],
+        )
+        .needs(
             "cbindgen",
             lacks(program_runs("cbindgen"), "cbindgen is not installed"),
         ),

@@ -111,6 +111,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("polychip-runner", &["polychip", "polychip-farm-record"]),
     ("polychip-example-ocr", &["polychip"]),
+    ("polychip-capi", &["polychip"]),
+    ("polychip-python", &["polychip", "polychip-cli"]),
     ("xtask", &[]),
 ];
 

@@ -1,0 +1,170 @@
+//! `cargo xtask capi-install`: the C library as a package lays it out, without cargo-c.
+//!
+//! Invariant: what is laid out is relocatable but for `polychip.pc`, which states the prefix; nothing else is written.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::root::root;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Folder that `include` and `lib` are made in, `/usr/local` say
+    #[arg(long, value_name = "DIR")]
+    prefix: PathBuf,
+    /// Lay out the unoptimised library
+    #[arg(long)]
+    debug: bool,
+    /// The static library, too: some hundred megabytes
+    #[arg(long = "static")]
+    with_static: bool,
+}
+
+/// Builds the library and lays it out.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let prefix = std::path::absolute(&options.prefix).context("the prefix")?;
+    let folder = build(options, None)?;
+    let mut libraries = vec![folder.join("libpolychip_capi.so")];
+    if options.with_static {
+        build(options, Some("staticlib"))?;
+        libraries.push(folder.join("libpolychip_capi.a"));
+    }
+    lay_out(&prefix, &libraries, env!("CARGO_PKG_VERSION"))?;
+    eprintln!(
+        "installed: {}; programs find it with PKG_CONFIG_PATH={}",
+        prefix.join("lib/libpolychip.so").display(),
+        prefix.join("lib/pkgconfig").display()
+    );
+    Ok(())
+}
+
+/// Builds the library, or another form of it; the folder that it lies in.
+fn build(options: &Options, form: Option<&str>) -> Result<PathBuf> {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["rustc", "--package", "polychip-capi", "--lib"]);
+    if !options.debug {
+        command.arg("--release");
+    }
+    command.args(["--crate-type", form.unwrap_or("cdylib")]);
+    ensure!(
+        command.current_dir(root()).status()?.success(),
+        "the library cannot be built"
+    );
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    Ok(target.join(if options.debug { "debug" } else { "release" }))
+}
+
+/// The version by which programs find the library again; capi/build.rs writes the same into it.
+fn soversion(version: &str) -> String {
+    let mut parts = version.split('.');
+    let (major, minor) = (parts.next().unwrap_or("0"), parts.next().unwrap_or("0"));
+    match major {
+        "0" => format!("0.{minor}"),
+        major => major.to_owned(),
+    }
+}
+
+/// Copies the header and the libraries, and writes what says where they are.
+fn lay_out(prefix: &Path, libraries: &[PathBuf], version: &str) -> Result<()> {
+    let source = root().join("capi");
+    let (include, lib) = (prefix.join("include"), prefix.join("lib"));
+    let (pkgconfig, cmake) = (lib.join("pkgconfig"), lib.join("cmake/polychip"));
+    for folder in [&include, &pkgconfig, &cmake] {
+        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    }
+    copy(&source.join("include/polychip.h"), &include.join("polychip.h"))?;
+    for library in libraries {
+        match library.extension().and_then(|end| end.to_str()) {
+            Some("a") => copy(library, &lib.join("libpolychip.a"))?,
+            _ => {
+                let whole = format!("libpolychip.so.{version}");
+                copy(library, &lib.join(&whole))?;
+                link(
+                    &whole,
+                    &lib.join(format!("libpolychip.so.{}", soversion(version))),
+                )?;
+                link(&whole, &lib.join("libpolychip.so"))?;
+            }
+        }
+    }
+    let mut parts = version.split('.');
+    let (major, minor) = (parts.next().unwrap_or("0"), parts.next().unwrap_or("0"));
+    let written = [
+        ("polychip.pc.in", pkgconfig.join("polychip.pc")),
+        ("polychip-config.cmake.in", cmake.join("polychip-config.cmake")),
+        (
+            "polychip-config-version.cmake.in",
+            cmake.join("polychip-config-version.cmake"),
+        ),
+    ];
+    for (template, file) in written {
+        let template = source.join("install").join(template);
+        let text =
+            fs::read_to_string(&template).with_context(|| format!("reading {}", template.display()))?;
+        let text = text
+            .replace("@PREFIX@", &prefix.to_string_lossy())
+            .replace("@SOVERSION@", &soversion(version))
+            .replace("@VERSION@", version)
+            .replace("@MAJOR@", major)
+            .replace("@MINOR@", minor);
+        fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
+    }
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    // a program that has the old file open keeps it
+    let _ = fs::remove_file(to);
+    fs::copy(from, to).with_context(|| format!("copying {} to {}", from.display(), to.display()))?;
+    Ok(())
+}
+
+#[cfg(unix)]
+fn link(target: &str, at: &Path) -> Result<()> {
+    let _ = fs::remove_file(at);
+    std::os::unix::fs::symlink(target, at).with_context(|| format!("linking {}", at.display()))
+}
+
+/// A copy, where links need rights of their own.
+#[cfg(not(unix))]
+fn link(target: &str, at: &Path) -> Result<()> {
+    copy(&at.with_file_name(target), at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_is_laid_out_twice_in_one_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let library = folder.path().join("built.so");
+        fs::write(&library, "library").unwrap();
+        let prefix = folder.path().join("usr");
+        for _ in 0..2 {
+            lay_out(&prefix, std::slice::from_ref(&library), "0.1.2").unwrap();
+        }
+        let lib = prefix.join("lib");
+        assert_eq!(fs::read_to_string(lib.join("libpolychip.so")).unwrap(), "library");
+        assert_eq!(
+            fs::read_to_string(lib.join("libpolychip.so.0.1")).unwrap(),
+            "library"
+        );
+        assert!(prefix.join("include/polychip.h").is_file());
+        let pc = fs::read_to_string(lib.join("pkgconfig/polychip.pc")).unwrap();
+        assert!(pc.contains(&format!("prefix={}\n", prefix.display())) && pc.contains("Version: 0.1.2\n"));
+        for name in ["polychip-config.cmake", "polychip-config-version.cmake"] {
+            let text = fs::read_to_string(lib.join("cmake/polychip").join(name)).unwrap();
+            assert!(text.contains("0.1.2") && !text.contains('@'), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_library_is_found_by_what_does_not_change() {
+        assert_eq!(soversion("0.1.2"), "0.1");
+        assert_eq!(soversion("2.3.4"), "2");
+    }
+}
