@@ -5,7 +5,6 @@
 
 use std::fmt;
 
-
 use polychip::ErrorKind;
 
 /// The exit codes that scripts rely on.

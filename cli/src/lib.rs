@@ -144,5 +144,10 @@ pub fn run<A: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = A>) ->
 /// The plan and what it was made from do not fit.
 pub fn plan_page(title: &str, planned: &polychip::Planned) -> anyhow::Result<String> {
     let report = partition::report(planned)?;
-    page::page(title.to_owned(), planned, &report, &partition::explained(planned)?)
+    page::page(
+        title.to_owned(),
+        planned,
+        &report,
+        &partition::explained(planned)?,
+    )
 }

@@ -97,11 +97,7 @@ fn wheel(python: &Path) -> Result<()> {
     call(maturin.current_dir(root.join(FOLDER)))?;
     let made = newest(&wheels)?;
     let bytes = fs::metadata(&made)?.len();
-    println!(
-        "python: {} is {:.1} MB",
-        made.display(),
-        bytes as f64 / 1e6
-    );
+    println!("python: {} is {:.1} MB", made.display(), bytes as f64 / 1e6);
     let clean = root.join("target/python-wheel");
     call(Command::new(python).args(["-m", "venv", "--clear"]).arg(&clean))?;
     let own = clean.join("bin/python");
@@ -118,7 +114,9 @@ fn newest(folder: &Path) -> Result<PathBuf> {
     let wheels = entries.filter_map(|entry| {
         let path = entry.ok()?.path();
         let made = path.metadata().ok()?.modified().ok()?;
-        path.extension().is_some_and(|end| end == "whl").then_some((made, path))
+        path.extension()
+            .is_some_and(|end| end == "whl")
+            .then_some((made, path))
     });
     let newest = wheels.max().context("maturin made no wheel")?;
     Ok(newest.1)

@@ -143,11 +143,13 @@ fn taken(capsule: &Bound<'_, PyCapsule>) -> PyResult<Seen> {
     let layout = unsafe { &*layout };
     on_host(layout.place.kind)?;
     let Type { code, bits, lanes } = layout.dtype;
-    let dtype = element::of_dlpack(code, bits).filter(|_| lanes == 1).ok_or_else(|| {
-        BadInputError::new_err(format!(
-            "elements of DLPack code {code}, {bits} bits and {lanes} lanes are none that models have"
-        ))
-    })?;
+    let dtype = element::of_dlpack(code, bits)
+        .filter(|_| lanes == 1)
+        .ok_or_else(|| {
+            BadInputError::new_err(format!(
+                "elements of DLPack code {code}, {bits} bits and {lanes} lanes are none that models have"
+            ))
+        })?;
     let rank = usize::try_from(layout.rank).unwrap_or(0);
     let sizes = |values: *const i64| -> Vec<i64> {
         if rank == 0 || values.is_null() {
@@ -193,10 +195,14 @@ fn is_dense(shape: &[usize], strides: &[i64]) -> bool {
 /// Whether the reader may be given memory of the processor, and that without a copy.
 pub(crate) fn on_request(device: Option<(i32, i32)>, copy: Option<bool>) -> PyResult<()> {
     if device.is_some_and(|device| device != (CPU, 0)) {
-        return Err(PyBufferError::new_err("the elements are in memory of the processor: device (1, 0)"));
+        return Err(PyBufferError::new_err(
+            "the elements are in memory of the processor: device (1, 0)",
+        ));
     }
     if copy == Some(true) {
-        return Err(PyBufferError::new_err("no copies are made here; copy the array that is made of it"));
+        return Err(PyBufferError::new_err(
+            "no copies are made here; copy the array that is made of it",
+        ));
     }
     Ok(())
 }

@@ -43,9 +43,19 @@ create_exception!(
     Error,
     "Memory or a place among the runs is in use by a run in flight."
 );
-create_exception!(polychip, TimedOutError, Error, "The wait ran out of time; the run goes on.");
+create_exception!(
+    polychip,
+    TimedOutError,
+    Error,
+    "The wait ran out of time; the run goes on."
+);
 create_exception!(polychip, CancelledError, Error, "The run was cancelled.");
-create_exception!(polychip, DroppedError, Error, "The run was dropped because it was late.");
+create_exception!(
+    polychip,
+    DroppedError,
+    Error,
+    "The run was dropped because it was late."
+);
 create_exception!(
     polychip,
     BadProfileError,

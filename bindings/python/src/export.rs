@@ -62,7 +62,9 @@ impl Form {
         };
         let Some(format) = element::format(self.dtype) else {
             let name = self.dtype.name();
-            return refused(format!("buffers have no elements of {name}; use DLPack (__dlpack__) or .bits()"));
+            return refused(format!(
+                "buffers have no elements of {name}; use DLPack (__dlpack__) or .bits()"
+            ));
         };
         if read_only && flags & ffi::PyBUF_WRITABLE == ffi::PyBUF_WRITABLE {
             return refused("the memory may only be read".to_owned());

@@ -145,7 +145,9 @@ impl Input {
         dlpack::on_request(dl_device, copy)?;
         // a view of it is open as long as the reader has the tensor
         let view = pyo3::types::PyMemoryView::from(slf.as_any())?;
-        let data = pyo3::buffer::PyUntypedBuffer::get(view.as_any())?.buf_ptr().cast();
+        let data = pyo3::buffer::PyUntypedBuffer::get(view.as_any())?
+            .buf_ptr()
+            .cast();
         let (dtype, shape) = {
             let state = slf.get().lock();
             (state.form.dtype, state.form.shape.clone())

@@ -36,7 +36,11 @@ impl Model {
 
     /// The same with these sizes.
     #[pyo3(signature = (**sizes))]
-    fn bind(&self, py: Python<'_>, sizes: Option<std::collections::HashMap<String, usize>>) -> PyResult<Model> {
+    fn bind(
+        &self,
+        py: Python<'_>,
+        sizes: Option<std::collections::HashMap<String, usize>>,
+    ) -> PyResult<Model> {
         let bound = py.detach(|| self.model.bind(sizes.unwrap_or_default()));
         Ok(Model::new(bound.map_err(error::of)?, self.shared.clone()))
     }

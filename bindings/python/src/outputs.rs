@@ -32,7 +32,9 @@ impl Place {
         let memory =
             Memory::new(spec.bytes.max(1)).map_err(|error| PyMemoryError::new_err(error.to_string()))?;
         let open = memory.access(Access::Write);
-        let address = open.map_err(|error| PyMemoryError::new_err(error.to_string()))?.as_ptr() as usize;
+        let address = open
+            .map_err(|error| PyMemoryError::new_err(error.to_string()))?
+            .as_ptr() as usize;
         let output = session.output_in_memory(&spec.name, &spec.shape, &memory);
         Ok(Place {
             output: output.map_err(error::of)?,

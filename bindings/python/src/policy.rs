@@ -79,7 +79,8 @@ fn values(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
             .collect();
         Ok(words?.join(","))
     };
-    let is_list = |value: &Bound<'_, PyAny>| value.cast::<PyList>().is_ok() || value.cast::<PyTuple>().is_ok();
+    let is_list =
+        |value: &Bound<'_, PyAny>| value.cast::<PyList>().is_ok() || value.cast::<PyTuple>().is_ok();
     if is_list(value) {
         return Ok(vec![listed(value)?]);
     }

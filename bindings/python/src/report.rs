@@ -34,7 +34,9 @@ impl Report {
     /// The page of the plan: graph, timeline, costs and reasons, in one file of HTML.
     fn to_html(&self, py: Python<'_>) -> PyResult<String> {
         let Some(planned) = &self.planned else {
-            return Err(Error::new_err("no plan has been made yet: the model leaves sizes open until the first run"));
+            return Err(Error::new_err(
+                "no plan has been made yet: the model leaves sizes open until the first run",
+            ));
         };
         let title = &self.report.model;
         let page = py.detach(|| polychip_cli::plan_page(title, planned));

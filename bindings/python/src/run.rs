@@ -87,7 +87,9 @@ impl Run {
     fn take(&self) -> PyResult<Started> {
         let started = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         started.ok_or_else(|| {
-            error::BadInputError::new_err("the run has given its outputs or an error, or another thread waits for it")
+            error::BadInputError::new_err(
+                "the run has given its outputs or an error, or another thread waits for it",
+            )
         })
     }
 }

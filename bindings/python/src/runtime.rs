@@ -41,7 +41,10 @@ pub(crate) struct Device {
 impl Device {
     fn __repr__(&self) -> String {
         let emulated = if self.emulated { ", emulated" } else { "" };
-        format!("<polychip.Device {}: {} ({}{emulated})>", self.name, self.description, self.kind)
+        format!(
+            "<polychip.Device {}: {} ({}{emulated})>",
+            self.name, self.description, self.kind
+        )
     }
 }
 
@@ -107,7 +110,12 @@ impl Runtime {
     /// Plugins, folders and devices that are not used, each with its reason.
     #[getter]
     fn refusals(&self) -> Vec<String> {
-        self.0.runtime.refusals().iter().map(ToString::to_string).collect()
+        self.0
+            .runtime
+            .refusals()
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     /// Reads an ONNX model: a file's path, or its bytes, which are kept and not copied.
@@ -130,7 +138,13 @@ impl Runtime {
     }
 
     fn __repr__(&self) -> String {
-        let names: Vec<&str> = self.0.runtime.devices().iter().map(polychip::Device::name).collect();
+        let names: Vec<&str> = self
+            .0
+            .runtime
+            .devices()
+            .iter()
+            .map(polychip::Device::name)
+            .collect();
         format!("<polychip.Runtime on {}>", names.join(", "))
     }
 }

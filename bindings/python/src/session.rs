@@ -33,7 +33,12 @@ pub(crate) struct TensorInfo {
 #[pymethods]
 impl TensorInfo {
     fn __repr__(&self, py: Python<'_>) -> String {
-        format!("<polychip.TensorInfo {:?} {} {}>", self.name, self.dtype, self.shape.bind(py))
+        format!(
+            "<polychip.TensorInfo {:?} {} {}>",
+            self.name,
+            self.dtype,
+            self.shape.bind(py)
+        )
     }
 }
 
@@ -50,7 +55,11 @@ impl TensorInfo {
         }
         Ok(TensorInfo {
             name: spec.name.clone(),
-            dtype: if spec.packed { "packed" } else { element::name(spec.dtype) },
+            dtype: if spec.packed {
+                "packed"
+            } else {
+                element::name(spec.dtype)
+            },
             shape: PyTuple::new(py, sizes)?.unbind(),
         })
     }
@@ -79,7 +88,11 @@ impl Session {
         self.shared.process.check()?;
         let mut given = Vec::with_capacity(inputs.len());
         for (name, value) in inputs {
-            let name = name.cast::<PyString>().map_err(|_| no_name(&name))?.to_str()?.to_owned();
+            let name = name
+                .cast::<PyString>()
+                .map_err(|_| no_name(&name))?
+                .to_str()?
+                .to_owned();
             let index = self.session.inputs().position(|spec| spec.name == name);
             let index = index.ok_or_else(|| self.no_input(&name))?;
             given.push((index, self.given(index, &name, &value)?));
@@ -146,12 +159,17 @@ impl Session {
 
     fn no_input(&self, name: &str) -> PyErr {
         let names: Vec<&str> = self.session.inputs().map(|spec| spec.name.as_str()).collect();
-        BadInputError::new_err(format!("the model has no input {name:?}; it has {}", names.join(", ")))
+        BadInputError::new_err(format!(
+            "the model has no input {name:?}; it has {}",
+            names.join(", ")
+        ))
     }
 }
 
 fn no_name(name: &Bound<'_, PyAny>) -> PyErr {
-    PyTypeError::new_err(format!("inputs are given by name, as {{\"x\": array}}; {name:?} is no string"))
+    PyTypeError::new_err(format!(
+        "inputs are given by name, as {{\"x\": array}}; {name:?} is no string"
+    ))
 }
 
 /// What Python gives for an input.
@@ -222,7 +240,9 @@ fn shape_of_strings(value: &Bound<'_, PyAny>, strings: &mut Vec<String>) -> PyRe
             return Ok(None);
         };
         if inner.get_or_insert_with(|| shape.clone()) != &shape {
-            return Err(BadInputError::new_err("lists of strings of different lengths have no shape"));
+            return Err(BadInputError::new_err(
+                "lists of strings of different lengths have no shape",
+            ));
         }
     }
     let Some(inner) = inner else {
@@ -247,13 +267,19 @@ impl Session {
     /// Names, types and shapes of the inputs.
     #[getter]
     fn inputs(&self, py: Python<'_>) -> PyResult<Vec<TensorInfo>> {
-        self.session.inputs().map(|spec| TensorInfo::new(py, spec)).collect()
+        self.session
+            .inputs()
+            .map(|spec| TensorInfo::new(py, spec))
+            .collect()
     }
 
     /// Names, types and shapes of the outputs.
     #[getter]
     fn outputs(&self, py: Python<'_>) -> PyResult<Vec<TensorInfo>> {
-        self.session.outputs().map(|spec| TensorInfo::new(py, spec)).collect()
+        self.session
+            .outputs()
+            .map(|spec| TensorInfo::new(py, spec))
+            .collect()
     }
 
     /// Memory for an input, to be filled in place.
@@ -311,7 +337,11 @@ impl Session {
         patience_ms: Option<f64>,
     ) -> PyResult<Run> {
         let patience = milliseconds("patience_ms", patience_ms)?;
-        Ok(Run::new(self.start(py, inputs, options(deadline_ms, patience)?)?))
+        Ok(Run::new(self.start(
+            py,
+            inputs,
+            options(deadline_ms, patience)?,
+        )?))
     }
 
     /// Plans and compiles for inputs of these shapes.
@@ -322,7 +352,8 @@ impl Session {
 
     /// The next run reads for `input` what the last one wrote to `output`.
     fn bind_state(&self, py: Python<'_>, input: &str, output: &str) -> PyResult<()> {
-        py.detach(|| self.session.bind_state(input, output)).map_err(error::of)?;
+        py.detach(|| self.session.bind_state(input, output))
+            .map_err(error::of)?;
         for pool in self.pools.iter().filter(|pool| pool.spec.name == output) {
             pool.becomes_state();
         }

@@ -114,7 +114,14 @@ impl Tensor {
         dlpack::on_request(dl_device, copy)?;
         let this = slf.get();
         let (data, form) = (this.store.data(), &this.form);
-        dlpack::give(slf.as_any(), data, form.dtype, &form.shape, false, max_version.as_ref())
+        dlpack::give(
+            slf.as_any(),
+            data,
+            form.dtype,
+            &form.shape,
+            false,
+            max_version.as_ref(),
+        )
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {
@@ -143,4 +150,3 @@ pub(crate) fn array<'py>(py: Python<'py>, tensor: Tensor) -> PyResult<Bound<'py,
         None => Ok(tensor),
     }
 }
-
