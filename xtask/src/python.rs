@@ -106,7 +106,22 @@ fn wheel(python: &Path) -> Result<()> {
     call(Command::new(&own).args(["-c", first]))?;
     let requirements = root.join(models::REQUIREMENTS);
     call(pip(&clean, &["--requirement"]).arg(&requirements))?;
-    test(&own, None)
+    test(&own, None)?;
+    call(&mut pip(&clean, &["mypy", "pyright"]))?;
+    typed(&own)
+}
+
+/// What type checkers say of the stubs: that a program passes, and that they are what the module has.
+fn typed(python: &Path) -> Result<()> {
+    let folder = root().join(FOLDER);
+    let check = |arguments: &[&str]| {
+        let mut check = Command::new(python);
+        check.arg("-m").args(arguments).current_dir(&folder);
+        call(&mut check)
+    };
+    check(&["mypy", "--strict", "tests/typed.py"])?;
+    check(&["mypy.stubtest", "polychip"])?;
+    check(&["pyright", "tests/typed.py"])
 }
 
 fn newest(folder: &Path) -> Result<PathBuf> {

@@ -67,7 +67,8 @@ fn made(policy: polychip::Policy, settings: Option<&Bound<'_, PyDict>>) -> PyRes
 /// A value in the words of the command line; several where the option may be given several times.
 fn values(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     if let Ok(flag) = value.cast::<PyBool>() {
-        return Ok(vec![flag.is_true().to_string()]);
+        let word = if flag.is_true() { "yes" } else { "no" };
+        return Ok(vec![word.to_owned()]);
     }
     if value.cast::<PyString>().is_ok() || value.extract::<f64>().is_ok() {
         return Ok(vec![value.str()?.to_string()]);

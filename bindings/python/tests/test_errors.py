@@ -68,6 +68,12 @@ def test_settings_that_are_unknown():
         polychip.Policy.latency(threads=object())
     with pytest.raises(polychip.BadInputError):
         polychip.Runtime(settings={"isa": "avx2"})
+    words = polychip.Policy.latency(
+        deadline=33, devices=["cpu:0"], pin={"Conv_*": "cpu:0"}, background_planning=True, buckets={"n": [1, 4]}, in_flight=2
+    )
+    assert words == polychip.Policy.latency(
+        deadline="33ms", devices="cpu:0", pin="Conv_*=cpu:0", background_planning="yes", buckets="n=1,4", in_flight="2"
+    )
     assert polychip.Policy.latency(threads=2) == polychip.Policy.latency(threads=2) != polychip.Policy.energy()
 
 

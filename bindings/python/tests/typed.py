@@ -1,0 +1,24 @@
+"""A program that type checkers read, and nobody runs: `cargo xtask python --wheel`."""
+
+import numpy
+
+import polychip
+
+
+def run() -> int:
+    runtime = polychip.Runtime(profiles=["device.profile"], settings={"cpu.isa": "avx2"})
+    policy = polychip.Policy.latency(threads=1, devices=["cpu:0"], pin={"Conv_*": "cpu:0"}, deadline=33)
+    session = runtime.load("model.onnx").session(policy)
+    outputs = session.run({"x": numpy.zeros((1, 2), numpy.float32)}, timeout_ms=100)
+    image = session.input("x", [1, 2])
+    numpy.asarray(image)[:] = 1
+    memoryview(image)
+    sizes: tuple[int | str | None, ...] = session.inputs[0].shape
+    print(outputs["y"].argmax(), session.report().to_dict()["runs"], sizes)
+    return len(runtime.devices[0].name)
+
+
+async def wait(session: polychip.Session) -> None:
+    first = await session.run_async({"x": 1})
+    second = await session.submit({"x": 1})
+    print(first["y"], second["y"])
