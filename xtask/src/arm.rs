@@ -45,6 +45,9 @@ pub(crate) struct Options {
     /// Minutes after which a program of tests is ended, and counts as failed
     #[arg(long, default_value_t = 40)]
     minutes: u64,
+    /// Build and run only the tests within libraries, no suites and no tests of integration
+    #[arg(long)]
+    lib: bool,
     /// Try only that an unguarded instruction is caught, and run no tests
     #[arg(long)]
     unguarded: bool,
@@ -76,7 +79,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         Vec::new()
     } else {
         eprintln!("== building the tests of {} packages for aarch64", chosen.len());
-        build::build(&chosen)?
+        build::build(&chosen, options.lib)?
     };
     // the kernel starts a program of another processor where it was told how; tests that start our own programs need that
     let starts = unguarded::starts_directly(&unguarded);

@@ -99,15 +99,22 @@ pub(super) fn compiler() -> Option<PathBuf> {
         })
 }
 
-/// Builds the libraries, programs and tests of these packages, and gives the programs of tests.
-pub(super) fn build(packages: &[String]) -> Result<Vec<Program>> {
+/// Builds the libraries, programs and tests of these packages, and gives the programs of tests; or the tests within their
+/// libraries alone.
+pub(super) fn build(packages: &[String], lib: bool) -> Result<Vec<Program>> {
     let compiler = compiler().context("invariant: `missing` has found a compiler")?;
     let messages = target().join("programs.json");
     let file = File::create(&messages).with_context(|| messages.display().to_string())?;
     let mut command = Command::new(env!("CARGO"));
+    // `cargo test --no-run` is what builds a library's tests without its tests of integration
+    let what: &[&str] = if lib {
+        &["test", "--no-run", "--lib"]
+    } else {
+        &["build", "--lib", "--bins", "--tests"]
+    };
     command
-        .args(["build", "--locked", "--profile", PROFILE, "--target", TARGET])
-        .args(["--lib", "--bins", "--tests"])
+        .args(what)
+        .args(["--locked", "--profile", PROFILE, "--target", TARGET])
         .arg("--message-format=json-render-diagnostics")
         .arg("--target-dir")
         .arg(target())
@@ -115,7 +122,11 @@ pub(super) fn build(packages: &[String]) -> Result<Vec<Program>> {
         .env("RUSTC", compiler)
         .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER)
         .stdout(file);
-    let beside = packages::loaded(packages);
+    let beside = if lib {
+        Default::default()
+    } else {
+        packages::loaded(packages)
+    };
     for package in packages.iter().map(String::as_str).chain(beside) {
         command.args(["--package", package]);
     }
