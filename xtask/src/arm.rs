@@ -1,104 +1,168 @@
-//! `cargo xtask arm`: the CPU plugin and its kernels on aarch64, by qemu's emulation of its processors.
+//! `cargo xtask arm`: the tests on aarch64, cross-built once and run by qemu's emulation of several processors.
 //!
 //! Invariants:
 //! 1. What is missing on this machine is named with how to get it; nothing is installed here.
-//! 2. The processors differ in what they have: NEON alone (cortex-a53), dot products and f16 (cortex-a76), all (max).
+//! 2. The processors differ in what they have: NEON alone (cortex-a53), dot products and f16 (cortex-a76), all (max). That
+//!    the first catches an instruction whose guard is missing is tried each time before any test ([`unguarded`]).
+//! 3. A package that is not run stands in the summary with its reason, and so does a test that was skipped.
 //!
-//! Not here: speed, of which an emulator says nothing.
+//! Not here: speed, of which an emulator says nothing; which packages cannot run ([`packages`]).
+//! Start reading at [`run`].
 
-use std::path::Path;
-use std::process::{Command, Stdio};
+mod build;
+mod emulator;
+mod packages;
+mod unguarded;
+
+use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 
 use crate::root::root;
+use build::Program;
+use emulator::{Emulator, End};
 
-const TARGET: &str = "aarch64-unknown-linux-gnu";
-const LINKER: &str = "aarch64-linux-gnu-gcc";
-const EMULATOR: &str = "qemu-aarch64";
-const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
+pub(crate) use build::missing;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Processors to emulate
+    /// Processors to emulate, as `qemu-aarch64 -cpu help` names them
     #[arg(long, value_delimiter = ',', default_value = "cortex-a53,cortex-a76,max")]
     cpu: Vec<String>,
+    /// Run the tests of these packages only
+    #[arg(long, value_delimiter = ',', value_name = "PACKAGE")]
+    only: Vec<String>,
+    /// Leave these packages out, beside those that cannot run
+    #[arg(long, value_delimiter = ',', value_name = "PACKAGE")]
+    without: Vec<String>,
     /// Of the ONNX backend suite, take each Nth case only
     #[arg(long, default_value_t = 1)]
     every: usize,
-    /// Cases of each property test of the kernels
+    /// Cases of each property test that does not say how many it wants
     #[arg(long, default_value_t = 64)]
     cases: u32,
+    /// Minutes after which a program of tests is ended, and counts as failed
+    #[arg(long, default_value_t = 40)]
+    minutes: u64,
+    /// Build and run only the tests within libraries, no suites and no tests of integration
+    #[arg(long)]
+    lib: bool,
+    /// Try only that an unguarded instruction is caught, and run no tests
+    #[arg(long)]
+    unguarded: bool,
+    /// Run only the tests whose name holds one of these
+    #[arg(last = true, value_name = "NAME")]
+    names: Vec<String>,
 }
 
-/// Why this machine cannot build for aarch64 or emulate it, if so.
-pub(crate) fn missing() -> Option<String> {
-    let runs = |program: &str| {
-        let mut command = Command::new(program);
-        command
-            .arg("--version")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    if !runs(LINKER) || !Path::new(LIBRARIES).is_dir() {
-        return Some(format!(
-            "{LINKER} is not there (Debian: gcc-aarch64-linux-gnu libc6-dev-arm64-cross)"
-        ));
-    }
-    if !runs(EMULATOR) {
-        return Some(format!("{EMULATOR} is not there (Debian: qemu-user)"));
-    }
-    let library = Command::new("rustc")
-        .args(["--print", "target-libdir", "--target", TARGET])
-        .output()
-        .ok()
-        .filter(|output| output.status.success())
-        .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
-    if !library.is_some_and(|folder| Path::new(&folder).is_dir()) {
-        return Some(format!(
-            "the standard library of {TARGET} is not there (`rustup target add {TARGET}`)"
-        ));
-    }
-    None
+/// What became of one program of tests on one processor.
+struct Done {
+    program: String,
+    end: End,
 }
 
-/// Builds the tests and runs them on each processor.
-pub(crate) fn run(options: &Options) -> Result<()> {
+/// Builds the tests and runs them on each processor; whether all passed.
+pub(crate) fn run(options: &Options) -> Result<bool> {
     if let Some(why) = missing() {
         bail!("{why}");
     }
-    if !root().join("device-tests/generated/onnx/node").is_dir() {
-        eprintln!(
-            "the ONNX backend suite is not there (`cargo xtask models` makes it): the kernels' tests run alone"
-        );
-    }
-    let mut failed = Vec::new();
+    let target = build::target();
+    std::fs::create_dir_all(&target)?;
+    let unguarded = unguarded::build(&target)?;
+    let (chosen, left_out) = if options.unguarded {
+        Default::default()
+    } else {
+        packages::choose(&options.only, &options.without)?
+    };
+    let programs = if options.unguarded {
+        Vec::new()
+    } else {
+        eprintln!("== building the tests of {} packages for aarch64", chosen.len());
+        build::build(&chosen, options.lib)?
+    };
+    // the kernel starts a program of another processor where it was told how; tests that start our own programs need that
+    let starts = unguarded::starts_directly(&unguarded);
+    let mut all = true;
+    let mut summaries = Vec::new();
     for cpu in &options.cpu {
-        eprintln!("\n== {cpu}");
-        for tests in [
-            &["--package", "polychip-cpu-kernels", "--lib"][..],
-            &["--package", "polychip-isa-tests", "--test", "op_suite"],
-        ] {
-            let mut command = Command::new(env!("CARGO"));
-            command
-                .args(["test", "--quiet", "--target", TARGET])
-                .args(tests)
-                .current_dir(root())
-                .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER)
-                .env(
-                    "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER",
-                    format!("{EMULATOR} -L {LIBRARIES} -cpu {cpu}"),
-                )
-                .env("PROPTEST_CASES", options.cases.to_string())
-                .env("POLYCHIP_SUITE_EVERY", options.every.to_string());
-            if !command.status()?.success() {
-                failed.push(format!("{} on {cpu}", tests[1]));
+        let emulator = Emulator {
+            cpu: cpu.clone(),
+            logs: target.join("logs").join(cpu),
+            limit: Duration::from_secs(60 * options.minutes),
+            environment: vec![
+                ("PROPTEST_CASES", options.cases.to_string()),
+                ("POLYCHIP_SUITE_EVERY", options.every.to_string()),
+            ],
+        };
+        let has = unguarded::features(&emulator, &unguarded)?;
+        let words = if has.is_empty() { "NEON alone" } else { has.trim() };
+        eprintln!("\n== {cpu}, emulated: {words}");
+        let proof = unguarded::prove(&emulator, &unguarded, &has);
+        let caught = match &proof {
+            Ok(words) => words.clone(),
+            Err(error) => format!("FAILED: {error:#}"),
+        };
+        eprintln!("{caught}");
+        all &= proof.is_ok();
+        let done = on(&emulator, &programs, starts, options)?;
+        all &= done.iter().all(|done| !done.end.is_failure());
+        summaries.push((format!("{cpu} ({words})"), caught, done));
+    }
+    summarise(&summaries, &left_out, &target.join("logs"));
+    Ok(all)
+}
+
+/// Runs all programs on one processor, and says of each how it ended.
+fn on(emulator: &Emulator, programs: &[Program], starts: bool, options: &Options) -> Result<Vec<Done>> {
+    let mut all = Vec::new();
+    for (index, program) in programs.iter().enumerate() {
+        let name = program.name();
+        let end = if !starts && packages::starts_programs(program) {
+            End::Skipped(
+                "needs binfmt: it starts programs of ours, and this kernel was not told to start those of aarch64 \
+                 (Debian: qemu-user-binfmt)"
+                    .to_owned(),
+            )
+        } else {
+            emulator.run(program, &options.names)?
+        };
+        eprintln!("{:>3}/{} {name}: {end}", index + 1, programs.len());
+        all.push(Done { program: name, end });
+    }
+    Ok(all)
+}
+
+fn summarise(
+    summaries: &[(String, String, Vec<Done>)],
+    left_out: &[(String, &'static str)],
+    logs: &std::path::Path,
+) {
+    eprintln!("\n== summary; every processor was emulated by qemu-user");
+    for (package, why) in left_out {
+        eprintln!("not run  {package}: {why}");
+    }
+    for (cpu, caught, done) in summaries {
+        let (mut ran, mut skipped) = (0, 0);
+        let mut failed = Vec::new();
+        for one in done {
+            let (some, others) = one.end.counts();
+            ran += some;
+            skipped += others;
+            if one.end.is_failure() {
+                failed.push(format!("FAILED   {}: {}", one.program, one.end));
+            } else if let End::Skipped(why) = &one.end {
+                failed.push(format!("skipped  {}: {why}", one.program));
             }
         }
+        eprintln!(
+            "\n{cpu}: {} programs, {ran} tests ran, {skipped} skipped; {caught}",
+            done.len()
+        );
+        for line in failed {
+            eprintln!("{line}");
+        }
     }
-    if !failed.is_empty() {
-        bail!("failed: {}", failed.join(", "));
-    }
-    Ok(())
+    let folder: PathBuf = logs.strip_prefix(root()).unwrap_or(logs).to_owned();
+    eprintln!("\nwhat each printed: {}", folder.display());
 }

@@ -14,7 +14,6 @@ mod checks;
 mod cost;
 mod log;
 mod programs;
-mod tally;
 
 use std::process::Command;
 
@@ -23,9 +22,9 @@ use checks::{Check, Step};
 use cost::{Cost, Meter};
 use log::Log;
 use programs::Programs;
-use tally::Tally;
 
 use crate::root::root;
+use crate::tally::Tally;
 
 /// Names of what is here, separated by commas: a check or a test that does not find it fails.
 const EXPECT: &str = "POLYCHIP_EXPECT";

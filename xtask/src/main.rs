@@ -32,6 +32,7 @@ mod root;
 mod sessions;
 mod size;
 mod soc;
+mod tally;
 mod tidy;
 mod trained;
 mod vendor;
@@ -61,7 +62,7 @@ enum Chore {
     Models(models::Options),
     /// Fetch a vendor's library for tests: explains its licence first
     Vendor(vendor::Options),
-    /// Run the CPU plugin's and its kernels' tests on aarch64 processors that qemu emulates
+    /// Run the tests on aarch64 processors that qemu emulates; say which were skipped and why
     Arm(arm::Options),
     /// Run the tests of dma-bufs in a virtual machine that makes them
     Guest,
@@ -126,6 +127,7 @@ fn run(chore: Chore) -> Result<bool> {
         Chore::Sessions(options) => return sessions::run(&options),
         Chore::Trained(options) => return trained::run(&options),
         Chore::Test(options) => return ci::run_quick(&options),
+        Chore::Arm(options) => return arm::run(&options),
         Chore::Tidy(options) => tidy::run(&options, &chores()),
         Chore::Header(options) => golden::header(&options),
         Chore::Layout(options) => golden::layout(&options),
@@ -133,7 +135,6 @@ fn run(chore: Chore) -> Result<bool> {
         Chore::Bindgen(options) => bindgen::run(&options),
         Chore::Models(options) => models::run(&options),
         Chore::Vendor(options) => vendor::run(&options),
-        Chore::Arm(options) => arm::run(&options),
         Chore::Guest => guest::run(),
         Chore::Peers(options) => peers::run(&options),
         Chore::Predict(options) => predict::run(&options),

@@ -56,6 +56,8 @@ enum Name {
     Mesa,
     /// A Linux that makes dma-bufs, for `cargo xtask guest`
     Kernel,
+    /// Debian's Rust compiler with the standard library of aarch64, for `cargo xtask arm` where rustup offers none
+    Aarch64,
 }
 
 /// A library as Python's package index offers it.
@@ -136,6 +138,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         }
         Name::Kernel => {
             debian::install(&debian::KERNEL)?;
+            return Ok(());
+        }
+        Name::Aarch64 => {
+            println_line(&format!(
+                "export RUSTC={}",
+                debian::install_compiler()?.join("rustc").display()
+            ));
             return Ok(());
         }
     };

@@ -120,16 +120,24 @@ fn words(path: &Path, error: &libloading::Error) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_os = "linux"))]
     fn headers_tell_format_and_processor() {
+        let (here, other, name) = if cfg!(target_arch = "x86_64") {
+            (62, 183, "aarch64")
+        } else {
+            (183, 62, "x86_64")
+        };
         let mut elf = [0u8; 20];
         elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
-        elf[18] = 62;
+        elf[18] = here;
         assert_eq!(super::check_format(&elf), Ok(()));
-        elf[18] = 183;
+        elf[18] = other;
         assert_eq!(
             super::check_format(&elf).unwrap_err(),
-            "it is built for aarch64, 64 bits; this program runs on x86_64, 64 bits"
+            format!(
+                "it is built for {name}, 64 bits; this program runs on {}, 64 bits",
+                std::env::consts::ARCH
+            )
         );
         assert!(super::check_format(b"hello").unwrap_err().contains("ELF"));
     }

@@ -30,8 +30,10 @@ fn library<S: Simd>(s: S, x: S::F, f: fn(f32) -> f32) -> S::F {
 
 #[inline(always)]
 fn is_far<S: Simd>(s: S, x: S::F) -> bool {
-    // operand order: a NaN counts as zero, and so hides no neighbour
-    s.max_lane(s.max(s.abs(x), s.splat(0.0))) > REDUCED
+    // a comparison, not a maximum: on aarch64 compilers make `fmaxnm` of one, and that gives NaN for a signalling NaN, which
+    // would hide its neighbours
+    let far = s.lt(s.splat(REDUCED), s.abs(x));
+    s.max_lane(s.select(far, s.splat(1.0), s.splat(0.0))) > 0.0
 }
 
 /// Quarter turns in `x` to the nearest, and sine and cosine of the rest.

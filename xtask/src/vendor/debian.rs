@@ -1,10 +1,11 @@
-//! Packages of Debian's backports, unpacked aside: nothing of them is installed.
+//! Packages of Debian's backports, and its compiler, unpacked aside: nothing of them is installed.
 //!
 //! Invariants:
-//! 1. apt fetches, and so checks the signatures, with lists of its own below `target/vendor/debian`.
+//! 1. apt fetches, and so checks the signatures, with lists of its own below `target/vendor`.
 //! 2. A folder is whole or absent: it is made under another name and renamed.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -49,6 +50,19 @@ pub(super) const KERNEL: Package = Package {
 const SOURCE: &str = "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] \
                       http://deb.debian.org/debian bookworm-backports main\n";
 
+/// Where Debian 12's compiler comes from, for this machine and for aarch64.
+const COMPILER_SOURCE: &str = "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg arch=amd64,arm64] \
+                               http://deb.debian.org/debian-security bookworm-security main\n";
+
+/// The folder of Debian's Rust compiler, and of its standard library for aarch64.
+const COMPILER: &str = "target/vendor/aarch64";
+
+/// Starts a program of the compiler's with its own libraries, from wherever the folder lies.
+const START: &str = "#!/bin/sh\n\
+                     here=$(CDPATH= cd -- \"$(dirname -- \"$0\")\" && pwd)\n\
+                     LD_LIBRARY_PATH=$here/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \\\n  \
+                     exec \"$here/usr/bin/$(basename -- \"$0\")\" \"$@\"\n";
+
 /// The folder of a package that was fetched.
 fn folder(package: &Package) -> PathBuf {
     root().join("target/vendor").join(package.folder)
@@ -62,6 +76,12 @@ fn there(package: &Package) -> bool {
 /// The file that names Mesa's driver to Vulkan's loader, where it was fetched.
 pub(crate) fn mesa() -> Option<PathBuf> {
     there(&MESA).then(|| folder(&MESA).join("lvp.json"))
+}
+
+/// The compiler that has aarch64's standard library, where it was fetched.
+pub(crate) fn compiler() -> Option<PathBuf> {
+    let folder = root().join(COMPILER);
+    folder.join(".stamp").is_file().then(|| folder.join("rustc"))
 }
 
 /// The driver itself, where it was fetched.
@@ -108,8 +128,93 @@ pub(super) fn install(package: &Package) -> Result<PathBuf> {
     Ok(to)
 }
 
+/// Fetches Debian's Rust compiler for this machine with its standard library for aarch64, and gives the folder. rustup has
+/// that library too; this is for machines that reach Debian's packages only.
+pub(super) fn install_compiler() -> Result<PathBuf> {
+    let to = root().join(COMPILER);
+    if compiler().is_some() {
+        eprintln!("vendor: {} is up to date", to.display());
+        return Ok(to);
+    }
+    eprintln!("vendor: Debian's rustc-web is under MIT or Apache-2.0, LLVM under Apache-2.0 with exceptions");
+    let vendor = root().join("target/vendor");
+    let half = vendor.join(format!(".half-aarch64-{}", std::process::id()));
+    remove(&half)?;
+    fs::create_dir_all(&half).with_context(|| format!("creating {}", half.display()))?;
+    let result = fill_compiler(&vendor.join("debian-compiler"), &half).and_then(|()| {
+        remove(&to)?;
+        fs::rename(half.join("content"), &to).with_context(|| format!("making {}", to.display()))
+    });
+    let removed = remove(&half);
+    result.and(removed)?;
+    Ok(to)
+}
+
+fn fill_compiler(lists: &Path, half: &Path) -> Result<()> {
+    let apt = Apt::new(lists, COMPILER_SOURCE, &["amd64", "arm64"])?;
+    apt.run("apt-get", &["-qq", "update"], half)?;
+    let needed = |package: &str, start: &str| -> Result<String> {
+        let said = apt.run("apt-cache", &["depends", "--important", package], half)?;
+        let named = said.lines().find_map(|line| {
+            let name = line.trim().strip_prefix("Depends: ")?;
+            name.starts_with(start).then(|| name.to_owned())
+        });
+        named.with_context(|| format!("{package} depends on nothing named {start}"))
+    };
+    // their names hold versions
+    let library = needed("libstd-rust-web-dev", "libstd-rust-web-")?;
+    let llvm = needed(&library, "libllvm")?;
+    let names = [
+        "rustc-web",
+        "libstd-rust-web-dev",
+        "libstd-rust-web-dev:arm64",
+        &library,
+        &llvm,
+    ];
+    apt.run("apt-get", &[&["-qq", "download"], &names[..]].concat(), half)?;
+    let content = half.join("content");
+    let debs = with_ending(half, "deb")?;
+    ensure!(
+        debs.len() == names.len(),
+        "apt left {} packages of {}",
+        debs.len(),
+        names.len()
+    );
+    for deb in &debs {
+        extract(deb, &content)?;
+    }
+    for program in ["rustc", "rustdoc"] {
+        let script = content.join(program);
+        fs::write(&script, START)?;
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    }
+    let version = Command::new(content.join("rustc"))
+        .arg("--version")
+        .output()
+        .context("starting Debian's rustc")?;
+    ensure!(
+        version.status.success(),
+        "Debian's rustc does not start: {}",
+        String::from_utf8_lossy(&version.stderr).trim()
+    );
+    // last, for it says that all is there
+    fs::write(content.join(".stamp"), version.stdout)?;
+    Ok(())
+}
+
+fn extract(deb: &Path, to: &Path) -> Result<()> {
+    let unpacked = Command::new("dpkg-deb")
+        .arg("--extract")
+        .arg(deb)
+        .arg(to)
+        .output()
+        .context("starting dpkg-deb")?;
+    ensure!(unpacked.status.success(), "{} cannot be unpacked", deb.display());
+    Ok(())
+}
+
 fn fill(package: &Package, lists: &Path, half: &Path) -> Result<()> {
-    let apt = Apt::new(lists)?;
+    let apt = Apt::new(lists, SOURCE, &[])?;
     apt.run("apt-get", &["-qq", "update"], half)?;
     let mut name = package.name.to_owned();
     if package.meta {
@@ -125,13 +230,7 @@ fn fill(package: &Package, lists: &Path, half: &Path) -> Result<()> {
     apt.run("apt-get", &["-qq", "download", &name], half)?;
     let deb = only(half, "deb")?;
     let all = half.join("all");
-    let unpacked = Command::new("dpkg-deb")
-        .arg("--extract")
-        .arg(&deb)
-        .arg(&all)
-        .output()
-        .context("starting dpkg-deb")?;
-    ensure!(unpacked.status.success(), "{} cannot be unpacked", deb.display());
+    extract(&deb, &all)?;
     let content = half.join("content");
     fs::create_dir(&content)?;
     for (from, start) in package.files {
@@ -154,13 +253,18 @@ fn fill(package: &Package, lists: &Path, half: &Path) -> Result<()> {
 
 /// The one file of a folder with this ending.
 fn only(folder: &Path, ending: &str) -> Result<PathBuf> {
-    let mut found: Vec<PathBuf> = fs::read_dir(folder)?
+    let mut found = with_ending(folder, ending)?;
+    ensure!(found.len() == 1, "apt left {} packages", found.len());
+    Ok(found.remove(0))
+}
+
+/// The files of a folder with this ending.
+fn with_ending(folder: &Path, ending: &str) -> Result<Vec<PathBuf>> {
+    Ok(fs::read_dir(folder)?
         .flatten()
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|extension| extension == ending))
-        .collect();
-    ensure!(found.len() == 1, "apt left {} packages", found.len());
-    Ok(found.remove(0))
+        .collect())
 }
 
 /// apt with lists of its own, beside the system's.
@@ -169,26 +273,31 @@ struct Apt {
 }
 
 impl Apt {
-    fn new(folder: &Path) -> Result<Apt> {
+    /// With packages of this source; of these architectures, where it is not this machine's alone.
+    fn new(folder: &Path, from: &str, architectures: &[&str]) -> Result<Apt> {
         for below in ["state/lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(folder.join(below))
                 .with_context(|| format!("creating {}", folder.display()))?;
         }
         let source = folder.join("sources.list");
-        fs::write(&source, SOURCE)?;
+        fs::write(&source, from)?;
         fs::write(folder.join("status"), "")?;
         let set = |name: &str, path: PathBuf| format!("{name}={}", path.display());
-        Ok(Apt {
-            options: vec![
-                set("Dir::Etc::SourceList", source),
-                "Dir::Etc::SourceParts=/dev/null".to_owned(),
-                set("Dir::State", folder.join("state")),
-                set("Dir::State::status", folder.join("status")),
-                set("Dir::Cache", folder.join("cache")),
-                // whoever builds may not be root, and apt's own user may not write here
-                "APT::Sandbox::User=root".to_owned(),
-            ],
-        })
+        let mut options = vec![
+            set("Dir::Etc::SourceList", source),
+            "Dir::Etc::SourceParts=/dev/null".to_owned(),
+            set("Dir::State", folder.join("state")),
+            set("Dir::State::status", folder.join("status")),
+            set("Dir::Cache", folder.join("cache")),
+            // whoever builds may not be root, and apt's own user may not write here
+            "APT::Sandbox::User=root".to_owned(),
+        ];
+        options.extend(
+            architectures
+                .iter()
+                .map(|name| format!("APT::Architectures::={name}")),
+        );
+        Ok(Apt { options })
     }
 
     fn run(&self, program: &str, arguments: &[&str], folder: &Path) -> Result<String> {

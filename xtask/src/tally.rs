@@ -11,7 +11,7 @@ const MARK: &str = "skipped, needs ";
 
 /// Counts of one check.
 #[derive(Default, PartialEq, Debug)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     ran: usize,
     /// Ignored, or skipped in the middle of a test.
     skipped: usize,
@@ -21,7 +21,7 @@ pub(super) struct Tally {
 
 impl Tally {
     /// Reads the output of a check.
-    pub(super) fn of(text: &str) -> Tally {
+    pub(crate) fn of(text: &str) -> Tally {
         let mut tally = Tally::default();
         for line in text.lines() {
             if let Some(counts) = line.trim_start().strip_prefix("test result: ") {
@@ -64,13 +64,23 @@ impl Tally {
         entry.0 += 1;
     }
 
+    /// Tests that ran, whatever came of them.
+    pub(crate) fn ran(&self) -> usize {
+        self.ran
+    }
+
+    /// Tests that were skipped.
+    pub(crate) fn skipped(&self) -> usize {
+        self.skipped
+    }
+
     /// Whether no tests were counted.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.ran == 0 && self.skipped == 0
     }
 
     /// Whether there were tests and none ran.
-    pub(super) fn is_all_skipped(&self) -> bool {
+    pub(crate) fn is_all_skipped(&self) -> bool {
         self.ran == 0 && self.skipped > 0
     }
 }

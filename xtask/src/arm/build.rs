@@ -1,0 +1,163 @@
+//! Programs of tests, built for aarch64 on this machine.
+//!
+//! Invariant: a compiler that already has aarch64's standard library is taken before the one that was fetched.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use cargo_metadata::{Message, TargetKind};
+
+use super::packages;
+use crate::root::root;
+use crate::vendor::debian;
+
+pub(super) const TARGET: &str = "aarch64-unknown-linux-gnu";
+pub(super) const LINKER: &str = "aarch64-linux-gnu-gcc";
+pub(super) const EMULATOR: &str = "qemu-aarch64";
+/// The C library that an emulated program is linked with.
+pub(super) const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
+
+/// A profile of the workspace's.
+const PROFILE: &str = "emulated";
+
+/// A program of tests.
+pub(super) struct Program {
+    pub(super) package: String,
+    /// Name of the target within its package.
+    pub(super) target: String,
+    /// Whether it is a test of integration, not the tests within a library or a program.
+    pub(super) is_integration: bool,
+    /// Whether the compiler's harness runs its tests; other suites bring their own, with fewer options.
+    pub(super) is_harness: bool,
+    pub(super) file: PathBuf,
+    /// Where cargo would start it.
+    pub(super) folder: PathBuf,
+}
+
+impl Program {
+    /// As `polychip-farm::boards`; a library's own tests are `polychip-farm`.
+    pub(super) fn name(&self) -> String {
+        if self.is_integration {
+            format!("{}::{}", self.package, self.target)
+        } else if self.target.replace('_', "-") == self.package {
+            self.package.clone()
+        } else {
+            format!("{} ({})", self.package, self.target)
+        }
+    }
+}
+
+/// Where what is built for aarch64 lies: beside the rest, since another compiler may have made it.
+pub(super) fn target() -> PathBuf {
+    root().join("target/arm")
+}
+
+/// Why this machine cannot build for aarch64 or emulate it, if so.
+pub(crate) fn missing() -> Option<String> {
+    let runs = |program: &str| {
+        let mut command = Command::new(program);
+        command
+            .arg("--version")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    if !runs(LINKER) || !Path::new(LIBRARIES).is_dir() {
+        return Some(format!(
+            "{LINKER} is not there (Debian: gcc-aarch64-linux-gnu libc6-dev-arm64-cross)"
+        ));
+    }
+    if !runs(EMULATOR) {
+        return Some(format!("{EMULATOR} is not there (Debian: qemu-user)"));
+    }
+    if compiler().is_none() {
+        return Some(format!(
+            "the standard library of {TARGET} is not there (`rustup target add {TARGET}`, or `cargo xtask vendor aarch64` \
+             for Debian's)"
+        ));
+    }
+    None
+}
+
+/// A compiler that has the standard library of aarch64.
+pub(super) fn compiler() -> Option<PathBuf> {
+    let own = std::env::var_os("RUSTC").map_or_else(|| PathBuf::from("rustc"), PathBuf::from);
+    [Some(own), debian::compiler()]
+        .into_iter()
+        .flatten()
+        .find(|rustc| {
+            let output = Command::new(rustc)
+                .args(["--print", "target-libdir", "--target", TARGET])
+                .output();
+            output.is_ok_and(|output| {
+                let folder = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+                output.status.success() && Path::new(&folder).is_dir()
+            })
+        })
+}
+
+/// Builds the libraries, programs and tests of these packages, and gives the programs of tests; or the tests within their
+/// libraries alone.
+pub(super) fn build(packages: &[String], lib: bool) -> Result<Vec<Program>> {
+    let compiler = compiler().context("invariant: `missing` has found a compiler")?;
+    let messages = target().join("programs.json");
+    let file = File::create(&messages).with_context(|| messages.display().to_string())?;
+    let mut command = Command::new(env!("CARGO"));
+    // `cargo test --no-run` is what builds a library's tests without its tests of integration
+    let what: &[&str] = if lib {
+        &["test", "--no-run", "--lib"]
+    } else {
+        &["build", "--lib", "--bins", "--tests"]
+    };
+    command
+        .args(what)
+        .args(["--locked", "--profile", PROFILE, "--target", TARGET])
+        .arg("--message-format=json-render-diagnostics")
+        .arg("--target-dir")
+        .arg(target())
+        .current_dir(root())
+        .env("RUSTC", compiler)
+        .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER)
+        .stdout(file);
+    let beside = if lib {
+        Default::default()
+    } else {
+        packages::loaded(packages)
+    };
+    for package in packages.iter().map(String::as_str).chain(beside) {
+        command.args(["--package", package]);
+    }
+    let status = command.status().context("starting cargo")?;
+    ensure!(status.success(), "the tests do not build for {TARGET}");
+    let reader = BufReader::new(File::open(&messages)?);
+    let mut programs = Vec::new();
+    for message in Message::parse_stream(reader) {
+        let Message::CompilerArtifact(made) = message.context("a message of cargo's")? else {
+            continue;
+        };
+        let Some(file) = made.executable.filter(|_| made.profile.test) else {
+            continue;
+        };
+        let folder = made
+            .manifest_path
+            .parent()
+            .context("a manifest lies in a folder")?;
+        let (package, own) = packages::of_folder(folder.as_std_path())?;
+        if !packages.contains(&package) {
+            continue;
+        }
+        programs.push(Program {
+            package,
+            is_integration: made.target.kind.contains(&TargetKind::Test),
+            is_harness: !own.contains(&made.target.name),
+            target: made.target.name,
+            file: file.into(),
+            folder: folder.into(),
+        });
+    }
+    programs.sort_by_key(Program::name);
+    Ok(programs)
+}

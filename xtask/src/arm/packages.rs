@@ -1,0 +1,217 @@
+//! Which packages' tests run on an emulated aarch64, which cannot and why, and what their tests load.
+//!
+//! Invariant: every package of the workspace runs unless [`LEFT_OUT`] names it with its reason; a name in a table here
+//! that is no package's fails a test.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use cargo_metadata::MetadataCommand;
+
+use super::build::Program;
+use crate::root::root;
+
+const NO_VULKAN: &str = "needs vulkan: no driver of a GPU runs in an emulated process";
+const NO_OPENCL: &str = "needs opencl: no driver of a GPU runs in an emulated process";
+const NO_OPENVINO: &str = "needs openvino: the library that is fetched for tests is x86-64's";
+const BESIDE: &str =
+    "needs python: it compares speed with ONNX Runtime, and an emulator says nothing of speed";
+
+/// Packages that cannot run there.
+const LEFT_OUT: [(&str, &str); 13] = [
+    ("polychip-differ", BESIDE),
+    (
+        "polychip-example-ocr",
+        "needs ocr: its test is the suite `ocr` of device-tests, a run of minutes before emulation",
+    ),
+    ("polychip-gpu", NO_VULKAN),
+    (
+        "polychip-litert-tests",
+        "needs litert: Google's compiler plugins are x86-64's",
+    ),
+    ("polychip-models", BESIDE),
+    ("polychip-opencl", NO_OPENCL),
+    ("polychip-openvino", NO_OPENVINO),
+    ("polychip-ops-bench", BESIDE),
+    ("polychip-plugin-gpu", NO_VULKAN),
+    ("polychip-plugin-opencl", NO_OPENCL),
+    ("polychip-plugin-openvino", NO_OPENVINO),
+    ("polychip-sessions", BESIDE),
+    ("xtask", "chores of the machine that builds"),
+];
+
+/// Packages whose libraries or programs the tests of another load or start, which cargo does not know of.
+const LOADED: [(&str, &[&str]); 12] = [
+    ("polychip-host", &["polychip-plugin-null"]),
+    ("polychip-cpu", &["polychip-plugin-cpu"]),
+    ("polychip-cli", &["polychip-plugin-null", "polychip-runner"]),
+    ("polychip-farm", &["polychip-runner"]),
+    ("polychip-needs", &["polychip-plugin-null"]),
+    ("polychip-nnrt", &["polychip-emulator-nnrt"]),
+    ("polychip-neuron", &["polychip-emulator-neuron"]),
+    ("polychip-coreml", &["polychip-emulator-coreml"]),
+    ("polychip-ascend", &["polychip-emulator-ascend"]),
+    (
+        "polychip-rknn",
+        &[
+            "polychip-emulator-rknn",
+            "polychip-emulator-rknnrt",
+            "polychip-emulator-rknn-api",
+        ],
+    ),
+    (
+        "polychip-emulator-qnn",
+        &["polychip-emulator-qnn", "polychip-emulator-qnn-system"],
+    ),
+    (
+        "polychip-conformance",
+        &[
+            "polychip-plugin-null",
+            "polychip-plugin-cpu",
+            "polychip-plugin-wrong",
+        ],
+    ),
+];
+
+/// Tests that start a program of ours, or themselves, by its file: `PACKAGE::TEST`, or a package's unit tests.
+const STARTING: [&str; 12] = [
+    "polychip-ascend::emulated",
+    "polychip-cli::command",
+    "polychip-conformance::conformance",
+    "polychip-device-tests::c_plugin",
+    "polychip-device-tests::coreml_witness",
+    "polychip-device-tests::qnn_models",
+    "polychip-device-tests::qnn_witness",
+    "polychip-device-tests::soc_plans",
+    "polychip-farm::boards",
+    "polychip-mutants::mutants",
+    "polychip-rknn::emulated",
+    "polychip-runner::runner",
+];
+
+/// Whether this program starts others of ours.
+pub(super) fn starts_programs(program: &Program) -> bool {
+    STARTING.contains(&program.name().as_str())
+}
+
+/// The packages that are run, and those that are not with the reason.
+pub(super) fn choose(
+    only: &[String],
+    without: &[String],
+) -> Result<(Vec<String>, Vec<(String, &'static str)>)> {
+    let all = members()?;
+    for name in only.iter().chain(without) {
+        ensure!(
+            all.contains(name),
+            "{name} is no package of this workspace; they are {}",
+            all.iter().cloned().collect::<Vec<_>>().join(", ")
+        );
+    }
+    let (mut chosen, mut left_out) = (Vec::new(), Vec::new());
+    for name in all {
+        let reason = LEFT_OUT.iter().find(|(package, _)| *package == name);
+        if !only.is_empty() {
+            // whoever names a package wants it
+            if only.contains(&name) {
+                chosen.push(name);
+            }
+        } else if let Some((_, why)) = reason {
+            left_out.push((name, *why));
+        } else if without.contains(&name) {
+            left_out.push((name, "left out by --without"));
+        } else {
+            chosen.push(name);
+        }
+    }
+    if !only.is_empty() {
+        left_out.clear();
+    }
+    Ok((chosen, left_out))
+}
+
+/// What is built beside these packages, for their tests to load.
+pub(super) fn loaded(chosen: &[String]) -> BTreeSet<&'static str> {
+    let needed = LOADED
+        .iter()
+        .filter(|(package, _)| chosen.iter().any(|name| name == package));
+    needed.flat_map(|(_, loaded)| loaded.iter().copied()).collect()
+}
+
+/// All packages of the workspace.
+fn members() -> Result<BTreeSet<String>> {
+    let metadata = MetadataCommand::new()
+        .manifest_path(root().join("Cargo.toml"))
+        .no_deps()
+        .exec()
+        .context("asking cargo for the workspace's packages")?;
+    Ok(metadata
+        .packages
+        .iter()
+        .map(|package| package.name.to_string())
+        .collect())
+}
+
+/// The package of a folder, and the tests in it that bring their own harness.
+pub(super) fn of_folder(folder: &Path) -> Result<(String, BTreeSet<String>)> {
+    let file = folder.join("Cargo.toml");
+    let manifest: toml::Table = std::fs::read_to_string(&file)
+        .with_context(|| file.display().to_string())?
+        .parse()
+        .with_context(|| file.display().to_string())?;
+    let name = manifest["package"]["name"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    let stated = manifest.get("test").and_then(toml::Value::as_array);
+    let own = stated.into_iter().flatten().filter_map(|test| {
+        let name = test.get("name")?.as_str()?;
+        (test.get("harness")?.as_bool() == Some(false)).then(|| name.to_owned())
+    });
+    Ok((name, own.collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_name_packages_of_the_workspace() {
+        let all = members().unwrap();
+        let starting = STARTING
+            .iter()
+            .map(|test| test.split_once("::").map_or(*test, |(package, _)| package));
+        let left_out = LEFT_OUT.iter().map(|(package, _)| *package);
+        let loading = LOADED
+            .iter()
+            .flat_map(|(package, loaded)| loaded.iter().copied().chain([*package]));
+        for name in starting.chain(left_out).chain(loading) {
+            assert!(all.contains(name), "{name} is no package");
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_is_said_unless_it_is_asked_for() {
+        let (chosen, left_out) = choose(&[], &["polychip-cli".to_owned()]).unwrap();
+        assert!(chosen.contains(&"polychip-graph".to_owned()));
+        assert!(!chosen.contains(&"polychip-gpu".to_owned()));
+        let why = |name: &str| left_out.iter().find(|(package, _)| package == name).unwrap().1;
+        assert!(why("polychip-gpu").starts_with("needs vulkan: "));
+        assert_eq!(why("polychip-cli"), "left out by --without");
+        let (chosen, left_out) = choose(&["polychip-gpu".to_owned()], &[]).unwrap();
+        assert_eq!((chosen, left_out.len()), (vec!["polychip-gpu".to_owned()], 0));
+        let error = choose(&["polychip-cpus".to_owned()], &[])
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("polychip-cpus is no package") && error.contains("polychip-cpu,"));
+        assert!(loaded(&["polychip-farm".to_owned()]).contains("polychip-runner"));
+    }
+
+    #[test]
+    fn suites_of_their_own_are_told_from_the_compilers_harness() {
+        let (name, own) = of_folder(&root().join("device-tests/isa")).unwrap();
+        assert_eq!(name, "polychip-isa-tests");
+        assert!(own.contains("op_suite"));
+        assert!(of_folder(&root().join("cli")).unwrap().1.is_empty());
+    }
+}
