@@ -15,6 +15,7 @@ mod arm;
 mod bindgen;
 mod ci;
 mod differ;
+mod farm_desk;
 mod golden;
 mod guest;
 mod models;
@@ -83,6 +84,8 @@ enum Chore {
     PlanningBench(planning_bench::Options),
     /// Make the page of `polychip partition --html` again, and open one in a browser
     Page(page::Options),
+    /// Make a device farm on this machine (labgrid, places over ssh, emulated boards over adb), measure on it, open the report
+    FarmDesk(farm_desk::Options),
     /// Simulate the governor on the emulated SoC and compare it with every plan by itself
     Soc(soc::Options),
     /// Print lines of code per crate
@@ -133,6 +136,7 @@ fn run(chore: Chore) -> Result<bool> {
         Chore::PlacementBench(options) => placement_bench::run(&options),
         Chore::PlanningBench(options) => planning_bench::run(&options),
         Chore::Page(options) => page::run(&options),
+        Chore::FarmDesk(options) => farm_desk::run(&options),
         Chore::Soc(options) => soc::run(&options),
         Chore::Size => size::run(),
         Chore::NewPlugin(options) => new_plugin::run(&options),

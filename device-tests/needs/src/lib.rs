@@ -60,11 +60,13 @@ pub enum Need {
     Sshd,
     /// A user who may mount a file system in memory.
     Tmpfs,
+    /// A user who may make namespaces.
+    Namespaces,
 }
 
 impl Need {
     /// All of them.
-    pub const ALL: [Need; 20] = [
+    pub const ALL: [Need; 21] = [
         Need::Vulkan,
         Need::SoftwareVulkan,
         Need::GpuFeature,
@@ -85,6 +87,7 @@ impl Need {
         Need::CrateRegistry,
         Need::Sshd,
         Need::Tmpfs,
+        Need::Namespaces,
     ];
 
     /// The name in reports and in `POLYCHIP_EXPECT`.
@@ -111,6 +114,7 @@ impl Need {
             Need::CrateRegistry => "crate-registry",
             Need::Sshd => "sshd",
             Need::Tmpfs => "tmpfs",
+            Need::Namespaces => "namespaces",
         }
     }
 

@@ -164,22 +164,30 @@ fn only(folder: &Path, ending: &str) -> Result<PathBuf> {
 }
 
 /// apt with lists of its own, beside the system's.
-struct Apt {
+pub(crate) struct Apt {
     options: Vec<String>,
 }
 
 impl Apt {
     fn new(folder: &Path) -> Result<Apt> {
+        Apt::with(folder, SOURCE, &[])
+    }
+
+    /// With lists in this folder, of these sources; for these architectures, where they are not the system's.
+    pub(crate) fn with(folder: &Path, sources: &str, architectures: &[&str]) -> Result<Apt> {
         for below in ["state/lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(folder.join(below))
                 .with_context(|| format!("creating {}", folder.display()))?;
         }
         let source = folder.join("sources.list");
-        fs::write(&source, SOURCE)?;
+        fs::write(&source, sources)?;
         fs::write(folder.join("status"), "")?;
         let set = |name: &str, path: PathBuf| format!("{name}={}", path.display());
+        let architectures = architectures
+            .iter()
+            .map(|name| format!("APT::Architectures::={name}"));
         Ok(Apt {
-            options: vec![
+            options: [
                 set("Dir::Etc::SourceList", source),
                 "Dir::Etc::SourceParts=/dev/null".to_owned(),
                 set("Dir::State", folder.join("state")),
@@ -187,11 +195,15 @@ impl Apt {
                 set("Dir::Cache", folder.join("cache")),
                 // whoever builds may not be root, and apt's own user may not write here
                 "APT::Sandbox::User=root".to_owned(),
-            ],
+            ]
+            .into_iter()
+            .chain(architectures)
+            .collect(),
         })
     }
 
-    fn run(&self, program: &str, arguments: &[&str], folder: &Path) -> Result<String> {
+    /// Runs one of its programs in a folder; what it prints.
+    pub(crate) fn run(&self, program: &str, arguments: &[&str], folder: &Path) -> Result<String> {
         let mut command = Command::new(program);
         for option in &self.options {
             command.args(["-o", option]);
