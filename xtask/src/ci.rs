@@ -31,7 +31,7 @@ use crate::root::root;
 const EXPECT: &str = "POLYCHIP_EXPECT";
 
 /// Names that may stand in `POLYCHIP_EXPECT`: those of tests (`device-tests/needs`), and those of checks.
-const NEEDS: [&str; 31] = [
+const NEEDS: [&str; 32] = [
     "vulkan",
     "software-vulkan",
     "gpu-feature",
@@ -52,6 +52,7 @@ const NEEDS: [&str; 31] = [
     "crate-registry",
     "sshd",
     "tmpfs",
+    "namespaces",
     "browser",
     "cbindgen",
     "bindgen",

@@ -87,8 +87,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let labgrid = labgrid(&folder)?;
     let built = build()?;
     let work = folder.join("work");
-    let mut command = Command::new(built.join("farm-desk"));
+    // it ends with this program, however that ends
+    let mut command = Command::new("setpriv");
     command
+        .args(["--pdeathsig", "KILL"])
+        .arg(built.join("farm-desk"))
         .arg("--work")
         .arg(&work)
         .arg("--polychip")
@@ -127,8 +130,8 @@ fn models(options: &Options) -> Result<Vec<PathBuf>> {
     let names = [
         "shapes/shapes",
         "generated/kws_dscnn",
-        "generated/squeezenet1_1",
-        "generated/varied_shufflenet",
+        "generated/quantised/encoder_u16",
+        "generated/quantised/encoder_mixed",
     ];
     let models: Vec<PathBuf> = names
         .iter()
@@ -143,15 +146,14 @@ fn models(options: &Options) -> Result<Vec<PathBuf>> {
     Ok(models)
 }
 
-/// The command, this machine's runner and the desk's program, built as tests build them.
+/// The command, this machine's runner and the desk's program; their folder.
 fn build() -> Result<PathBuf> {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["build", "--quiet"]).current_dir(root());
     for package in ["polychip-cli", "polychip-runner", "polychip-farm-desk"] {
-        call(
-            Command::new(env!("CARGO"))
-                .args(["build", "--quiet", "--package", package])
-                .current_dir(root()),
-        )?;
+        command.args(["--package", package]);
     }
+    call(&mut command)?;
     Ok(root().join("target/debug"))
 }
 
@@ -203,4 +205,27 @@ fn call(command: &mut Command) -> Result<()> {
         command.get_program().to_string_lossy()
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_left_is_found_by_its_namespace() {
+        let work = tempfile::tempdir().unwrap();
+        let name = work.path().join("namespace");
+        let own = fs::read_link("/proc/self/ns/pid").unwrap();
+        fs::write(&name, own.to_string_lossy().as_bytes()).unwrap();
+        let found = left(work.path()).unwrap();
+        let id = std::process::id().to_string();
+        assert!(
+            found.iter().any(|process| process.split(' ').next() == Some(&id)),
+            "{found:?}"
+        );
+        fs::write(&name, "pid:[1]").unwrap();
+        assert_eq!(left(work.path()).unwrap(), [""; 0]);
+        fs::remove_file(&name).unwrap();
+        assert!(left(work.path()).unwrap_err().to_string().contains("namespace"));
+    }
 }

@@ -113,7 +113,7 @@ impl Farm {
             "--iters",
             "5",
             "--seconds",
-            "10",
+            "3",
             "--time-limit",
             "300",
         ]);

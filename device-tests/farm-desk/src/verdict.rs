@@ -143,7 +143,7 @@ fn of_sensors(records: &[&Record], board: &Board) -> Vec<String> {
     };
     [
         lacks("temperature", &|record| {
-            record.before.temperatures_mc.contains_key("npu-thermal")
+            record.before.temperatures_mc.contains_key("thermal/npu-thermal")
         }),
         lacks("clock", &|record| !record.before.clocks_khz.is_empty()),
         lacks("governor", &|record| !record.before.governors.is_empty()),
