@@ -12,6 +12,7 @@
 
 mod cross;
 mod packages;
+mod program;
 mod sensors;
 
 use std::fs;
@@ -19,6 +20,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+
+use program::{LINKER, call};
 
 use crate::page;
 use crate::root::root;
@@ -66,10 +69,10 @@ fn missing(options: &Options) -> Option<String> {
     if !id.is_ok_and(|output| output.stdout == b"0\n") {
         lacking.push("the rights of root, for namespaces and a bridge".to_owned());
     }
-    if !options.without_boards && !is_there(cross::LINKER) {
+    if !options.without_boards && !is_there(LINKER) {
         lacking.push(format!(
             "{} (Debian: gcc-aarch64-linux-gnu libc6-dev-arm64-cross)",
-            cross::LINKER
+            LINKER
         ));
     }
     lacking.extend(page::missing());
@@ -193,18 +196,6 @@ fn left(work: &Path) -> Result<Vec<String>> {
         }
     }
     Ok(found)
-}
-
-fn call(command: &mut Command) -> Result<()> {
-    let status = command
-        .status()
-        .with_context(|| format!("starting {command:?}"))?;
-    ensure!(
-        status.success(),
-        "{} failed ({status})",
-        command.get_program().to_string_lossy()
-    );
-    Ok(())
 }
 
 #[cfg(test)]

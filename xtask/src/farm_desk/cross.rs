@@ -7,12 +7,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::call;
 use super::packages::Packages;
+use super::program::{LINKER, call};
 use crate::root::root;
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
-pub(super) const LINKER: &str = "aarch64-linux-gnu-gcc";
 const STRIP: &str = "aarch64-linux-gnu-strip";
 
 /// Builds it; its file, without what only a debugger reads.

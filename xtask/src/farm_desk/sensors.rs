@@ -6,9 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::call;
-use super::cross::LINKER;
 use super::packages::{Packages, VERSION};
+use super::program::{LINKER, call};
 use crate::root::root;
 use crate::vendor::wheel::remove;
 
