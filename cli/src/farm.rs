@@ -7,6 +7,7 @@ pub(crate) mod boards;
 pub(crate) mod bundle;
 pub(crate) mod compare;
 mod desk;
+mod programs;
 pub(crate) mod report;
 pub(crate) mod run;
 

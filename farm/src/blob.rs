@@ -48,7 +48,8 @@ impl Blob {
     }
 
     /// Why it does not run on a board whose `uname -sm` this is; none where it may.
-    pub(crate) fn is_foreign_to(&self, system: &str) -> Option<String> {
+    #[must_use]
+    pub fn is_foreign_to(&self, system: &str) -> Option<String> {
         let machine = self.machine?;
         let board = system.split_whitespace().last()?;
         // a processor's older mode: programs of 32 bits

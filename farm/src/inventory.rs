@@ -162,14 +162,13 @@ fn parse(text: &str, path: &Path) -> Result<Vec<Member>, InventoryError> {
         .map_or_else(crate::lock::folder, |folder| base.join(folder));
     let mut names = BTreeSet::new();
     let mut members = Vec::new();
-    for (index, entry) in file.boards.into_iter().enumerate() {
+    for entry in file.boards {
         let board = entry.name.clone();
-        let member = member(entry, base, &locks, index).and_then(|member| {
-            match names.insert(member.place.name.clone()) {
+        let member =
+            member(entry, base, &locks).and_then(|member| match names.insert(member.place.name.clone()) {
                 true => Ok(member),
                 false => Err("there is another board of this name".to_owned()),
-            }
-        });
+            });
         members.push(member.map_err(|words| InventoryError::BadBoard {
             path: path.to_owned(),
             board,
@@ -179,14 +178,14 @@ fn parse(text: &str, path: &Path) -> Result<Vec<Member>, InventoryError> {
     Ok(members)
 }
 
-fn member(entry: Entry, base: &Path, locks: &Path, index: usize) -> Result<Member, String> {
+fn member(entry: Entry, base: &Path, locks: &Path) -> Result<Member, String> {
     let is_kept = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if entry.name.is_empty() || entry.name.starts_with('.') || !entry.name.chars().all(is_kept) {
         return Err(
             "a name consists of letters, digits, '-', '_' and '.', and starts with no '.'".to_owned(),
         );
     }
-    let (transport, default_folder) = transport(&entry, base, index)?;
+    let (transport, default_folder) = transport(&entry, base)?;
     let folder = match (entry.folder.clone(), default_folder) {
         (Some(folder), _) if folder.starts_with('/') => folder.trim_end_matches('/').to_owned(),
         (Some(folder), _) => return Err(format!("folder = {folder:?} does not start with '/'")),
@@ -238,7 +237,7 @@ fn member(entry: Entry, base: &Path, locks: &Path, index: usize) -> Result<Membe
     })
 }
 
-fn transport(entry: &Entry, base: &Path, index: usize) -> Result<(Arc<dyn Transport>, String), String> {
+fn transport(entry: &Entry, base: &Path) -> Result<(Arc<dyn Transport>, String), String> {
     let address = || {
         let address = entry
             .address
@@ -284,10 +283,7 @@ fn transport(entry: &Entry, base: &Path, index: usize) -> Result<(Arc<dyn Transp
             };
             (Arc::new(ssh), SSH_FOLDER.to_owned())
         }
-        "adb" => (
-            Arc::new(Adb::of_serial(&address()?, &entry.name, index)),
-            ADB_FOLDER.to_owned(),
-        ),
+        "adb" => (Arc::new(Adb::of_serial(&address()?)), ADB_FOLDER.to_owned()),
         other => {
             return Err(format!(
                 "transport = {other:?} is none; there are \"local\", \"ssh\" and \"adb\""

@@ -5,17 +5,20 @@
 //! Invariants:
 //! 1. A place that was acquired is released when it is dropped; labgrid itself keeps it for a client that died.
 //! 2. A place that cannot be a board is left out with the reason, and never guessed at.
+//! 3. A call of the client takes a minute at most: a coordinator that hangs holds nobody up.
 //!
 //! Not here: power switches and consoles, which stay labgrid's.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use polychip_farm_record::{Limits, Place};
 
 use crate::hold::HoldError;
 use crate::inventory::{Hold, Member};
+use crate::transport::process::{self, Stdin};
 use crate::transport::{Adb, Ssh, Transport};
 
 /// What is asked of a coordinator.
@@ -25,6 +28,8 @@ pub struct Coordinator {
     pub address: Option<String>,
     /// File of the private key for boards over ssh, where it is none of the usual ones.
     pub key: Option<PathBuf>,
+    /// Further options for boards over ssh, each as `-o` takes it.
+    pub options: Vec<String>,
 }
 
 /// Boards of a coordinator, and places that are none.
@@ -50,7 +55,7 @@ impl Coordinator {
         let address = self.address.as_deref();
         let text = said(client(address).args(["-v", "places"]))?;
         let mut found = Found::default();
-        for (index, (name, tags)) in places(&text).into_iter().enumerate() {
+        for (name, tags) in places(&text) {
             let mut place = Place {
                 name,
                 transport: String::new(),
@@ -65,7 +70,7 @@ impl Coordinator {
                 found.left_out.push((place.name, reason));
                 continue;
             };
-            let (transport, folder) = self.way(&place, service, index);
+            let (transport, folder) = self.way(&place, service);
             place.transport = transport.name().to_owned();
             found.members.push(Member {
                 hold: Hold::Labgrid {
@@ -89,10 +94,10 @@ impl Coordinator {
         Ok(found)
     }
 
-    fn way(&self, place: &Place, service: Service, index: usize) -> (Arc<dyn Transport>, &'static str) {
+    fn way(&self, place: &Place, service: Service) -> (Arc<dyn Transport>, &'static str) {
         if place.tags.iter().any(|tag| tag == ADB) {
             let port = service.port.unwrap_or(ADB_PORT);
-            let adb = Adb::of_network(&service.address, port, &place.name, index);
+            let adb = Adb::of_network(&service.address, port);
             return (Arc::new(adb), crate::inventory::ADB_FOLDER);
         }
         let user = service.user.map_or_else(String::new, |user| format!("{user}@"));
@@ -100,7 +105,7 @@ impl Coordinator {
             address: format!("{user}{}", service.address),
             port: service.port,
             key: self.key.as_deref().map(Path::to_owned),
-            options: vec![],
+            options: self.options.clone(),
         };
         (Arc::new(ssh), crate::inventory::SSH_FOLDER)
     }
@@ -157,10 +162,10 @@ fn service(text: &str) -> Option<Service> {
 
 /// What a call prints; an error in the client's words.
 fn said(command: &mut Command) -> Result<String, String> {
-    let output = call(command)?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(format!("labgrid-client: {}", words(&output))),
+    let answer = call(command, LIMIT)?;
+    match answer.is_success {
+        true => Ok(answer.said),
+        false => Err(format!("labgrid-client: {}", answer.words())),
     }
 }
 
@@ -179,24 +184,53 @@ fn client(coordinator: Option<&str>) -> Command {
     command
 }
 
-fn words(output: &Output) -> String {
-    let text = String::from_utf8_lossy(if output.stderr.is_empty() {
-        &output.stdout
-    } else {
-        &output.stderr
-    });
-    text.lines()
-        .last()
-        .unwrap_or("labgrid-client said nothing")
-        .trim()
-        .to_owned()
+/// Longest that a call of the client may take: it starts in half a second, and a coordinator answers at once.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// How a call of the client ended.
+struct Answer {
+    is_success: bool,
+    said: String,
+    complaint: String,
 }
 
-fn call(command: &mut Command) -> Result<Output, String> {
-    command.output().map_err(|error| match error.kind() {
+impl Answer {
+    /// The last thing that it says.
+    fn words(&self) -> String {
+        let text = match self.complaint.is_empty() {
+            true => &self.said,
+            false => &self.complaint,
+        };
+        let last = text.lines().last().unwrap_or("labgrid-client said nothing");
+        last.trim().to_owned()
+    }
+}
+
+/// Runs the client to its end, or to the limit.
+fn call(command: &mut Command, limit: Duration) -> Result<Answer, String> {
+    let mut bytes = Vec::new();
+    let limits = process::Limits {
+        time: Some(limit),
+        silence: None,
+    };
+    let ended = process::run(command, Stdin::Bytes(Vec::new()), limits, &mut |said| {
+        bytes.extend_from_slice(said);
+    });
+    let ended = ended.map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => "labgrid-client is not installed on this host".to_owned(),
         _ => format!("labgrid-client: {error}"),
-    })
+    })?;
+    match ended.limit {
+        Some(limit) => Err(format!(
+            "labgrid-client took more than {} s: the coordinator does not answer",
+            limit.as_secs_f64()
+        )),
+        None => Ok(Answer {
+            is_success: ended.status.success(),
+            said: String::from_utf8_lossy(&bytes).into_owned(),
+            complaint: ended.stderr,
+        }),
+    }
 }
 
 /// Acquires a place.
@@ -204,15 +238,15 @@ fn call(command: &mut Command) -> Result<Output, String> {
 /// # Errors
 /// Somebody else has it, or the client fails.
 pub(crate) fn acquire(coordinator: Option<&str>, place: &str) -> Result<Acquired, HoldError> {
-    let output = call(client(coordinator).args(["-p", place, "acquire"]))
+    let answer = call(client(coordinator).args(["-p", place, "acquire"]), LIMIT)
         .map_err(|words| HoldError::Failed { words })?;
-    if output.status.success() {
+    if answer.is_success {
         return Ok(Acquired {
             coordinator: coordinator.map(str::to_owned),
             place: place.to_owned(),
         });
     }
-    let words = format!("labgrid place {place}: {}", words(&output));
+    let words = format!("labgrid place {place}: {}", answer.words());
     // the client's one code for all failures
     match words.contains("already acquired") {
         true => Err(HoldError::InUse { words }),
@@ -222,10 +256,11 @@ pub(crate) fn acquire(coordinator: Option<&str>, place: &str) -> Result<Acquired
 
 impl Drop for Acquired {
     fn drop(&mut self) {
-        let released = call(client(self.coordinator.as_deref()).args(["-p", &self.place, "release"]));
-        let trouble = match released {
-            Ok(output) if output.status.success() => return,
-            Ok(output) => words(&output),
+        let mut release = client(self.coordinator.as_deref());
+        release.args(["-p", &self.place, "release"]);
+        let trouble = match call(&mut release, LIMIT) {
+            Ok(answer) if answer.is_success => return,
+            Ok(answer) => answer.words(),
             Err(words) => words,
         };
         eprintln!(
@@ -238,6 +273,29 @@ impl Drop for Acquired {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_client_that_hangs_is_ended() {
+        let sh = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            command
+        };
+        let start = std::time::Instant::now();
+        let late = call(&mut sh("sleep 77"), Duration::from_millis(300)).err();
+        assert!(start.elapsed() < Duration::from_secs(20));
+        assert_eq!(
+            late.as_deref(),
+            Some("labgrid-client took more than 0.3 s: the coordinator does not answer")
+        );
+        let answer = call(&mut sh("echo said; echo first >&2; echo last >&2; exit 1"), LIMIT).unwrap();
+        assert_eq!(
+            (answer.is_success, &*answer.said, &*answer.words()),
+            (false, "said\n", "last")
+        );
+        let missing = call(&mut Command::new("/no/client"), LIMIT).err();
+        assert!(missing.unwrap().contains("not installed"));
+    }
 
     #[test]
     fn places_and_their_tags_are_read() {

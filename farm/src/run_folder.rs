@@ -84,14 +84,22 @@ impl RunFolder {
     /// It holds a run, or cannot be written.
     pub fn create(path: &Path, header: RunHeader, effort: &Effort) -> Result<RunFolder, RunError> {
         let place = path.join("run.json");
-        if place.exists() {
-            return Err(RunError::Exists {
+        let exists = || {
+            place.exists().then(|| RunError::Exists {
                 path: path.to_owned(),
-            });
+            })
+        };
+        if let Some(error) = exists() {
+            return Err(error);
+        }
+        std::fs::create_dir_all(path).map_err(io(path))?;
+        let lock = locked(path)?;
+        // another driver may have made its run, and have ended, in between
+        if let Some(error) = exists() {
+            return Err(error);
         }
         std::fs::create_dir_all(path.join("records")).map_err(io(path))?;
         std::fs::create_dir_all(path.join("profiles")).map_err(io(path))?;
-        let lock = locked(path)?;
         let words = |error: serde_json::Error| RunError::BadHeader {
             path: place.clone(),
             words: error.to_string(),
@@ -296,5 +304,46 @@ fn header(text: &str) -> Result<RunHeader, String> {
             "it is of format {format}; this version reads up to {FORMAT}"
         )),
         _ => serde_json::from_value(value).map_err(|error| error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    #[test]
+    fn of_drivers_that_make_one_folder_at_once_one_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        for round in 0..200 {
+            let path = folder.path().join(round.to_string());
+            let barrier = Barrier::new(2);
+            let make = |id: &str| {
+                let header = RunHeader {
+                    format: FORMAT,
+                    id: id.to_owned(),
+                    started_s: 0,
+                    commit: None,
+                    places: vec![],
+                    items: vec![],
+                };
+                barrier.wait();
+                // the lock is given back at once: what was made stays the maker's
+                RunFolder::create(&path, header, &Effort::default()).map(|made| made.header.id.clone())
+            };
+            let made = std::thread::scope(|scope| {
+                let threads = ["a", "b"].map(|id| scope.spawn(move || make(id)));
+                threads.map(|thread| thread.join().unwrap())
+            });
+            let ids: Vec<&String> = made.iter().flatten().collect();
+            assert_eq!(ids.len(), 1, "round {round}: {made:?}");
+            assert_eq!(RunFolder::open(&path).unwrap().header.id, *ids[0]);
+            let refused = made.iter().find_map(|made| made.as_ref().err()).unwrap();
+            assert!(
+                matches!(refused, RunError::Exists { .. } | RunError::Locked { .. }),
+                "{refused}"
+            );
+        }
     }
 }

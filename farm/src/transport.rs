@@ -8,7 +8,7 @@
 
 mod adb;
 mod local;
-mod process;
+pub(crate) mod process;
 mod shell;
 mod simulated;
 mod ssh;

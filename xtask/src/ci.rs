@@ -52,6 +52,7 @@ const NEEDS: [&str; 32] = [
     "crate-registry",
     "sshd",
     "tmpfs",
+    "namespaces",
     "browser",
     "cbindgen",
     "bindgen",

@@ -16,6 +16,7 @@ mod bindgen;
 mod capi_install;
 mod ci;
 mod differ;
+mod farm_desk;
 mod golden;
 mod guest;
 mod models;
@@ -88,6 +89,8 @@ enum Chore {
     Page(page::Options),
     /// Test the Python module in Python, or make its wheel and test that
     Python(python::Options),
+    /// Make a device farm on this machine (labgrid, places over ssh, emulated boards over adb), measure on it, open the report
+    FarmDesk(farm_desk::Options),
     /// Simulate the governor on the emulated SoC and compare it with every plan by itself
     Soc(soc::Options),
     /// Build the C library and lay it out with header, pkg-config and CMake files
@@ -142,6 +145,7 @@ fn run(chore: Chore) -> Result<bool> {
         Chore::PlanningBench(options) => planning_bench::run(&options),
         Chore::Page(options) => page::run(&options),
         Chore::Python(options) => python::run(&options),
+        Chore::FarmDesk(options) => farm_desk::run(&options),
         Chore::Soc(options) => soc::run(&options),
         Chore::Size => size::run(),
         Chore::NewPlugin(options) => new_plugin::run(&options),

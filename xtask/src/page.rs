@@ -111,6 +111,26 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// Opens the report of `cargo xtask farm-desk`, which lies in this folder with what it must show.
+pub(crate) fn open_farm_desk(work: &Path) -> Result<()> {
+    let browser = browser().context("Chromium is not installed (or POLYCHIP_CHROMIUM names none)")?;
+    let source = root().join("cli/page");
+    call(
+        Command::new("npm")
+            .args(["ci", "--no-audit", "--no-fund", "--loglevel=error"])
+            .current_dir(&source),
+    )?;
+    call(
+        Command::new("node")
+            .args(["--test", "test/farm-desk.test.js"])
+            .current_dir(&source)
+            .env("FARM", work.join("report.html"))
+            .env("EXPECTATIONS", work.join("expectations.json"))
+            .env("CHROMIUM", browser)
+            .env("OUT", work),
+    )
+}
+
 /// The page of a plan on three emulated devices.
 fn report(out: &Path, is_built: bool) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -42,6 +42,9 @@ pub(crate) struct Arguments {
     /// Per cent of the devices that may load it
     #[arg(long, value_name = "PERCENT", default_value_t = 100.0, value_parser = share)]
     share: f64,
+    /// Refuse where the profile of a board cannot be read, in place of leaving it out with a warning
+    #[arg(long)]
+    strict: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -75,6 +78,8 @@ pub(crate) struct Answer {
     refusals: usize,
     /// Models with a plan.
     plans: usize,
+    /// Profiles that could not be read and are not in it, with the reason.
+    left_out: Vec<String>,
 }
 
 /// Runs `farm keygen`.
@@ -108,6 +113,12 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     }
     let families = families(&selection).map_err(bad_input)?;
     let (name, family) = chosen(families.into_iter().collect(), arguments.family.as_deref())?;
+    for words in &family.left_out {
+        if arguments.strict {
+            return Err(bad_input(format!("{words} (without --strict it is left out)")));
+        }
+        eprintln!("warning: left out: {words}");
+    }
     let manifest = Manifest {
         measured_s: family.measured_s,
         share_permille: (arguments.share * 10.0).round() as u32,
@@ -125,6 +136,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         parts: family.content.profile.parts.len(),
         refusals: family.content.profile.refusals.len(),
         plans: family.content.plans.len(),
+        left_out: family.left_out,
     };
     match arguments.json {
         true => out.json(&answer),

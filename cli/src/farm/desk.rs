@@ -20,6 +20,9 @@ pub(crate) struct DeskArguments {
     /// Private key for labgrid's places over ssh
     #[arg(long, value_name = "FILE", requires = "labgrid")]
     key: Option<PathBuf>,
+    /// Option of ssh for labgrid's places, as `ssh -o` takes it; may be given several times
+    #[arg(long = "ssh-option", value_name = "OPTION", requires = "labgrid")]
+    ssh_options: Vec<String>,
     /// Only boards with these tags (`soc=rk3588,npu=v2`), or the one with this name
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     only: Vec<String>,
@@ -33,6 +36,7 @@ impl DeskArguments {
                 let coordinator = Coordinator {
                     address: (!address.is_empty()).then(|| address.clone()),
                     key: self.key.clone(),
+                    options: self.ssh_options.clone(),
                 };
                 let found = coordinator
                     .boards(&self.only)

@@ -21,6 +21,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::desk::DeskArguments;
+use super::programs::{ProgramArguments, blob};
 use crate::exit::{Code, bad_input, failure, usage};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -60,21 +61,6 @@ pub(crate) struct Arguments {
     programs: ProgramArguments,
     #[command(flatten)]
     measuring: MeasuringArguments,
-}
-
-/// What is sent to boards whose inventory names nothing else.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Boards")]
-struct ProgramArguments {
-    /// The runner for boards without one of their own; without it, `polychip-runner` beside this program
-    #[arg(long, value_name = "FILE")]
-    runner: Option<PathBuf>,
-    /// The conformance suite (`polychip-conform`) for boards without one of their own
-    #[arg(long, value_name = "FILE")]
-    conform: Option<PathBuf>,
-    /// Plugin library for boards without any of their own; may be given several times
-    #[arg(long = "plugin", value_name = "FILE")]
-    plugins: Vec<PathBuf>,
 }
 
 /// How it is measured.
@@ -191,7 +177,13 @@ struct NotMeasured {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
-    let members = arguments.desk.members()?;
+    let mut members = arguments.desk.members()?;
+    if arguments.measuring.unfit {
+        for member in &mut members {
+            member.limits.throttled = true;
+            member.limits.load_by_others_millis = 1000;
+        }
+    }
     let mut models = Vec::new();
     for path in &arguments.models {
         models.push(blob(path, false)?);
@@ -206,7 +198,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         None => Some(arguments.header(&members, &models)?),
     };
     // a folder is made once nothing is left that a mistake could be in
-    let boards = arguments.equipped(members)?;
+    let boards = arguments.programs.equipped(members)?;
     let folder = match (begun, header) {
         (None, Some(header)) => {
             let path = match &arguments.out {
@@ -235,11 +227,6 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         false => out.text(&answer.to_string())?,
     }
     answer.verdict()
-}
-
-/// Reads a file that boards may need.
-fn blob(path: &Path, program: bool) -> anyhow::Result<Blob> {
-    Blob::of(path, program).map_err(|error| bad_input(format!("{}: {error}", path.display())))
 }
 
 fn of_folder(error: RunError) -> anyhow::Error {
@@ -435,46 +422,6 @@ impl Arguments {
         }
         Ok(items)
     }
-
-    /// Reads what is sent to each board.
-    fn equipped(&self, members: Vec<Member>) -> anyhow::Result<Vec<Equipped>> {
-        let _progress = Progress::of("reading what boards need");
-        let mut known: BTreeMap<PathBuf, Blob> = BTreeMap::new();
-        let mut read = |path: &Path, program: bool| -> anyhow::Result<Blob> {
-            if let Some(blob) = known.get(path) {
-                return Ok(blob.clone());
-            }
-            let made = blob(path, program)?;
-            known.insert(path.to_owned(), made.clone());
-            Ok(made)
-        };
-        let mut boards = Vec::with_capacity(members.len());
-        for mut member in members {
-            if self.measuring.unfit {
-                member.limits.throttled = true;
-                member.limits.load_by_others_millis = 1000;
-            }
-            let runner = match member.runner.as_ref().or(self.programs.runner.as_ref()) {
-                Some(path) => read(path, true)?,
-                None => read(&own_runner()?, true)?,
-            };
-            let conform = member.conform.as_ref().or(self.programs.conform.as_ref());
-            let plugins = match member.plugins.is_empty() {
-                true => &self.programs.plugins,
-                false => &member.plugins,
-            };
-            boards.push(Equipped {
-                conform: conform.map(|path| read(path, true)).transpose()?,
-                plugins: plugins
-                    .iter()
-                    .map(|path| read(path, false))
-                    .collect::<Result<_, _>>()?,
-                runner,
-                member,
-            });
-        }
-        Ok(boards)
-    }
 }
 
 /// The items of a file that `farm compare --suspects` wrote.
@@ -515,19 +462,6 @@ fn suspects(path: &Path, places: &[Place]) -> anyhow::Result<Vec<Wanted>> {
         })
     });
     Ok(on_each.collect())
-}
-
-/// The runner beside this program.
-fn own_runner() -> anyhow::Result<PathBuf> {
-    let program = std::env::current_exe().context("this program's path")?;
-    let runner = program.with_file_name(format!("polychip-runner{}", std::env::consts::EXE_SUFFIX));
-    match runner.is_file() {
-        true => Ok(runner),
-        false => Err(usage(format!(
-            "there is no {}; name the boards' runner with --runner FILE, or in the inventory",
-            runner.display()
-        ))),
-    }
 }
 
 fn of_blob(blob: &Blob) -> Model {

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use polychip_needs::libraries;
 
+#[cfg(unix)]
+use crate::tool::alone;
 use crate::tool::{polychip, shapes};
 
 fn desk(folder: &Path, text: &str) -> String {
@@ -118,4 +120,71 @@ fn a_run_is_recorded_resumed_and_not_repeated() {
         std::fs::read_to_string(Path::new(&out).join("records/here.jsonl")).unwrap(),
         text
     );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_run_that_is_interrupted_ends_in_order_and_goes_on_where_it_was() {
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    let folder = tempfile::tempdir().unwrap();
+    let farm = here(folder.path());
+    let runner = libraries::program("polychip-runner", "polychip-runner").unwrap();
+    let out = folder.path().join("run");
+    // more than a board gets at once, each model a copy under a name of its own
+    let models: Vec<String> = (0..18)
+        .map(|index| {
+            let path = folder.path().join(format!("model-{index:02}.onnx"));
+            std::fs::copy(shapes(), &path).unwrap();
+            path.display().to_string()
+        })
+        .collect();
+    let mut common: Vec<String> = ["farm", "run", "--farm", &farm, "--unfit", "--json", "--runner"]
+        .map(str::to_owned)
+        .to_vec();
+    common.push(runner.display().to_string());
+    common.extend(models.iter().cloned());
+    let mut child = Command::new(alone())
+        .args(&common)
+        .args(["--jobs", "bench", "--iters", "3", "--threads", "1", "--out"])
+        .arg(&out)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .unwrap();
+    let records = out.join("records/here.jsonl");
+    let lines = || std::fs::read_to_string(&records).map_or(0, |text| text.lines().count());
+    let end = Instant::now() + Duration::from_secs(240);
+    while lines() == 0 {
+        assert!(
+            Instant::now() < end && child.try_wait().unwrap().is_none(),
+            "nothing was recorded"
+        );
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let sent = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(sent.success());
+    let output = child.wait_with_output().unwrap();
+    // not a signal's: it ended by itself, and says what is left
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let (measured, left) = (
+        value["measured"].as_u64().unwrap(),
+        value["left"].as_u64().unwrap(),
+    );
+    assert!(measured >= 1 && left >= 1 && measured + left == 18, "{value}");
+    assert_eq!(lines() as u64, measured);
+    // the board and the folder are free again, and nothing is measured twice
+    let out = out.display().to_string();
+    let again = common.iter().map(String::as_str).chain(["--resume", &out]);
+    let value = polychip(&again.collect::<Vec<_>>()).json("farm-run");
+    assert_eq!(
+        (&value["known_before"], &value["measured"]),
+        (&measured.into(), &left.into())
+    );
+    assert_eq!(lines(), 18);
 }

@@ -239,6 +239,8 @@ fn a_bundle_is_signed_by_a_key_that_is_written_once() {
     assert!(answer["parts"].as_u64().unwrap() > 0);
     assert_eq!(answer["plans"], 1);
 
+    assert_eq!(answer["left_out"], serde_json::json!([]));
+
     // an app loads it, and finds what was measured
     let runtime = polychip::Runtime::builder()
         .only_given_folders()
@@ -269,6 +271,22 @@ fn a_bundle_is_signed_by_a_key_that_is_written_once() {
     );
     assert!(runtime.profile().trouble().unwrap().contains("is not trusted"));
     assert!(runtime.profile().export().unwrap().parts.is_empty());
+
+    // a profile that is none is left out by name, or refused
+    let whole = std::fs::read(&profile).unwrap();
+    std::fs::write(&profile, "words").unwrap();
+    let newer = bundle.map(|word| if word == "3" { "4" } else { word });
+    polychip(&[&newer[..], &["--strict"]].concat()).fails(3, &["desk.profile", "--strict"]);
+    let done = polychip(&[&newer[..], &["--json"]].concat());
+    assert!(
+        done.stderr.contains("warning: left out: ") && done.stderr.contains("desk.profile"),
+        "{}",
+        done.stderr
+    );
+    let answer = done.json("farm-bundle");
+    assert_eq!((&answer["parts"], &answer["plans"]), (&0.into(), &1.into()));
+    assert!(answer["left_out"][0].as_str().unwrap().contains("desk.profile"));
+    std::fs::write(&profile, whole).unwrap();
 
     let bad = [
         "farm",

@@ -62,6 +62,8 @@ pub enum Need {
     Sshd,
     /// A user who may mount a file system in memory.
     Tmpfs,
+    /// A user who may make namespaces.
+    Namespaces,
 }
 
 impl Need {
@@ -88,6 +90,7 @@ impl Need {
         Need::CrateRegistry,
         Need::Sshd,
         Need::Tmpfs,
+        Need::Namespaces,
     ];
 
     /// The name in reports and in `POLYCHIP_EXPECT`.
@@ -115,6 +118,7 @@ impl Need {
             Need::CrateRegistry => "crate-registry",
             Need::Sshd => "sshd",
             Need::Tmpfs => "tmpfs",
+            Need::Namespaces => "namespaces",
         }
     }
 

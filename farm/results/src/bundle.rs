@@ -3,6 +3,7 @@
 //! Invariants:
 //! 1. A family is one kind of board: rows of other chips are not in it, and emulated boards are a family of their own.
 //! 2. Every row says which run and place it is of.
+//! 3. A profile that cannot be read is left out whole, and named.
 //!
 //! Not here: the file and its signature (`polychip_profile::bundle`).
 
@@ -25,13 +26,15 @@ pub struct Family {
     pub content: Content,
     /// When the newest of its figures were measured: seconds since 1970 in UTC.
     pub measured_s: u64,
+    /// Profiles of its places that are not in it, each as what is wrong with it.
+    pub left_out: Vec<String>,
 }
 
 /// The contents of the bundles of all families that were measured. Databases of places without a record are left out:
 /// of which family they are is not known.
 ///
 /// # Errors
-/// The profile of a place cannot be read.
+/// There is no memory for them: a profile that cannot be read is [left out](Family::left_out).
 pub fn families(selection: &Selection) -> Result<BTreeMap<Kind, Family>> {
     let kinds = Kinds::of(selection.records());
     let mut records: BTreeMap<Kind, Vec<&Record>> = BTreeMap::new();
@@ -39,43 +42,50 @@ pub fn families(selection: &Selection) -> Result<BTreeMap<Kind, Family>> {
         records.entry(kinds.kind(record)).or_default().push(record);
     }
     let families = records.into_iter().map(|(kind, records)| {
-        let mut content = profile_of(selection, &records)?;
+        let (mut content, left_out) = profile_of(selection, &records)?;
         content.plans = plans(&kind, &records);
         let newest = records.iter().map(|record| record.started_s).max();
         let family = Family {
             content,
             measured_s: newest.unwrap_or(0),
+            left_out,
         };
         Ok((kind, family))
     });
     families.collect()
 }
 
-/// The rows of all places that these records are of.
-fn profile_of(selection: &Selection, records: &[&Record]) -> Result<Content> {
+/// The rows of all places that these records are of, and what is wrong with the profiles that are not among them.
+fn profile_of(selection: &Selection, records: &[&Record]) -> Result<(Content, Vec<String>)> {
     let places: BTreeSet<(&str, &str)> = records
         .iter()
         .map(|record| (record.run.as_str(), record.place.name.as_str()))
         .collect();
     let merged = Profile::in_memory().map_err(Error::selection)?;
+    let mut left_out = Vec::new();
     for run in selection.runs() {
         for (place, path) in &run.profiles {
             if !places.contains(&(run.header.id.as_str(), place.as_str())) {
                 continue;
             }
-            let refused = |error| Error::bad_run(path, error);
-            let rows = Profile::open_read_only(path).and_then(|profile| profile.export());
             let source = format!("run {}, place {place}", run.header.id);
-            merged.import(&rows.map_err(refused)?, &source).map_err(refused)?;
+            // all of its rows go in or none
+            let taken = Profile::open_read_only(path)
+                .and_then(|profile| profile.export())
+                .and_then(|rows| merged.import(&rows, &source));
+            if let Err(error) = taken {
+                left_out.push(Error::bad_run(path, error).to_string());
+            }
         }
     }
     let mut profile = merged.export().map_err(Error::selection)?;
     // they are of one machine
     profile.plugin_values.clear();
-    Ok(Content {
+    let content = Content {
         profile,
         plans: Vec::new(),
-    })
+    };
+    Ok((content, left_out))
 }
 
 /// The fastest plan of each model and setting.

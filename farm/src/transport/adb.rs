@@ -1,57 +1,136 @@
 //! A board or phone over the system's `adb`.
 //!
-//! Invariant: each board has an adb server of its own, with a port and a home folder of its own: all servers of a user
-//! share the key pair and the log file of their home, whatever their port.
+//! Invariants:
+//! 1. Each board of a driver has an adb server of its own, with a port and a home folder of its own ([`Server`]): all servers
+//!    of a user share the key pair and the log file of their home, whatever their port.
+//! 2. The home is nobody else's: made anew, for its owner only, and removed with the server.
 
+use std::fs::DirBuilder;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command as Program;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::TransportError;
 use super::process::{self, Limits, Stdin};
 use super::shell::{self, Shell};
-use super::{Command, Exit, Transport, TransportError};
 use crate::blob::Blob;
 
 /// Runs on a board that has an adb daemon.
 #[derive(Debug, Clone)]
 pub struct Adb {
     /// Serial number, or `host:port` of a daemon on the network, which is connected to first.
-    pub serial: String,
-    /// Port of the adb server on this host.
-    pub server_port: u16,
-    /// Home folder of the adb server: its keys and its log.
-    pub home: PathBuf,
+    serial: String,
+    /// Started by the first call, ended with the last copy of this.
+    server: Arc<Mutex<Option<Server>>>,
 }
 
-/// Port of the first board's adb server: 5037 is the one that a person's own commands start.
-const FIRST_SERVER: u16 = 5137;
+/// An adb server of this driver, ended when dropped.
+#[derive(Debug)]
+struct Server {
+    port: u16,
+    /// Its keys and its log.
+    home: PathBuf,
+}
 
-impl Adb {
-    /// A board by the serial number that `adb devices` prints, or `host:port`; its place in the inventory gives the
-    /// server's port, its name the server's home.
-    #[must_use]
-    pub fn of_serial(serial: &str, name: &str, index: usize) -> Adb {
-        let index = u16::try_from(index).unwrap_or(u16::MAX);
-        Adb {
-            serial: serial.to_owned(),
-            // past the last port, boards share a server
-            server_port: FIRST_SERVER.saturating_add(index),
-            home: std::env::temp_dir().join(format!("polychip-farm-adb-{name}")),
+/// Longest that the end of a server is waited for.
+const END: Duration = Duration::from_secs(5);
+
+impl Server {
+    /// A port and a home for a server, which the first call of `adb` starts.
+    fn new(base: &Path) -> Result<Server, TransportError> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        // what a process of the same number left behind is passed by
+        let home = (0..1000).find_map(|_| {
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let home = base.join(format!("polychip-adb-{}-{count}", std::process::id()));
+            match DirBuilder::new().mode(0o700).create(&home) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => None,
+                made => Some(
+                    made.map(|()| home.clone())
+                        .map_err(|error| shell::host(&home, &error)),
+                ),
+            }
+        });
+        let home = home.unwrap_or_else(|| {
+            Err(TransportError::Host {
+                path: base.display().to_string(),
+                words: "it has a thousand homes of adb servers (polychip-adb-*): remove them".to_owned(),
+            })
+        })?;
+        // whoever takes the port between makes adb fail, and the next try have another one
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+        match free {
+            Ok(address) => Ok(Server {
+                port: address.port(),
+                home,
+            }),
+            Err(error) => {
+                let _ = std::fs::remove_dir(&home);
+                Err(shell::host(Path::new("a port of the loopback"), &error))
+            }
         }
     }
 
-    /// A board whose daemon listens on the network.
-    #[must_use]
-    pub fn of_network(address: &str, port: u16, name: &str, index: usize) -> Adb {
-        Adb::of_serial(&format!("{address}:{port}"), name, index)
+    /// Where the homes are: a folder of this user's only, where the system has one.
+    fn base() -> PathBuf {
+        let told = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        told.filter(|path| path.is_absolute() && path.is_dir())
+            .unwrap_or_else(std::env::temp_dir)
     }
 
     fn adb(&self) -> Program {
         let mut program = Program::new("adb");
         program
-            .env("ANDROID_ADB_SERVER_PORT", self.server_port.to_string())
+            .env("ANDROID_ADB_SERVER_PORT", self.port.to_string())
             .env("HOME", &self.home);
+        // a phone knows the key that its user has let in once, which is the person's own
+        let own = std::env::var_os("HOME").map(|home| Path::new(&home).join(".android/adbkey"));
+        if std::env::var_os("ADB_VENDOR_KEYS").is_none()
+            && let Some(own) = own.filter(|own| own.is_file())
+        {
+            program.env("ADB_VENDOR_KEYS", own);
+        }
         program
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let limits = Limits {
+            time: Some(END),
+            silence: None,
+        };
+        let none = Stdin::Bytes(Vec::new());
+        // a server that was never started has none to end
+        let _ = process::run(self.adb().arg("kill-server"), none, limits, &mut |_| {});
+        let _ = std::fs::remove_dir_all(&self.home);
+    }
+}
+
+impl Adb {
+    /// A board by the serial number that `adb devices` prints, or `host:port`.
+    #[must_use]
+    pub fn of_serial(serial: &str) -> Adb {
+        Adb {
+            serial: serial.to_owned(),
+            server: Arc::default(),
+        }
+    }
+
+    /// A board whose daemon listens on the network.
+    #[must_use]
+    pub fn of_network(address: &str, port: u16) -> Adb {
+        Adb::of_serial(&format!("{address}:{port}"))
+    }
+
+    /// The program with the server's settings; without them, before [`Shell::connect`].
+    fn adb(&self) -> Program {
+        let server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+        server.as_ref().map_or_else(|| Program::new("adb"), Server::adb)
     }
 
     /// Runs an adb command of this host; an error where it fails.
@@ -96,10 +175,25 @@ impl Adb {
             }),
         }
     }
+}
+
+impl Shell for Adb {
+    const NAME: &'static str = "adb";
+
+    fn program(&self, script: &str) -> Program {
+        let mut program = self.adb();
+        program.args(["-s", &self.serial, "shell", "-T", script]);
+        program
+    }
 
     /// Connects to a daemon on the network, where it is one; a connection that stands is kept.
     fn connect(&self) -> Result<(), TransportError> {
-        std::fs::create_dir_all(&self.home).map_err(|error| shell::host(&self.home, &error))?;
+        {
+            let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
+            if server.is_none() {
+                *server = Some(Server::new(&Server::base())?);
+            }
+        }
         if !self.serial.contains(':') {
             return Ok(());
         }
@@ -110,28 +204,8 @@ impl Adb {
             false => Err(TransportError::Unreachable { words: said }),
         }
     }
-}
 
-impl Shell for Adb {
-    fn program(&self, script: &str) -> Program {
-        let mut program = self.adb();
-        program.args(["-s", &self.serial, "shell", "-T", script]);
-        program
-    }
-}
-
-impl Transport for Adb {
-    fn name(&self) -> &'static str {
-        "adb"
-    }
-
-    fn execute(&self, command: &Command, line: &mut dyn FnMut(&str)) -> Result<Exit, TransportError> {
-        self.connect()?;
-        shell::execute(self, command, line)
-    }
-
-    fn put(&self, blob: &Blob, to: &str) -> Result<(), TransportError> {
-        self.connect()?;
+    fn send(&self, blob: &Blob, to: &str) -> Result<(), TransportError> {
         shell::short(self, "making a folder", &shell::make_folder(to))?;
         let path = blob.path.to_string_lossy();
         self.host_command(
@@ -140,19 +214,47 @@ impl Transport for Adb {
         )?;
         shell::finish_put(self, blob, to)
     }
+}
 
-    fn get(&self, from: &str, to: &Path) -> Result<u64, TransportError> {
-        self.connect()?;
-        shell::get(self, from, to)
-    }
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
 
-    fn lengths(&self, paths: &[String]) -> Result<Vec<Option<u64>>, TransportError> {
-        self.connect()?;
-        shell::lengths(self, paths)
-    }
+    use super::*;
 
-    fn probe(&self) -> Result<String, TransportError> {
-        self.connect()?;
-        shell::probe(self)
+    #[test]
+    fn a_server_has_a_port_and_a_home_that_are_its_own() {
+        let base = tempfile::tempdir().unwrap();
+        let base = base.path();
+        // what another user may have put where the next home would be is left alone
+        let first = Server::new(base).unwrap();
+        let count: u32 = first
+            .home
+            .to_str()
+            .unwrap()
+            .rsplit('-')
+            .next()
+            .unwrap()
+            .parse()
+            .unwrap();
+        let planted = base.join(format!("polychip-adb-{}-{}", std::process::id(), count + 1));
+        std::os::unix::fs::symlink("/", &planted).unwrap();
+        let second = Server::new(base).unwrap();
+        assert_ne!((&first.home, first.port), (&second.home, second.port));
+        assert_ne!(second.home, planted);
+        for server in [&first, &second] {
+            let mode = std::fs::symlink_metadata(&server.home)
+                .unwrap()
+                .permissions()
+                .mode();
+            assert_eq!(mode & 0o7777, 0o700, "{}", server.home.display());
+        }
+        let home = first.home.clone();
+        drop(first);
+        assert!(!home.exists() && second.home.exists() && planted.is_symlink());
+        assert!(matches!(
+            Server::new(&base.join("no/such")),
+            Err(TransportError::Host { .. })
+        ));
     }
 }

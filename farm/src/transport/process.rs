@@ -12,26 +12,26 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// What a program reads.
-pub(super) enum Stdin {
+pub(crate) enum Stdin {
     Bytes(Vec<u8>),
     File(File),
 }
 
 /// How long a program may take, and be silent.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Limits {
-    pub(super) time: Option<Duration>,
-    pub(super) silence: Option<Duration>,
+pub(crate) struct Limits {
+    pub(crate) time: Option<Duration>,
+    pub(crate) silence: Option<Duration>,
 }
 
 /// How a program ended.
 #[derive(Debug)]
-pub(super) struct Ended {
-    pub(super) status: ExitStatus,
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
     /// The end of its standard error.
-    pub(super) stderr: String,
+    pub(crate) stderr: String,
     /// It was ended after this limit.
-    pub(super) limit: Option<Duration>,
+    pub(crate) limit: Option<Duration>,
 }
 
 /// Bytes of standard error that are kept.
@@ -42,7 +42,7 @@ const GRACE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs a program and gives its output as it comes.
-pub(super) fn run(
+pub(crate) fn run(
     command: &mut Command,
     stdin: Stdin,
     limits: Limits,

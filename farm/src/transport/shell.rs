@@ -1,8 +1,9 @@
-//! Boards that run a script of their shell: what local, ssh and adb share.
+//! Boards that run a script of their shell: what local, ssh and adb share, each of which says how it starts one ([`Shell`]).
 //!
 //! A script prints a line before it begins, and its exit code after it has ended. A way that loses exit codes, or has codes
 //! of its own for its own failures, so cannot be mistaken for the command.
 
+use std::fmt::Debug;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command as Program;
@@ -10,13 +11,60 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::process::{self, Limits, Stdin};
-use super::{Command, Exit, TransportError};
+use super::{Command, Exit, Transport, TransportError};
 use crate::blob::Blob;
 
-/// A way that runs scripts.
-pub(super) trait Shell {
+/// A way that runs scripts, and so is a [`Transport`].
+pub(super) trait Shell: Debug + Send + Sync {
+    /// [`Transport::name`].
+    const NAME: &'static str;
+
     /// The program of this host that runs a script, given as one word, by the board's `sh`.
     fn program(&self, script: &str) -> Program;
+
+    /// Makes ready for scripts, before each call.
+    fn connect(&self) -> Result<(), TransportError> {
+        Ok(())
+    }
+
+    /// Copies a file to the board, under its temporary name until its length is right.
+    fn send(&self, blob: &Blob, to: &str) -> Result<(), TransportError>
+    where
+        Self: Sized,
+    {
+        put(self, blob, to)
+    }
+}
+
+impl<S: Shell> Transport for S {
+    fn name(&self) -> &'static str {
+        S::NAME
+    }
+
+    fn execute(&self, command: &Command, line: &mut dyn FnMut(&str)) -> Result<Exit, TransportError> {
+        self.connect()?;
+        execute(self, command, line)
+    }
+
+    fn put(&self, blob: &Blob, to: &str) -> Result<(), TransportError> {
+        self.connect()?;
+        self.send(blob, to)
+    }
+
+    fn get(&self, from: &str, to: &Path) -> Result<u64, TransportError> {
+        self.connect()?;
+        get(self, from, to)
+    }
+
+    fn lengths(&self, paths: &[String]) -> Result<Vec<Option<u64>>, TransportError> {
+        self.connect()?;
+        lengths(self, paths)
+    }
+
+    fn probe(&self) -> Result<String, TransportError> {
+        self.connect()?;
+        Ok(short(self, "uname", "uname -sm")?.trim().to_owned())
+    }
 }
 
 /// Longest for what moves no file and measures nothing.
@@ -45,7 +93,7 @@ pub(crate) fn time_of(bytes: u64) -> Duration {
 
 /// Runs a script, and gives its output between the marks, in pieces as they come.
 fn script(
-    shell: &dyn Shell,
+    shell: &impl Shell,
     text: &str,
     stdin: Stdin,
     limits: Limits,
@@ -174,9 +222,9 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }
 
-/// [`Transport::execute`](super::Transport::execute).
-pub(super) fn execute(
-    shell: &dyn Shell,
+/// [`Transport::execute`].
+fn execute(
+    shell: &impl Shell,
     command: &Command,
     line: &mut dyn FnMut(&str),
 ) -> Result<Exit, TransportError> {
@@ -214,7 +262,7 @@ pub(super) fn execute(
 }
 
 /// Runs a short script; what it prints.
-pub(super) fn short(shell: &dyn Shell, what: &str, text: &str) -> Result<String, TransportError> {
+pub(super) fn short(shell: &impl Shell, what: &str, text: &str) -> Result<String, TransportError> {
     let limits = Limits {
         time: Some(SHORT),
         silence: None,
@@ -271,7 +319,7 @@ fn finish(blob: &Blob, to: &str) -> String {
 }
 
 /// Puts a file through the standard input of the board's `cat`, which every board has.
-pub(super) fn put(shell: &dyn Shell, blob: &Blob, to: &str) -> Result<(), TransportError> {
+fn put(shell: &impl Shell, blob: &Blob, to: &str) -> Result<(), TransportError> {
     let file = std::fs::File::open(&blob.path).map_err(|error| host(&blob.path, &error))?;
     let name = part(to);
     let text = format!(
@@ -289,7 +337,7 @@ pub(super) fn put(shell: &dyn Shell, blob: &Blob, to: &str) -> Result<(), Transp
 }
 
 /// Ends a transfer that another program did: [`finish`].
-pub(super) fn finish_put(shell: &dyn Shell, blob: &Blob, to: &str) -> Result<(), TransportError> {
+pub(super) fn finish_put(shell: &impl Shell, blob: &Blob, to: &str) -> Result<(), TransportError> {
     let limits = Limits {
         time: Some(SHORT),
         silence: None,
@@ -322,7 +370,7 @@ fn finished(blob: &Blob, to: &str, exit: Exit) -> Result<(), TransportError> {
 }
 
 /// Gets a file through the standard output of the board's `cat`.
-pub(super) fn get(shell: &dyn Shell, from: &str, to: &Path) -> Result<u64, TransportError> {
+fn get(shell: &impl Shell, from: &str, to: &Path) -> Result<u64, TransportError> {
     let place = to.with_extension("part");
     let mut file = std::fs::File::create(&place).map_err(|error| host(&place, &error))?;
     let text = format!("wc -c < {f} && cat {f}", f = quoted(from));
@@ -369,8 +417,8 @@ pub(super) fn get(shell: &dyn Shell, from: &str, to: &Path) -> Result<u64, Trans
     done.map(|()| arrived)
 }
 
-/// [`Transport::lengths`](super::Transport::lengths).
-pub(super) fn lengths(shell: &dyn Shell, paths: &[String]) -> Result<Vec<Option<u64>>, TransportError> {
+/// [`Transport::lengths`].
+fn lengths(shell: &impl Shell, paths: &[String]) -> Result<Vec<Option<u64>>, TransportError> {
     let names: Vec<String> = paths.iter().map(|path| quoted(path)).collect();
     let text = format!(
         "for f in {}; do if [ -f \"$f\" ]; then wc -c < \"$f\"; else echo none; fi; done",
@@ -389,11 +437,6 @@ pub(super) fn lengths(shell: &dyn Shell, paths: &[String]) -> Result<Vec<Option<
             words: format!("{} answers for {} files", found.len(), paths.len()),
         }),
     }
-}
-
-/// [`Transport::probe`](super::Transport::probe).
-pub(super) fn probe(shell: &dyn Shell) -> Result<String, TransportError> {
-    Ok(short(shell, "uname", "uname -sm")?.trim().to_owned())
 }
 
 pub(super) fn host(path: &Path, error: &std::io::Error) -> TransportError {

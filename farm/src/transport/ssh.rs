@@ -1,11 +1,9 @@
 //! A board over the system's `ssh`. Files go through `cat` on the board: boards without an SFTP server are common.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command as Program;
 
-use super::shell::{self, Shell, quoted};
-use super::{Command, Exit, Transport, TransportError};
-use crate::blob::Blob;
+use super::shell::{Shell, quoted};
 
 /// Runs on a board that has an SSH server.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +19,8 @@ pub struct Ssh {
 }
 
 impl Shell for Ssh {
+    const NAME: &'static str = "ssh";
+
     fn program(&self, script: &str) -> Program {
         let mut program = Program::new("ssh");
         // nobody is there who could answer; a cable that was cut is noticed within 15 seconds
@@ -46,31 +46,5 @@ impl Shell for Ssh {
             .args(["-T", "--", &self.address])
             .arg(format!("sh -c {}", quoted(script)));
         program
-    }
-}
-
-impl Transport for Ssh {
-    fn name(&self) -> &'static str {
-        "ssh"
-    }
-
-    fn execute(&self, command: &Command, line: &mut dyn FnMut(&str)) -> Result<Exit, TransportError> {
-        shell::execute(self, command, line)
-    }
-
-    fn put(&self, blob: &Blob, to: &str) -> Result<(), TransportError> {
-        shell::put(self, blob, to)
-    }
-
-    fn get(&self, from: &str, to: &Path) -> Result<u64, TransportError> {
-        shell::get(self, from, to)
-    }
-
-    fn lengths(&self, paths: &[String]) -> Result<Vec<Option<u64>>, TransportError> {
-        shell::lengths(self, paths)
-    }
-
-    fn probe(&self) -> Result<String, TransportError> {
-        shell::probe(self)
     }
 }

@@ -1,7 +1,9 @@
 //! This host as a board: the whole way, from files to records, and what goes wrong on it.
 
+use std::fs::File;
 use std::path::Path;
 use std::process::Command as Program;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use polychip_farm::transport::{Command, Exit, Local, Ssh, Transport, TransportError};
@@ -119,6 +121,94 @@ fn a_runner_killed_in_the_middle_is_started_again_and_each_item_is_recorded_once
     let found = records(&path, "here");
     let threads: Vec<_> = found.iter().map(|record| record.item.settings.threads).collect();
     assert_eq!(threads, [Some(1), Some(2), Some(3)]);
+}
+
+/// A way on which runners wait for no other, and the other one ends before the third is started.
+#[derive(Debug)]
+struct Busy {
+    way: Local,
+    calls: AtomicU32,
+    /// The journal as the other runner has it open.
+    other: Mutex<Option<File>>,
+    /// Calls for which the other one works.
+    until: u32,
+}
+
+impl Busy {
+    fn until(until: u32, journal: &Path) -> Busy {
+        std::fs::create_dir_all(journal.parent().unwrap()).unwrap();
+        let file = File::create(journal).unwrap();
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        Busy {
+            way: Local,
+            calls: AtomicU32::new(0),
+            other: Mutex::new(Some(file)),
+            until,
+        }
+    }
+}
+
+impl Transport for Busy {
+    fn name(&self) -> &'static str {
+        self.way.name()
+    }
+
+    fn execute(&self, command: &Command, line: &mut dyn FnMut(&str)) -> Result<Exit, TransportError> {
+        let mut command = command.clone();
+        if let Some(at) = command.words.iter().position(|word| word == "--wait") {
+            command.words[at + 1] = "0".into();
+            if self.calls.fetch_add(1, Ordering::Relaxed) == self.until {
+                self.other.lock().unwrap().take();
+            }
+        }
+        self.way.execute(&command, line)
+    }
+
+    fn put(&self, blob: &Blob, to: &str) -> Result<(), TransportError> {
+        self.way.put(blob, to)
+    }
+
+    fn get(&self, from: &str, to: &Path) -> Result<u64, TransportError> {
+        self.way.get(from, to)
+    }
+
+    fn lengths(&self, paths: &[String]) -> Result<Vec<Option<u64>>, TransportError> {
+        self.way.lengths(paths)
+    }
+
+    fn probe(&self) -> Result<String, TransportError> {
+        self.way.probe()
+    }
+}
+
+#[test]
+fn a_runner_that_another_one_keeps_waiting_is_no_failure_until_that_takes_too_long() {
+    let folder = tempfile::tempdir().unwrap();
+    // the first try of all: a failure would lose the board
+    let mut settings = settings();
+    settings.tries = 1;
+    let run_on = |name: &str, until: u32| {
+        let home = folder.path().join(name);
+        let way = Busy::until(until, &home.join("runs").join(name).join("journal.jsonl"));
+        let boards = [board("here", &home, way)];
+        let run = created(
+            &folder.path().join(format!("{name}-run")),
+            header(name, &boards, &[Job::Bench], 1),
+        );
+        driven(&run, &boards, &settings)
+    };
+    let summary = run_on("short", 2);
+    assert_eq!(
+        (summary.measured, summary.lost, summary.left),
+        (1, 0, 0),
+        "{summary:?}"
+    );
+    assert!(summary.lost_boards.is_empty(), "{summary:?}");
+    // an item may take 300 s, and a runner waits for 30 s at a time: the twelfth wait is one too many
+    let summary = run_on("long", 12);
+    assert_eq!((summary.measured, summary.lost), (0, 1), "{summary:?}");
+    let words = &summary.lost_boards["here"];
+    assert!(words.contains("another runner works here"), "{words}");
 }
 
 #[test]

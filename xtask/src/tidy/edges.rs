@@ -136,6 +136,7 @@ const FREE: &[&str] = &[
     "polychip-litert-tests",
     "polychip-conformance",
     "polychip-differ",
+    "polychip-farm-desk",
     "polychip-models",
     "polychip-sessions",
     "polychip-mutants",

@@ -151,7 +151,7 @@ pub(super) fn install_compiler() -> Result<PathBuf> {
 }
 
 fn fill_compiler(lists: &Path, half: &Path) -> Result<()> {
-    let apt = Apt::new(lists, COMPILER_SOURCE, &["amd64", "arm64"])?;
+    let apt = Apt::with(lists, COMPILER_SOURCE, &["amd64", "arm64"])?;
     apt.run("apt-get", &["-qq", "update"], half)?;
     let needed = |package: &str, start: &str| -> Result<String> {
         let said = apt.run("apt-cache", &["depends", "--important", package], half)?;
@@ -214,7 +214,7 @@ fn extract(deb: &Path, to: &Path) -> Result<()> {
 }
 
 fn fill(package: &Package, lists: &Path, half: &Path) -> Result<()> {
-    let apt = Apt::new(lists, SOURCE, &[])?;
+    let apt = Apt::with(lists, SOURCE, &[])?;
     apt.run("apt-get", &["-qq", "update"], half)?;
     let mut name = package.name.to_owned();
     if package.meta {
@@ -268,19 +268,19 @@ fn with_ending(folder: &Path, ending: &str) -> Result<Vec<PathBuf>> {
 }
 
 /// apt with lists of its own, beside the system's.
-struct Apt {
+pub(crate) struct Apt {
     options: Vec<String>,
 }
 
 impl Apt {
-    /// With packages of this source; of these architectures, where it is not this machine's alone.
-    fn new(folder: &Path, from: &str, architectures: &[&str]) -> Result<Apt> {
+    /// With lists in this folder, of these sources; of these architectures, where they are not the system's.
+    pub(crate) fn with(folder: &Path, sources: &str, architectures: &[&str]) -> Result<Apt> {
         for below in ["state/lists/partial", "cache/archives/partial"] {
             fs::create_dir_all(folder.join(below))
                 .with_context(|| format!("creating {}", folder.display()))?;
         }
         let source = folder.join("sources.list");
-        fs::write(&source, from)?;
+        fs::write(&source, sources)?;
         fs::write(folder.join("status"), "")?;
         let set = |name: &str, path: PathBuf| format!("{name}={}", path.display());
         let mut options = vec![
@@ -300,7 +300,8 @@ impl Apt {
         Ok(Apt { options })
     }
 
-    fn run(&self, program: &str, arguments: &[&str], folder: &Path) -> Result<String> {
+    /// Runs one of its programs in a folder; what it prints.
+    pub(crate) fn run(&self, program: &str, arguments: &[&str], folder: &Path) -> Result<String> {
         let mut command = Command::new(program);
         for option in &self.options {
             command.args(["-o", option]);

@@ -2,7 +2,7 @@
 
 use polychip_farm_record::{Energy, Job, Outcome, PlannedPart, Record, SoakWindow};
 use polychip_farm_results::bundle::families;
-use polychip_farm_results::{ErrorKind, Kind, Run, Selection};
+use polychip_farm_results::{Kind, Run, Selection};
 use polychip_partitioner::Nanos;
 use polychip_profile::bundle::{Bundle, Manifest, SecretKey, Trust};
 use polychip_profile::{Measurement, PartKey, Profile};
@@ -95,7 +95,7 @@ fn a_family_has_its_own_rows_with_their_sources_and_the_fastest_plan() {
         emulated: false,
     };
     let family = &families[&kind];
-    assert_eq!(family.measured_s, 90);
+    assert_eq!((family.measured_s, &family.left_out[..]), (90, &[][..]));
     let parts = &family.content.profile.parts;
     assert_eq!(parts.len(), 1);
     assert_eq!(parts[0].device, "cpu:0|desk");
@@ -133,12 +133,23 @@ fn a_bundle_of_a_run_is_read_by_who_trusts_its_key() {
 }
 
 #[test]
-fn a_profile_that_is_none_is_named() {
+fn a_profile_that_is_none_is_left_out_by_name_and_the_others_are_not() {
     let folder = farm();
+    // another place of the family, whose profile is whole
+    let records = [planned("desk", "cpu", 5, 900), planned("shelf", "cpu", 7, 900)];
+    write(folder.path(), &run("r1", records.to_vec()));
     std::fs::write(folder.path().join("profiles/desk.profile"), "not a database").unwrap();
     let mut selection = Selection::new();
     selection.add(Run::read(folder.path()).unwrap(), None).unwrap();
-    let error = families(&selection).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::BadRun);
-    assert!(error.to_string().contains("desk.profile"), "{error}");
+    let families = families(&selection).unwrap();
+    let [family] = &families.values().collect::<Vec<_>>()[..] else {
+        panic!("{families:?}")
+    };
+    let [left_out] = &family.left_out[..] else {
+        panic!("{:?}", family.left_out)
+    };
+    assert!(left_out.contains("desk.profile"), "{left_out}");
+    let parts = &family.content.profile.parts;
+    assert_eq!(parts.len(), 1);
+    assert_eq!(parts[0].batches[0].source, "run r1, place shelf");
 }

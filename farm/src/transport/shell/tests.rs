@@ -4,9 +4,12 @@ use super::super::{Local, Transport};
 use super::*;
 
 /// A way on which something happens.
+#[derive(Debug)]
 struct Broken(&'static str);
 
 impl Shell for Broken {
+    const NAME: &'static str = "broken";
+
     fn program(&self, script: &str) -> Program {
         let mut program = Program::new("sh");
         program.args(["-c", &self.0.replace("SCRIPT", &quoted(script))]);
@@ -94,8 +97,11 @@ fn failures_of_the_way_are_told_apart() {
             seconds: 1
         })
     );
+    #[derive(Debug)]
     struct Missing;
     impl Shell for Missing {
+        const NAME: &'static str = "missing";
+
         fn program(&self, _: &str) -> Program {
             Program::new("no-such-program")
         }
