@@ -135,7 +135,7 @@ fn on(emulator: &Emulator, programs: &[Program], starts: bool, options: &Options
 
 fn summarise(
     summaries: &[(String, String, Vec<Done>)],
-    left_out: &[(String, &'static str)],
+    left_out: &[packages::LeftOut],
     logs: &std::path::Path,
 ) {
     eprintln!("\n== summary; every processor was emulated by qemu-user");

@@ -18,6 +18,9 @@ const NO_OPENVINO: &str = "needs openvino: the library that is fetched for tests
 const BESIDE: &str =
     "needs python: it compares speed with ONNX Runtime, and an emulator says nothing of speed";
 
+/// A package that is not run, and why.
+pub(super) type LeftOut = (String, &'static str);
+
 /// Packages that cannot run there.
 const LEFT_OUT: [(&str, &str); 13] = [
     ("polychip-differ", BESIDE),
@@ -96,10 +99,7 @@ pub(super) fn starts_programs(program: &Program) -> bool {
 }
 
 /// The packages that are run, and those that are not with the reason.
-pub(super) fn choose(
-    only: &[String],
-    without: &[String],
-) -> Result<(Vec<String>, Vec<(String, &'static str)>)> {
+pub(super) fn choose(only: &[String], without: &[String]) -> Result<(Vec<String>, Vec<LeftOut>)> {
     let all = members()?;
     for name in only.iter().chain(without) {
         ensure!(
