@@ -75,6 +75,9 @@ fn missing(options: &Options) -> Option<String> {
             LINKER
         ));
     }
+    if !options.without_boards && !is_there("make") {
+        lacking.push("make (Debian: make)".to_owned());
+    }
     lacking.extend(page::missing());
     (!lacking.is_empty()).then(|| lacking.join("; "))
 }
