@@ -68,7 +68,7 @@ pub enum Need {
 
 impl Need {
     /// All of them.
-    pub const ALL: [Need; 21] = [
+    pub const ALL: [Need; 22] = [
         Need::Vulkan,
         Need::SoftwareVulkan,
         Need::GpuFeature,
