@@ -110,7 +110,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let packages = packages::fetch(&folder)?;
         command
             .arg("--runner")
-            .arg(cross::runner(&folder, &packages)?)
+            .arg(cross::runner(&folder)?)
             .arg("--host")
             .arg(&packages.host)
             .arg("--board")

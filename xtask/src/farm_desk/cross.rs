@@ -1,21 +1,19 @@
 //! The runner for arm64: by rustup's compiler where it has the target's standard library, else by Debian's.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 
-use super::packages::Packages;
 use super::program::{LINKER, call};
 use crate::root::root;
+use crate::vendor::debian::install_compiler;
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 const STRIP: &str = "aarch64-linux-gnu-strip";
 
 /// Builds it; its file, without what only a debugger reads.
-pub(super) fn runner(folder: &Path, packages: &Packages) -> Result<PathBuf> {
+pub(super) fn runner(folder: &Path) -> Result<PathBuf> {
     // a folder of its own: another compiler would have all that is in the usual one built anew
     let target = folder.join("cargo");
     let mut command = Command::new(env!("CARGO"));
@@ -33,7 +31,7 @@ pub(super) fn runner(folder: &Path, packages: &Packages) -> Result<PathBuf> {
         .current_dir(root())
         .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER);
     if !has_target() {
-        command.env("RUSTC", compiler(folder, packages)?);
+        command.env("RUSTC", install_compiler()?.join("rustc"));
     }
     eprintln!("farm-desk: building the runner for {TARGET}");
     call(&mut command)?;
@@ -55,30 +53,4 @@ fn has_target() -> bool {
     output.is_ok_and(|output| {
         output.status.success() && Path::new(String::from_utf8_lossy(&output.stdout).trim()).is_dir()
     })
-}
-
-/// A script that starts Debian's compiler with its libraries.
-fn compiler(folder: &Path, packages: &Packages) -> Result<PathBuf> {
-    let script = folder.join("rustc");
-    let at = packages.compiler.join("usr");
-    let text = format!(
-        "#!/bin/sh\nLD_LIBRARY_PATH={} exec {} \"$@\"\n",
-        at.join("lib/x86_64-linux-gnu").display(),
-        at.join("bin/rustc").display()
-    );
-    // the same bytes and the same time: cargo builds anew where its compiler's file changed
-    if !fs::read_to_string(&script).is_ok_and(|old| old == text) {
-        fs::write(&script, text)?;
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
-    }
-    let works = Command::new(&script)
-        .arg("--version")
-        .output()
-        .context("Debian's rustc")?;
-    ensure!(
-        works.status.success(),
-        "Debian's rustc does not start: {}",
-        String::from_utf8_lossy(&works.stderr).trim()
-    );
-    Ok(script)
 }

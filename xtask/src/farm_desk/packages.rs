@@ -85,21 +85,11 @@ const HEADERS: &[&str] = &[
     "linux-kbuild-6.1",
 ];
 
-/// A compiler that has a standard library for arm64, which rustup's may lack.
-const COMPILER: &[&str] = &[
-    "rustc-web",
-    "libstd-rust-web-1.96",
-    "libstd-rust-web-dev",
-    "libstd-rust-web-dev:arm64",
-    "libllvm22",
-];
-
 /// Where the packages lie.
 pub(super) struct Packages {
     pub(super) host: PathBuf,
     pub(super) board: PathBuf,
     pub(super) headers: PathBuf,
-    pub(super) compiler: PathBuf,
 }
 
 /// Fetches what is not there.
@@ -132,7 +122,6 @@ pub(super) fn fetch(folder: &Path) -> Result<Packages> {
         host: one("host", HOST)?,
         board: one("board", BOARD)?,
         headers: one("headers", HEADERS)?,
-        compiler: one("compiler", COMPILER)?,
     })
 }
 

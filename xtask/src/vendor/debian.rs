@@ -130,7 +130,7 @@ pub(super) fn install(package: &Package) -> Result<PathBuf> {
 
 /// Fetches Debian's Rust compiler for this machine with its standard library for aarch64, and gives the folder. rustup has
 /// that library too; this is for machines that reach Debian's packages only.
-pub(super) fn install_compiler() -> Result<PathBuf> {
+pub(crate) fn install_compiler() -> Result<PathBuf> {
     let to = root().join(COMPILER);
     if compiler().is_some() {
         eprintln!("vendor: {} is up to date", to.display());
