@@ -1,14 +1,15 @@
 //! Arrays that Python gives: read where they lie, by the buffer protocol or by DLPack.
 //!
 //! Invariants:
-//! 1. What is read is held until the last run that reads it has ended.
+//! 1. What is read is held until no run reads it, and the run after it in the same place has been given another.
 //! 2. Who lets go of it waits for no lock of Python's: a reference is held, and nothing that must be released.
 
+use std::ffi::CString;
 use std::ptr::NonNull;
 
 use polychip::{DType, Memory};
 use pyo3::buffer::PyUntypedBuffer;
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyMemoryView};
 
@@ -67,25 +68,33 @@ impl Array {
         let buffer = match PyUntypedBuffer::get(object) {
             Ok(buffer) => buffer,
             Err(no_buffer) => {
-                let Some(seen) = dlpack::take(object)? else {
-                    let is_type = no_buffer.is_instance_of::<PyTypeError>(object.py());
-                    return Err(if is_type { no_array(object)? } else { no_buffer });
+                if let Some(scalar) = scalar(object) {
+                    return scalar;
+                }
+                return match dlpack::take(object) {
+                    Ok(Some(seen)) => Ok(Array {
+                        data: seen.data,
+                        dtype: seen.dtype,
+                        shape: seen.shape,
+                        owner: Owner::Tensor(seen.capsule),
+                    }),
+                    Ok(None) if no_buffer.is_instance_of::<PyTypeError>(object.py()) => {
+                        Err(no_array(object)?)
+                    }
+                    Ok(None) => Err(no_buffer),
+                    // it has both, and neither has a word for its elements
+                    Err(error) if error.is_instance_of::<PyBufferError>(object.py()) => {
+                        let (first, second) = (no_buffer.value(object.py()), error.value(object.py()));
+                        Err(BadInputError::new_err(format!(
+                            "the array can be read neither as a buffer ({first}) nor by DLPack ({second})"
+                        )))
+                    }
+                    Err(error) => Err(error),
                 };
-                return Ok(Array {
-                    data: seen.data,
-                    dtype: seen.dtype,
-                    shape: seen.shape,
-                    owner: Owner::Tensor(seen.capsule),
-                });
             }
         };
-        let dtype = element::of_format(buffer.format(), buffer.item_size()).ok_or_else(|| {
-            BadInputError::new_err(format!(
-                "elements of format {:?} ({} bytes each) are none that models have here",
-                buffer.format().to_string_lossy(),
-                buffer.item_size()
-            ))
-        })?;
+        let dtype = element::of_format(buffer.format(), buffer.item_size());
+        let dtype = dtype.ok_or_else(|| unknown(&buffer.format().to_string_lossy(), buffer.item_size()))?;
         let shape = buffer.shape().to_vec();
         let view = PyMemoryView::from(object)?;
         if buffer.is_c_contiguous() {
@@ -132,6 +141,36 @@ impl Array {
         // run reads it gets what a race gives, as the documentation of `run` says.
         unsafe { Memory::lent(data, bytes, owner) }
     }
+}
+
+/// An array without axes, whose buffer has no sizes; none where the object is no such one.
+fn scalar(object: &Bound<'_, PyAny>) -> Option<PyResult<Array>> {
+    let view = PyMemoryView::from(object).ok()?;
+    let axes: usize = view.getattr("ndim").ok()?.extract().ok()?;
+    if axes != 0 {
+        return None;
+    }
+    let read = || {
+        let format: String = view.getattr("format")?.extract()?;
+        let size: usize = view.getattr("itemsize")?.extract()?;
+        let dtype = CString::new(format.as_str()).ok();
+        let dtype = dtype.and_then(|format| element::of_format(&format, size));
+        let dtype = dtype.ok_or_else(|| unknown(&format, size))?;
+        let bytes = view.call_method1("cast", ("B",))?;
+        Ok(Array {
+            data: PyUntypedBuffer::get(&bytes)?.buf_ptr().cast(),
+            dtype,
+            shape: Vec::new(),
+            owner: Owner::Buffer(bytes.cast_into::<PyMemoryView>()?.unbind()),
+        })
+    };
+    Some(read())
+}
+
+fn unknown(format: &str, size: usize) -> PyErr {
+    BadInputError::new_err(format!(
+        "elements of format {format:?} ({size} bytes each) are none that models have here"
+    ))
 }
 
 fn no_array(object: &Bound<'_, PyAny>) -> PyResult<PyErr> {

@@ -21,7 +21,7 @@ def test_inputs_that_do_not_fit(doubler, x):
         ({"x": [1.0, 2.0]}, TypeError, "an input is an array"),
         ({"x": None}, TypeError, "an input is an array"),
         ({"x": x.astype(">f4")}, polychip.BadInputError, ">f"),
-        ({"x": x.astype("datetime64[s]")}, (polychip.BadInputError, ValueError), ""),
+        ({"x": x.astype("datetime64[s]")}, polychip.BadInputError, "neither as a buffer"),
     ]
     for inputs, kind, words in wrong:
         with pytest.raises(kind, match=words):

@@ -94,7 +94,9 @@ def test_strings_are_lists(runtime):
 
 def test_a_scalar_and_an_empty_tensor(runtime):
     session = runtime.load(double([])).session()
-    assert session.run({"x": numpy.float32(3)})["y"] == 6
+    for three in (numpy.float32(3), numpy.array(3, numpy.float32)):
+        y = session.run({"x": three})["y"]
+        assert y.shape == () and y == 6
     session = runtime.load(double([0, 4])).session()
     assert session.run({"x": numpy.zeros((0, 4), numpy.float32)})["y"].shape == (0, 4)
 
