@@ -4,6 +4,8 @@
 //! 1. What is read is held until no run reads it, and the run after it in the same place has been given another.
 //! 2. Who lets go of it waits for no lock of Python's: a reference is held, and nothing that must be released.
 
+#![allow(unsafe_code)]
+
 use std::ffi::CString;
 use std::ptr::NonNull;
 

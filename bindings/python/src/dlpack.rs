@@ -5,6 +5,8 @@
 //! 2. A capsule that is taken is kept as it is, and deletes its tensor when it dies: that waits for no lock of Python's,
 //!    whichever thread lets go of it.
 
+#![allow(unsafe_code)]
+
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 

@@ -1,5 +1,7 @@
 //! Buffers (PEP 3118) over memory of the runtime.
 
+#![allow(unsafe_code)]
+
 use std::ffi::c_int;
 use std::ptr;
 

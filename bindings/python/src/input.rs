@@ -1,5 +1,7 @@
 //! Inputs in memory of the session's, which Python fills in place.
 
+#![allow(unsafe_code)]
+
 use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -6,6 +6,8 @@
 //! 3. Memory that Python sees is held as long as Python sees it, and no run writes it meanwhile.
 //! 4. A process made by `fork` is told so by an error: it has none of the threads that devices need.
 
+#![deny(unsafe_code)]
+
 mod array;
 mod cli;
 mod dlpack;
@@ -21,6 +23,7 @@ mod report;
 mod run;
 mod runtime;
 mod session;
+mod shared;
 mod tensor;
 
 use pyo3::prelude::*;

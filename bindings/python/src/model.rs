@@ -4,8 +4,8 @@ use pyo3::prelude::*;
 
 use crate::error;
 use crate::policy::Policy;
-use crate::runtime::Shared;
 use crate::session::Session;
+use crate::shared::Shared;
 
 /// A model that has been read, of one runtime.
 #[pyclass(frozen, module = "polychip")]

@@ -12,13 +12,7 @@ use crate::array::Held;
 use crate::error;
 use crate::fork::Process;
 use crate::model::Model;
-
-/// The runtime, as all that is made of it holds it.
-#[derive(Clone)]
-pub(crate) struct Shared {
-    pub(crate) runtime: Arc<polychip::Runtime>,
-    pub(crate) process: Process,
-}
+use crate::shared::Shared;
 
 /// Plugins, their devices, and what was measured on them.
 #[pyclass(frozen, module = "polychip")]

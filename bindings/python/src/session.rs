@@ -16,7 +16,7 @@ use crate::input::{Input, State};
 use crate::outputs::{Place, Pool, Way};
 use crate::report::Report;
 use crate::run::{Run, Started, milliseconds};
-use crate::runtime::Shared;
+use crate::shared::Shared;
 
 /// `run` waits so long for a place among the runs in flight.
 const TURN: Duration = Duration::from_secs(3600);

@@ -1,5 +1,7 @@
 //! Outputs of runs: memory that a run wrote, which Python owns.
 
+#![allow(unsafe_code)]
+
 use std::ffi::c_int;
 use std::sync::Arc;
 
