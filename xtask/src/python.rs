@@ -97,7 +97,7 @@ fn wheel(python: &Path) -> Result<()> {
     call(maturin.current_dir(root.join(FOLDER)))?;
     let made = newest(&wheels)?;
     let bytes = fs::metadata(&made)?.len();
-    println!("python: {} is {:.1} MB", made.display(), bytes as f64 / 1e6);
+    eprintln!("python: {} is {:.1} MB", made.display(), bytes as f64 / 1e6);
     let clean = root.join("target/python-wheel");
     call(Command::new(python).args(["-m", "venv", "--clear"]).arg(&clean))?;
     let own = clean.join("bin/python");

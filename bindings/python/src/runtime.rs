@@ -1,6 +1,6 @@
 //! The runtime and its devices.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ impl Runtime {
         plugins: Option<Folders>,
         profiles: Option<Folders>,
         cache: Option<PathBuf>,
-        settings: Option<HashMap<String, String>>,
+        settings: Option<BTreeMap<String, String>>,
     ) -> PyResult<Runtime> {
         let listed = |folders: Option<Folders>| match folders {
             None => Vec::new(),
