@@ -7,9 +7,13 @@ fn main() {
     let of = |name: &str| std::env::var(name).unwrap_or_default();
     let (major, minor) = (of("CARGO_PKG_VERSION_MAJOR"), of("CARGO_PKG_VERSION_MINOR"));
     let version = if major == "0" { format!("0.{minor}") } else { major };
-    if matches!(of("CARGO_CFG_TARGET_OS").as_str(), "linux" | "android") {
-        println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libpolychip.so.{version}");
-        // its threads run in it: `dlclose` must not unmap it
-        println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
-    }
+    let name = match of("CARGO_CFG_TARGET_OS").as_str() {
+        "linux" => format!("libpolychip.so.{version}"),
+        // a package of Android holds no files of other endings
+        "android" => "libpolychip.so".to_owned(),
+        _ => return,
+    };
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{name}");
+    // its threads run in it: `dlclose` must not unmap it
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
 }

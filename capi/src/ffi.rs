@@ -40,3 +40,53 @@ unsafe fn destroy<T: Object>(handle: u64, failure: *mut polychip_failure) -> pol
     // SAFETY: the caller's promise.
     unsafe { entry(failure, call) }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::mem::offset_of;
+
+    use super::run::polychip_run_options as options;
+    use super::runtime::polychip_listed_device as device;
+    use super::tensor::{
+        polychip_import as import, polychip_tensor_desc as desc, polychip_tensor_info as info,
+    };
+    use crate::failure::polychip_failure as failure;
+
+    /// What programs were compiled with: fields are appended, and none ever moves. `tests/c/check.h` says the same sizes.
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn structs_lie_as_they_did_in_version_0_1() {
+        let sizes = [
+            size_of::<failure>(),
+            size_of::<options>(),
+            size_of::<device>(),
+            size_of::<desc>(),
+            size_of::<info>(),
+            size_of::<import>(),
+        ];
+        assert_eq!(sizes, [2048, 40, 32, 32, 168, 24]);
+        let of_failure = [offset_of!(failure, device), offset_of!(failure, message)];
+        assert_eq!(of_failure, [16, 112]);
+        let of_options = [
+            offset_of!(options, deadline_ns),
+            offset_of!(options, patience_ns),
+            offset_of!(options, on_done),
+            offset_of!(options, user),
+        ];
+        assert_eq!(of_options, [8, 16, 24, 32]);
+        let of_device = [
+            offset_of!(device, name),
+            offset_of!(device, description),
+            offset_of!(device, kind),
+        ];
+        assert_eq!(of_device, [8, 16, 24]);
+        assert_eq!([offset_of!(desc, shape), offset_of!(desc, strides)], [16, 24]);
+        let of_info = [
+            offset_of!(info, bytes),
+            offset_of!(info, name),
+            offset_of!(info, shape),
+        ];
+        assert_eq!(of_info, [24, 32, 40]);
+        assert_eq!(offset_of!(import, offset), 16);
+    }
+}

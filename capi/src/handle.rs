@@ -79,6 +79,11 @@ pub(crate) trait Object: Send + Sync + Sized + 'static {
         Self::table().get(handle)
     }
 
+    /// Whether a handle stands for an object now. Unlike [`Object::of`] it never is the last to hold one.
+    fn is_there(handle: u64) -> bool {
+        Self::table().holds(handle)
+    }
+
     /// A handle of an object.
     ///
     /// # Errors
@@ -176,6 +181,15 @@ impl<T> Table<T> {
         }
     }
 
+    fn holds(&self, handle: u64) -> bool {
+        let Ok((number, place, generation)) = self.parts(handle) else {
+            return false;
+        };
+        let shard = self.shards[number].read().unwrap_or_else(PoisonError::into_inner);
+        let entry = shard.places.get(place);
+        entry.is_some_and(|entry| entry.generation == generation && entry.object.is_some())
+    }
+
     fn remove(&self, handle: u64) -> Result<Arc<T>> {
         let (number, place, generation) = self.parts(handle)?;
         let mut guard = self.shards[number]
@@ -257,7 +271,9 @@ mod tests {
     fn a_handle_stands_for_its_object_until_it_is_destroyed() {
         let one = TEXTS.insert(Arc::new("one".into())).unwrap();
         assert_eq!(*TEXTS.get(one).unwrap(), "one");
+        assert!(TEXTS.holds(one) && !TEXTS.holds(0));
         assert_eq!(*TEXTS.remove(one).unwrap(), "one");
+        assert!(!TEXTS.holds(one));
         assert!(words(TEXTS.get(one)).ends_with("was destroyed"));
         assert!(words(TEXTS.remove(one)).ends_with("was destroyed"));
         // its place is used again, and the old handle does not stand for the new object

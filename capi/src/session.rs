@@ -160,3 +160,6 @@ impl Object for SessionObject {
         &TABLE
     }
 }
+
+#[cfg(test)]
+mod tests;

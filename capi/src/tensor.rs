@@ -209,7 +209,7 @@ impl Tensor {
         // of sessions that were destroyed
         while let Some(at) = bound
             .iter()
-            .position(|bound| SessionObject::of(bound.session).is_err())
+            .position(|bound| !SessionObject::is_there(bound.session))
         {
             gone.push(bound.swap_remove(at));
         }

@@ -25,6 +25,10 @@ pub(crate) struct Options {
 
 /// Builds the library and lays it out.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    ensure!(
+        cfg!(target_os = "linux"),
+        "this lays out what Linux looks for; elsewhere build the library with cargo (--package polychip-capi) or cargo-c"
+    );
     let prefix = std::path::absolute(&options.prefix).context("the prefix")?;
     let folder = build(options, None)?;
     let mut libraries = vec![folder.join("libpolychip_capi.so")];

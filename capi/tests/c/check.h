@@ -9,6 +9,14 @@
 
 #include <polychip.h>
 
+/* What the library was built with (capi/src/ffi.rs). */
+_Static_assert(sizeof(struct polychip_failure) == 2048, "failure");
+_Static_assert(sizeof(struct polychip_run_options) == 40, "options");
+_Static_assert(sizeof(struct polychip_listed_device) == 32, "device");
+_Static_assert(sizeof(struct polychip_tensor_desc) == 32, "desc");
+_Static_assert(sizeof(struct polychip_tensor_info) == 168, "info");
+_Static_assert(sizeof(struct polychip_import) == 24, "import");
+
 /* Of the calling thread. */
 static _Thread_local struct polychip_failure failure = {.struct_size = sizeof(struct polychip_failure)};
 
