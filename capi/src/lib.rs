@@ -22,6 +22,7 @@ mod fork;
 mod handle;
 mod log;
 mod model;
+mod port;
 mod read;
 mod run;
 mod runtime;

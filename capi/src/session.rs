@@ -4,7 +4,6 @@
 //! 1. Tensors are given by place, in the model's order; a run on tensors that the session has seen looks up no name.
 //! 2. What a run writes is in the app's memory when the run has ended, also of devices with memory of their own.
 
-use std::ffi::CString;
 use std::sync::Arc;
 
 use polychip::{Output, Run, RunOptions, Session, TensorSpec};
@@ -12,6 +11,7 @@ use smallvec::SmallVec;
 
 use crate::failure::{Failure, Result};
 use crate::handle::{Kind, Object, Table};
+use crate::port::{Place, Port};
 use crate::status::{POLYCHIP_ERROR_BAD_INPUT, POLYCHIP_ERROR_INTERNAL};
 use crate::tensor::Tensor;
 use crate::text::c_text;
@@ -24,12 +24,6 @@ pub(crate) struct SessionObject {
     pub(crate) session: Session,
     pub(crate) inputs: Vec<Port>,
     pub(crate) outputs: Vec<Port>,
-}
-
-/// An input or output of a session's model.
-pub(crate) struct Port {
-    pub(crate) spec: TensorSpec,
-    pub(crate) name: CString,
 }
 
 impl SessionObject {
@@ -69,6 +63,16 @@ impl SessionObject {
         })
     }
 
+    fn at<'a>(&'a self, handle: u64, ports: &'a [Port], index: usize) -> Place<'a> {
+        Place {
+            handle,
+            session: &self.session,
+            port: &ports[index],
+            index,
+            is_there: SessionObject::is_there,
+        }
+    }
+
     /// The report as JSON, as the field `report` of the command line's `run --json`.
     pub(crate) fn json(&self) -> Result<String> {
         serde_json::to_string(&self.session.report())
@@ -90,12 +94,12 @@ impl SessionObject {
         }
         let mut given: SmallVec<[_; FEW]> = SmallVec::new();
         for (index, tensor) in inputs.iter().enumerate().filter(|(_, tensor)| **tensor != 0) {
-            given.push(Tensor::of(*tensor)?.input(handle, self, index)?);
+            given.push(Tensor::of(*tensor)?.input(&self.at(handle, &self.inputs, index))?);
         }
         let mut taken: SmallVec<[Taken; 2]> = SmallVec::new();
         for (index, tensor) in outputs.iter().enumerate().filter(|(_, tensor)| **tensor != 0) {
             let tensor = Tensor::of(*tensor)?;
-            let output = tensor.output(handle, self, index)?;
+            let output = tensor.output(&self.at(handle, &self.outputs, index))?;
             taken.push(Taken { tensor, output });
         }
         let read: SmallVec<[_; FEW]> = given.iter().map(|input| &**input).collect();

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use crate::failure::{Failure, Result};
 use crate::handle::{Kind, Object, Table};
-use crate::session::{Port, SessionObject};
+use crate::port::{Place, Port};
 use crate::status::{POLYCHIP_ERROR_BAD_INPUT, POLYCHIP_ERROR_DEVICE_FAILED, POLYCHIP_ERROR_IN_FLIGHT};
 
 /// Type and shape of a tensor that is to be.
@@ -124,10 +124,10 @@ impl Tensor {
     }
 
     /// The tensor as an input of a session.
-    pub(crate) fn input(&self, handle: u64, session: &SessionObject, index: usize) -> Result<Arc<Input>> {
-        let port = &session.inputs[index];
+    pub(crate) fn input(&self, place: &Place<'_>) -> Result<Arc<Input>> {
+        let port = place.port;
         self.check_closed("input", port)?;
-        let found = self.find(handle, index, |side| match side {
+        let found = self.find(place, |side| match side {
             Side::Read(input) => Some(Arc::clone(input)),
             Side::Written(_) => None,
         });
@@ -135,19 +135,19 @@ impl Tensor {
             return Ok(input);
         }
         self.check("input", port)?;
-        let input = session
+        let input = place
             .session
             .input_from(&port.spec.name, &self.form.shape, &self.memory)?;
         let input = Arc::new(input);
-        self.keep(handle, index, Side::Read(Arc::clone(&input)));
+        self.keep(place, Side::Read(Arc::clone(&input)));
         Ok(input)
     }
 
     /// The tensor as an output of a session.
-    pub(crate) fn output(&self, handle: u64, session: &SessionObject, index: usize) -> Result<Arc<Output>> {
-        let port = &session.outputs[index];
+    pub(crate) fn output(&self, place: &Place<'_>) -> Result<Arc<Output>> {
+        let port = place.port;
         self.check_closed("output", port)?;
-        let found = self.find(handle, index, |side| match side {
+        let found = self.find(place, |side| match side {
             Side::Written(output) => Some(Arc::clone(output)),
             Side::Read(_) => None,
         });
@@ -155,11 +155,11 @@ impl Tensor {
             return Ok(output);
         }
         self.check("output", port)?;
-        let output = session
+        let output = place
             .session
             .output_in_memory(&port.spec.name, &self.form.shape, &self.memory)?;
         let output = Arc::new(output);
-        self.keep(handle, index, Side::Written(Arc::clone(&output)));
+        self.keep(place, Side::Written(Arc::clone(&output)));
         Ok(output)
     }
 
@@ -194,23 +194,24 @@ impl Tensor {
         Err(Failure::new(POLYCHIP_ERROR_IN_FLIGHT, words))
     }
 
-    fn find<T>(&self, session: u64, index: usize, side: impl Fn(&Side) -> Option<T>) -> Option<T> {
+    fn find<T>(&self, place: &Place<'_>, side: impl Fn(&Side) -> Option<T>) -> Option<T> {
         let bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
         let mut same = bound
             .iter()
-            .filter(|bound| bound.session == session && bound.index == index);
+            .filter(|bound| bound.session == place.handle && bound.index == place.index);
         same.find_map(|bound| side(&bound.side))
     }
 
-    fn keep(&self, session: u64, index: usize, side: Side) {
-        let one = Bound { session, index, side };
+    fn keep(&self, place: &Place<'_>, side: Side) {
+        let one = Bound {
+            session: place.handle,
+            index: place.index,
+            side,
+        };
         let mut gone: SmallVec<[Bound; 2]> = SmallVec::new();
         let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
         // of sessions that were destroyed
-        while let Some(at) = bound
-            .iter()
-            .position(|bound| !SessionObject::is_there(bound.session))
-        {
+        while let Some(at) = bound.iter().position(|bound| !(place.is_there)(bound.session)) {
             gone.push(bound.swap_remove(at));
         }
         bound.push(one);

@@ -10,9 +10,10 @@ use crate::entry::entry;
 use crate::failure::{Failure, Result, polychip_failure};
 use crate::handle::Object;
 use crate::model::ModelObject;
+use crate::port::Port;
 use crate::read::{Out, text};
 use crate::runtime::{PolicyObject, RuntimeObject};
-use crate::session::{Port, SessionObject};
+use crate::session::SessionObject;
 use crate::status::polychip_status_t;
 use crate::text::Text;
 
