@@ -10,7 +10,7 @@ import numpy
 import pytest
 
 import polychip
-from conftest import double
+from conftest import ROOT, double
 
 RUNS = int(os.environ.get("POLYCHIP_PYTHON_RUNS", "3000"))
 
@@ -152,3 +152,26 @@ def test_numpy_is_not_needed(tmp_path):
     path = tmp_path / "double.onnx"
     path.write_bytes(double([2, 3]))
     subprocess.run([sys.executable, "-c", WITHOUT_NUMPY, path], check=True)
+
+
+def test_what_a_device_writes_into_memory_of_its_own_is_brought_back(tmp_path, x):
+    plugin = ROOT / "target/debug/libpolychip_plugin_null.so"
+    if not plugin.is_file():
+        pytest.skip(f"{plugin} is not there: `cargo build -p polychip-plugin-null` makes it")
+    (tmp_path / plugin.name).symlink_to(plugin)
+    script = """
+[[device]]
+name = "npu"
+ops = ["Add"]
+launch_ns = 1000
+cost = { fixed_ns = 10, ps_per_mac = 0.001, ps_per_byte = 0.001 }
+imports = []
+"""
+    runtime = polychip.Runtime(plugins=tmp_path, settings={"null.script": script})
+    assert "null:0" in [device.name for device in runtime.devices], runtime.refusals
+    session = runtime.load(double([2, 3])).session(polychip.Policy.latency(devices=["null:0"]))
+    for turn in range(3):
+        y = session.run({"x": x + turn})["y"]
+        numpy.testing.assert_array_equal(y, 2 * (x + turn))
+        x += 1
+    assert session.report().to_dict()["emulated"]
