@@ -10,6 +10,33 @@ _Value: TypeAlias = Any
 _Setting: TypeAlias = str | float | bool | Sequence[str] | Mapping[str, str | float | Sequence[int]]
 _Path: TypeAlias = str | os.PathLike[str]
 
+__all__ = [
+    "BadInputError",
+    "BadModelError",
+    "BadPlanError",
+    "BadPluginError",
+    "BadProfileError",
+    "CancelledError",
+    "Device",
+    "DeviceError",
+    "DroppedError",
+    "Error",
+    "ForkError",
+    "InFlightError",
+    "Input",
+    "Model",
+    "NoDeviceError",
+    "Policy",
+    "Report",
+    "Run",
+    "Runtime",
+    "Session",
+    "Tensor",
+    "TensorInfo",
+    "TimedOutError",
+    "__version__",
+    "main",
+]
 __version__: str
 
 def main(arguments: Sequence[str]) -> int: ...
