@@ -25,7 +25,6 @@ pub(crate) const CPU: i32 = 1;
 const CUDA_HOST: i32 = 3;
 /// The version that is given.
 const VERSION: Version = Version { major: 1, minor: 0 };
-const READ_ONLY: u64 = 1;
 
 const PLAIN: &CStr = c"dltensor";
 const VERSIONED: &CStr = c"dltensor_versioned";
@@ -213,7 +212,7 @@ pub(crate) fn on_request(device: Option<(i32, i32)>, copy: Option<bool>) -> PyRe
 struct Given {
     shape: Vec<i64>,
     strides: Vec<i64>,
-    owner: Py<PyAny>,
+    _owner: Py<PyAny>,
 }
 
 /// A capsule of elements that `owner` holds.
@@ -222,7 +221,6 @@ pub(crate) fn give<'py>(
     data: *mut u8,
     dtype: DType,
     shape: &[usize],
-    read_only: bool,
     max_version: Option<&Bound<'py, PyTuple>>,
 ) -> PyResult<Bound<'py, PyCapsule>> {
     let py = owner.py();
@@ -232,11 +230,6 @@ pub(crate) fn give<'py>(
         Some(version) => version.get_item(0)?.extract::<u32>()? >= VERSION.major,
         None => false,
     };
-    if read_only && !versioned {
-        return Err(PyBufferError::new_err(
-            "memory that may only be read, and the reader asked for a DLPack version that cannot say so",
-        ));
-    }
     let mut strides = vec![1i64; shape.len()];
     for axis in (1..shape.len()).rev() {
         strides[axis - 1] = strides[axis].saturating_mul(shape[axis] as i64);
@@ -244,7 +237,7 @@ pub(crate) fn give<'py>(
     let mut given = Box::new(Given {
         shape: shape.iter().map(|size| *size as i64).collect(),
         strides,
-        owner: owner.clone().unbind(),
+        _owner: owner.clone().unbind(),
     });
     let tensor = Layout {
         data: data.cast(),
@@ -261,7 +254,8 @@ pub(crate) fn give<'py>(
             version: VERSION,
             context,
             deleter: Some(delete_versioned),
-            flags: if read_only { READ_ONLY } else { 0 },
+            // neither read-only nor a copy
+            flags: 0,
             tensor,
         });
         (Box::into_raw(managed).cast::<c_void>(), VERSIONED, drop_versioned)
@@ -278,12 +272,10 @@ pub(crate) fn give<'py>(
     unsafe { PyCapsule::new_with_pointer_and_destructor(py, pointer, name, Some(destructor)) }
 }
 
-/// Lets go of the owner, with Python's lock where there is Python still.
+/// Lets go of the owner: at once where this thread has Python's lock, else when one next has it.
 fn let_go(context: *mut c_void) {
     // SAFETY: the context is the box that `give` made, and its tensor is deleted once.
-    let given = unsafe { Box::from_raw(context.cast::<Given>()) };
-    let Given { owner, .. } = *given;
-    drop(owner);
+    drop(unsafe { Box::from_raw(context.cast::<Given>()) });
 }
 
 unsafe extern "C" fn delete_plain(managed: *mut Managed) {

@@ -53,7 +53,6 @@ impl Form {
         &self,
         owner: Bound<'_, PyAny>,
         data: *mut u8,
-        read_only: bool,
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
@@ -68,15 +67,12 @@ impl Form {
                 "buffers have no elements of {name}; use DLPack (__dlpack__) or .bits()"
             ));
         };
-        if read_only && flags & ffi::PyBUF_WRITABLE == ffi::PyBUF_WRITABLE {
-            return refused("the memory may only be read".to_owned());
-        }
         // SAFETY: the view is Python's to be filled; what it points to lives as long as its owner.
         unsafe {
             (*view).obj = owner.into_ptr();
             (*view).buf = data.cast();
             (*view).len = self.bytes() as isize;
-            (*view).readonly = c_int::from(read_only);
+            (*view).readonly = 0;
             (*view).itemsize = self.item as isize;
             (*view).format = match flags & ffi::PyBUF_FORMAT == ffi::PyBUF_FORMAT {
                 true => format.as_ptr().cast_mut(),

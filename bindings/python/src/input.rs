@@ -124,7 +124,7 @@ impl Input {
             PyBufferError::new_err(error.value(slf.py()).to_string())
         })?;
         // SAFETY: the view is Python's; the form is boxed and never changed, and the memory open until it is released.
-        let filled = unsafe { state.form.fill(owner, data, false, view, flags) };
+        let filled = unsafe { state.form.fill(owner, data, view, flags) };
         if filled.is_err() {
             state.close();
         }
@@ -154,7 +154,7 @@ impl Input {
             let state = slf.get().lock();
             (state.form.dtype, state.form.shape.clone())
         };
-        dlpack::give(view.as_any(), data, dtype, &shape, false, max_version.as_ref())
+        dlpack::give(view.as_any(), data, dtype, &shape, max_version.as_ref())
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {

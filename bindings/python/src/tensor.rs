@@ -101,7 +101,7 @@ impl Tensor {
         let owner = slf.clone().into_any();
         let this = slf.get();
         // SAFETY: the view is Python's; the form and the store live as long as the object, which the view holds.
-        unsafe { this.form.fill(owner, this.store.data(), false, view, flags) }
+        unsafe { this.form.fill(owner, this.store.data(), view, flags) }
     }
 
     #[pyo3(signature = (*, stream = None, max_version = None, dl_device = None, copy = None))]
@@ -116,14 +116,7 @@ impl Tensor {
         dlpack::on_request(dl_device, copy)?;
         let this = slf.get();
         let (data, form) = (this.store.data(), &this.form);
-        dlpack::give(
-            slf.as_any(),
-            data,
-            form.dtype,
-            &form.shape,
-            false,
-            max_version.as_ref(),
-        )
+        dlpack::give(slf.as_any(), data, form.dtype, &form.shape, max_version.as_ref())
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {
