@@ -8,7 +8,7 @@
 //!
 //! Not here: opening files ([`ExternalData`] is the caller's), computing anything.
 //!
-//! Start with [`import`]; `messages` is the wire format, `build` walks the nodes, `convert` brings
+//! Start with [`import`], or [`import_model`] where no file is read; `messages` is the wire format, `build` walks the nodes, `convert` brings
 //! old ops up to date.
 
 mod attribute;
@@ -18,7 +18,11 @@ mod convert;
 mod external;
 mod header;
 mod import;
-mod messages;
+#[expect(
+    missing_docs,
+    reason = "the ONNX standard says under the same names what they are"
+)]
+pub mod messages;
 mod opsets;
 mod options;
 mod order;
@@ -30,6 +34,6 @@ mod weights;
 
 pub use external::{ExternalData, NoExternalData};
 pub use header::{Header, read_header};
-pub use import::import;
+pub use import::{import, import_model};
 pub use options::Options;
 pub use weights::{read_packed, read_tensor};

@@ -116,6 +116,12 @@ impl Runtime {
         Model::of_bytes(name, bytes::Bytes::from_owner(bytes))
     }
 
+    /// A graph that was made in memory, as a model; messages call it `name`. Its constants stay where they are.
+    #[must_use]
+    pub fn load_graph(&self, name: &str, graph: polychip_graph::Graph) -> Model {
+        Model::made(name, graph)
+    }
+
     /// Maps an ONNX model that lies in an open file from byte `offset` on and has `len` bytes, or goes to the file's end:
     /// an asset inside an Android package, say. Messages call it `name`. Weights in files beside it are not found.
     ///

@@ -329,6 +329,23 @@ impl Session {
         self.0.prepare(&indices).map(drop)
     }
 
+    /// The outputs of a run on inputs of these shapes, planned as [`Session::prepare`] does where that was not done: sizes
+    /// that the model leaves open are known, but for those that depend on values.
+    ///
+    /// # Errors
+    /// As [`Session::prepare`].
+    pub fn outputs_for<N: AsRef<str>, S: AsRef<[usize]>>(
+        &self,
+        shapes: impl IntoIterator<Item = (N, S)>,
+    ) -> Result<Vec<TensorSpec>> {
+        let shapes: Vec<(N, S)> = shapes.into_iter().collect();
+        let mut indices = Vec::with_capacity(shapes.len());
+        for (name, shape) in &shapes {
+            indices.push((self.input_index(name.as_ref())?, shape.as_ref()));
+        }
+        self.0.outputs_for(&indices)
+    }
+
     /// Feeds an output back as an input: each run reads what the last one wrote, in place, and the first one zeros. The
     /// input is then not given to runs, and the output not among their outputs; runs follow each other.
     ///

@@ -462,6 +462,11 @@ impl TensorSpec {
     /// The same with this shape, which must fit.
     pub(crate) fn with_shape(&self, shape: &[usize]) -> Result<TensorSpec> {
         self.check(shape)?;
+        self.sized(shape)
+    }
+
+    /// The same with this shape, whatever its own is.
+    pub(crate) fn sized(&self, shape: &[usize]) -> Result<TensorSpec> {
         let elements = polychip_ops::axis::product(shape);
         let bytes = elements.and_then(|elements| self.dtype.byte_len(elements));
         let bytes = bytes.ok_or_else(|| {

@@ -197,6 +197,25 @@ const OF_BUILDER: &[Setting<Builder>] = &[
     },
 ];
 
+/// Settings that may be set several times, each adding to those before.
+const REPEATED: &[&str] = &["buckets", "heat", "pin", "plugins", "profile", "set"];
+
+/// Names of the settings of a policy.
+pub fn of_policy() -> impl Iterator<Item = &'static str> {
+    OF_POLICY.iter().map(|setting| setting.name)
+}
+
+/// Names of the settings of a runtime.
+pub fn of_runtime() -> impl Iterator<Item = &'static str> {
+    OF_BUILDER.iter().map(|setting| setting.name)
+}
+
+/// Whether a setting may be set several times: for doors whose options have one value each.
+#[must_use]
+pub fn is_repeated(name: &str) -> bool {
+    REPEATED.contains(&name)
+}
+
 impl Policy {
     /// The policy with a setting in words: an option of the command line without its dashes, and its value.
     ///

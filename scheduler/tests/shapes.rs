@@ -77,6 +77,18 @@ fn a_session_takes_every_shape_that_its_model_allows_and_says_what_it_keeps() {
 }
 
 #[test]
+fn sizes_of_outputs_are_known_before_the_run() {
+    let session = session(&add_relu(), Policy::latency());
+    let outputs = session.outputs_for([("x", [7, 3])]).unwrap();
+    let y = &outputs[0];
+    assert_eq!((&*y.shape, y.bytes, y.open.len()), (&[7, 3][..], 84, 0));
+    assert_eq!(run(&session, 7), right(7), "of the plan that was made for it");
+    assert_eq!(session.report().shapes.unwrap().misses, 1);
+    let error = session.outputs_for([("x", [7, 4])]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BadInput, "{error}");
+}
+
+#[test]
 fn what_is_kept_stays_below_the_limit() {
     let session = session(&add_relu(), Policy::latency().kept_shapes(1));
     for rows in [3, 4, 3] {

@@ -20,6 +20,8 @@ mod library;
 pub mod neuron;
 #[cfg(feature = "nnrt")]
 pub mod nnrt;
+#[cfg(feature = "onnxruntime")]
+pub mod onnxruntime;
 #[cfg(feature = "openvino")]
 pub mod openvino;
 #[cfg(feature = "qnn")]

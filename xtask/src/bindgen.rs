@@ -77,6 +77,14 @@ const BINDINGS: &[Binding] = &[
         title: "Declarations of AscendCL",
         options: &["--dynamic-loading", "Symbols", "--wrap-unsafe-ops"],
     },
+    Binding {
+        header: "sys/headers/onnxruntime.h",
+        output: "sys/src/onnxruntime/bindings.rs",
+        allow: "Ort.*|ORT_.*",
+        title: "Declarations of ONNX Runtime's interface for providers",
+        // the runtime hands its tables in
+        options: &[],
+    },
 ];
 
 /// Makes the bindings anew, or compares them.

@@ -42,7 +42,20 @@ pub fn import(bytes: Bytes, external: &dyn ExternalData, options: &Options) -> R
     if bytes.is_empty() {
         return Err(Error::malformed("the model is empty"));
     }
-    let mut model = Model::decode(bytes.clone()).map_err(Error::wire)?;
+    let model = Model::decode(bytes.clone()).map_err(Error::wire)?;
+    read(model, Files::new(bytes, external), options)
+}
+
+/// Reads a model that the caller holds in other structures than a file, as messages: nothing is written out and read
+/// again. Raw data stays where the messages have it.
+///
+/// # Errors
+/// As [`import`].
+pub fn import_model(model: Model, external: &dyn ExternalData, options: &Options) -> Result<Graph, Error> {
+    read(model, Files::new(Bytes::new(), external), options)
+}
+
+fn read(mut model: Model, files: Files<'_>, options: &Options) -> Result<Graph, Error> {
     let graph = model
         .graph
         .take()
@@ -79,7 +92,6 @@ pub fn import(bytes: Bytes, external: &dyn ExternalData, options: &Options) -> R
             )));
         }
     }
-    let files = Files::new(bytes, external);
     Importer::new(files, functions, options).model(&graph, opsets)
 }
 

@@ -1,4 +1,5 @@
-//! The protobuf messages of ONNX, with the fields that we read.
+//! The protobuf messages of ONNX, with the fields that we read: what a file decodes to, or what a caller that holds a model
+//! in its own structures fills in ([`import_model`](super::import_model)).
 //!
 //! Invariants:
 //! 1. Field numbers are those of the ONNX standard; a field that is not listed is skipped.
@@ -9,90 +10,90 @@
 use bytes::Bytes;
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Model {
+pub struct Model {
     #[prost(int64, optional, tag = "1")]
-    pub(crate) ir_version: Option<i64>,
+    pub ir_version: Option<i64>,
     #[prost(string, tag = "2")]
-    pub(crate) producer_name: String,
+    pub producer_name: String,
     #[prost(message, optional, tag = "7")]
-    pub(crate) graph: Option<Graph>,
+    pub graph: Option<Graph>,
     #[prost(message, repeated, tag = "8")]
-    pub(crate) opset_import: Vec<OperatorSetId>,
+    pub opset_import: Vec<OperatorSetId>,
     #[prost(message, repeated, tag = "25")]
-    pub(crate) functions: Vec<Function>,
+    pub functions: Vec<Function>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct OperatorSetId {
+pub struct OperatorSetId {
     #[prost(string, tag = "1")]
-    pub(crate) domain: String,
+    pub domain: String,
     #[prost(int64, tag = "2")]
-    pub(crate) version: i64,
+    pub version: i64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Function {
+pub struct Function {
     #[prost(string, tag = "1")]
-    pub(crate) name: String,
+    pub name: String,
     #[prost(string, repeated, tag = "4")]
-    pub(crate) input: Vec<String>,
+    pub input: Vec<String>,
     #[prost(string, repeated, tag = "5")]
-    pub(crate) output: Vec<String>,
+    pub output: Vec<String>,
     /// Names of attributes that have no default.
     #[prost(string, repeated, tag = "6")]
-    pub(crate) attribute: Vec<String>,
+    pub attribute: Vec<String>,
     #[prost(message, repeated, tag = "7")]
-    pub(crate) node: Vec<Node>,
+    pub node: Vec<Node>,
     #[prost(message, repeated, tag = "9")]
-    pub(crate) opset_import: Vec<OperatorSetId>,
+    pub opset_import: Vec<OperatorSetId>,
     #[prost(string, tag = "10")]
-    pub(crate) domain: String,
+    pub domain: String,
     /// Attributes with their defaults.
     #[prost(message, repeated, tag = "11")]
-    pub(crate) attribute_proto: Vec<Attribute>,
+    pub attribute_proto: Vec<Attribute>,
     #[prost(string, tag = "13")]
-    pub(crate) overload: String,
+    pub overload: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Graph {
+pub struct Graph {
     #[prost(message, repeated, tag = "1")]
-    pub(crate) node: Vec<Node>,
+    pub node: Vec<Node>,
     #[prost(string, tag = "2")]
-    pub(crate) name: String,
+    pub name: String,
     #[prost(message, repeated, tag = "5")]
-    pub(crate) initializer: Vec<Tensor>,
+    pub initializer: Vec<Tensor>,
     #[prost(message, repeated, tag = "11")]
-    pub(crate) input: Vec<ValueInfo>,
+    pub input: Vec<ValueInfo>,
     #[prost(message, repeated, tag = "12")]
-    pub(crate) output: Vec<ValueInfo>,
+    pub output: Vec<ValueInfo>,
     #[prost(message, repeated, tag = "13")]
-    pub(crate) value_info: Vec<ValueInfo>,
+    pub value_info: Vec<ValueInfo>,
     #[prost(message, repeated, tag = "15")]
-    pub(crate) sparse_initializer: Vec<SparseTensor>,
+    pub sparse_initializer: Vec<SparseTensor>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Node {
+pub struct Node {
     #[prost(string, repeated, tag = "1")]
-    pub(crate) input: Vec<String>,
+    pub input: Vec<String>,
     #[prost(string, repeated, tag = "2")]
-    pub(crate) output: Vec<String>,
+    pub output: Vec<String>,
     #[prost(string, tag = "3")]
-    pub(crate) name: String,
+    pub name: String,
     #[prost(string, tag = "4")]
-    pub(crate) op_type: String,
+    pub op_type: String,
     #[prost(message, repeated, tag = "5")]
-    pub(crate) attribute: Vec<Attribute>,
+    pub attribute: Vec<Attribute>,
     #[prost(string, tag = "7")]
-    pub(crate) domain: String,
+    pub domain: String,
     #[prost(string, tag = "8")]
-    pub(crate) overload: String,
+    pub overload: String,
 }
 
 impl Node {
     /// What messages call the node.
-    pub(crate) fn what(&self) -> String {
+    pub fn what(&self) -> String {
         if !self.name.is_empty() {
             return format!("node \"{}\" ({})", self.name, self.op_type);
         }
@@ -106,147 +107,147 @@ impl Node {
 }
 
 /// Kinds of attribute, as `Attribute::r#type` says them.
-pub(crate) mod attribute_type {
-    pub(crate) const UNDEFINED: i32 = 0;
-    pub(crate) const FLOAT: i32 = 1;
-    pub(crate) const INT: i32 = 2;
-    pub(crate) const STRING: i32 = 3;
-    pub(crate) const TENSOR: i32 = 4;
-    pub(crate) const GRAPH: i32 = 5;
-    pub(crate) const FLOATS: i32 = 6;
-    pub(crate) const INTS: i32 = 7;
-    pub(crate) const STRINGS: i32 = 8;
-    pub(crate) const SPARSE_TENSOR: i32 = 11;
-    pub(crate) const TYPE: i32 = 13;
+pub mod attribute_type {
+    pub const UNDEFINED: i32 = 0;
+    pub const FLOAT: i32 = 1;
+    pub const INT: i32 = 2;
+    pub const STRING: i32 = 3;
+    pub const TENSOR: i32 = 4;
+    pub const GRAPH: i32 = 5;
+    pub const FLOATS: i32 = 6;
+    pub const INTS: i32 = 7;
+    pub const STRINGS: i32 = 8;
+    pub const SPARSE_TENSOR: i32 = 11;
+    pub const TYPE: i32 = 13;
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Attribute {
+pub struct Attribute {
     #[prost(string, tag = "1")]
-    pub(crate) name: String,
+    pub name: String,
     #[prost(float, optional, tag = "2")]
-    pub(crate) f: Option<f32>,
+    pub f: Option<f32>,
     #[prost(int64, optional, tag = "3")]
-    pub(crate) i: Option<i64>,
+    pub i: Option<i64>,
     #[prost(bytes = "bytes", optional, tag = "4")]
-    pub(crate) s: Option<Bytes>,
+    pub s: Option<Bytes>,
     #[prost(message, optional, boxed, tag = "5")]
-    pub(crate) t: Option<Box<Tensor>>,
+    pub t: Option<Box<Tensor>>,
     #[prost(message, optional, boxed, tag = "6")]
-    pub(crate) g: Option<Box<Graph>>,
+    pub g: Option<Box<Graph>>,
     #[prost(float, repeated, tag = "7")]
-    pub(crate) floats: Vec<f32>,
+    pub floats: Vec<f32>,
     #[prost(int64, repeated, tag = "8")]
-    pub(crate) ints: Vec<i64>,
+    pub ints: Vec<i64>,
     #[prost(bytes = "bytes", repeated, tag = "9")]
-    pub(crate) strings: Vec<Bytes>,
+    pub strings: Vec<Bytes>,
     #[prost(message, optional, boxed, tag = "14")]
-    pub(crate) tp: Option<Box<Type>>,
+    pub tp: Option<Box<Type>>,
     #[prost(int32, tag = "20")]
-    pub(crate) r#type: i32,
+    pub r#type: i32,
     #[prost(string, tag = "21")]
-    pub(crate) ref_attr_name: String,
+    pub ref_attr_name: String,
     #[prost(message, optional, boxed, tag = "22")]
-    pub(crate) sparse_tensor: Option<Box<SparseTensor>>,
+    pub sparse_tensor: Option<Box<SparseTensor>>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct ValueInfo {
+pub struct ValueInfo {
     #[prost(string, tag = "1")]
-    pub(crate) name: String,
+    pub name: String,
     #[prost(message, optional, tag = "2")]
-    pub(crate) r#type: Option<Type>,
+    pub r#type: Option<Type>,
 }
 
 /// `Tensor::data_location` of a tensor whose elements stand in another file.
-pub(crate) const EXTERNAL: i32 = 1;
+pub const EXTERNAL: i32 = 1;
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Tensor {
+pub struct Tensor {
     #[prost(int64, repeated, tag = "1")]
-    pub(crate) dims: Vec<i64>,
+    pub dims: Vec<i64>,
     #[prost(int32, tag = "2")]
-    pub(crate) data_type: i32,
+    pub data_type: i32,
     #[prost(message, optional, tag = "3")]
-    pub(crate) segment: Option<Segment>,
+    pub segment: Option<Segment>,
     #[prost(float, repeated, tag = "4")]
-    pub(crate) float_data: Vec<f32>,
+    pub float_data: Vec<f32>,
     #[prost(int32, repeated, tag = "5")]
-    pub(crate) int32_data: Vec<i32>,
+    pub int32_data: Vec<i32>,
     #[prost(bytes = "bytes", repeated, tag = "6")]
-    pub(crate) string_data: Vec<Bytes>,
+    pub string_data: Vec<Bytes>,
     #[prost(int64, repeated, tag = "7")]
-    pub(crate) int64_data: Vec<i64>,
+    pub int64_data: Vec<i64>,
     #[prost(string, tag = "8")]
-    pub(crate) name: String,
+    pub name: String,
     #[prost(bytes = "bytes", optional, tag = "9")]
-    pub(crate) raw_data: Option<Bytes>,
+    pub raw_data: Option<Bytes>,
     #[prost(double, repeated, tag = "10")]
-    pub(crate) double_data: Vec<f64>,
+    pub double_data: Vec<f64>,
     #[prost(uint64, repeated, tag = "11")]
-    pub(crate) uint64_data: Vec<u64>,
+    pub uint64_data: Vec<u64>,
     #[prost(message, repeated, tag = "13")]
-    pub(crate) external_data: Vec<StringPair>,
+    pub external_data: Vec<StringPair>,
     #[prost(int32, tag = "14")]
-    pub(crate) data_location: i32,
+    pub data_location: i32,
 }
 
 /// Tensors in a row, as the data sets of the ONNX test suite hold them.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Sequence {
+pub struct Sequence {
     /// 1: tensors.
     #[prost(int32, tag = "2")]
-    pub(crate) elem_type: i32,
+    pub elem_type: i32,
     #[prost(message, repeated, tag = "3")]
-    pub(crate) tensor_values: Vec<Tensor>,
+    pub tensor_values: Vec<Tensor>,
 }
 
 /// A tensor, a sequence, or nothing, likewise.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Optional {
+pub struct Optional {
     /// 0: nothing, 1: a tensor, 3: a sequence.
     #[prost(int32, tag = "2")]
-    pub(crate) elem_type: i32,
+    pub elem_type: i32,
     #[prost(message, optional, tag = "3")]
-    pub(crate) tensor_value: Option<Tensor>,
+    pub tensor_value: Option<Tensor>,
     #[prost(message, optional, tag = "5")]
-    pub(crate) sequence_value: Option<Sequence>,
+    pub sequence_value: Option<Sequence>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Segment {
+pub struct Segment {
     #[prost(int64, tag = "1")]
-    pub(crate) begin: i64,
+    pub begin: i64,
     #[prost(int64, tag = "2")]
-    pub(crate) end: i64,
+    pub end: i64,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct StringPair {
+pub struct StringPair {
     #[prost(string, tag = "1")]
-    pub(crate) key: String,
+    pub key: String,
     #[prost(string, tag = "2")]
-    pub(crate) value: String,
+    pub value: String,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct SparseTensor {
+pub struct SparseTensor {
     #[prost(message, optional, tag = "1")]
-    pub(crate) values: Option<Tensor>,
+    pub values: Option<Tensor>,
     #[prost(message, optional, tag = "2")]
-    pub(crate) indices: Option<Tensor>,
+    pub indices: Option<Tensor>,
     #[prost(int64, repeated, tag = "3")]
-    pub(crate) dims: Vec<i64>,
+    pub dims: Vec<i64>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Type {
+pub struct Type {
     #[prost(oneof = "TypeValue", tags = "1, 4, 5, 7, 8, 9")]
-    pub(crate) value: Option<TypeValue>,
+    pub value: Option<TypeValue>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub(crate) enum TypeValue {
+pub enum TypeValue {
     #[prost(message, tag = "1")]
     Tensor(TensorKind),
     #[prost(message, tag = "4")]
@@ -262,38 +263,38 @@ pub(crate) enum TypeValue {
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct TensorKind {
+pub struct TensorKind {
     #[prost(int32, tag = "1")]
-    pub(crate) elem_type: i32,
+    pub elem_type: i32,
     #[prost(message, optional, tag = "2")]
-    pub(crate) shape: Option<Shape>,
+    pub shape: Option<Shape>,
 }
 
 /// The element of a sequence or optional.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct ElementKind {
+pub struct ElementKind {
     #[prost(message, optional, boxed, tag = "1")]
-    pub(crate) elem_type: Option<Box<Type>>,
+    pub elem_type: Option<Box<Type>>,
 }
 
 /// A message of which only the presence matters.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Unread {}
+pub struct Unread {}
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Shape {
+pub struct Shape {
     #[prost(message, repeated, tag = "1")]
-    pub(crate) dim: Vec<Dimension>,
+    pub dim: Vec<Dimension>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Dimension {
+pub struct Dimension {
     #[prost(oneof = "DimensionValue", tags = "1, 2")]
-    pub(crate) value: Option<DimensionValue>,
+    pub value: Option<DimensionValue>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
-pub(crate) enum DimensionValue {
+pub enum DimensionValue {
     #[prost(int64, tag = "1")]
     Value(i64),
     #[prost(string, tag = "2")]

@@ -324,6 +324,24 @@ impl Shapes {
         }
     }
 
+    /// The outputs of a run on inputs of these shapes.
+    pub(crate) fn outputs_for(&self, shapes: &[(usize, &[usize])]) -> Result<Vec<TensorSpec>> {
+        for (index, shape) in shapes {
+            self.inputs[*index].check(shape)?;
+        }
+        let Kind::Open(open) = &self.kind else {
+            return Ok(self.outputs.clone());
+        };
+        let sizes = self.sizes(open, shapes.iter().map(|shape| Ok(*shape)))?;
+        let (sizes, padding) = open.bucket(sizes)?;
+        let inner = open.specialised(&sizes, self.background.as_ref())?;
+        let outputs = inner.outputs.iter().enumerate().map(|(index, spec)| {
+            let cut = padding.as_ref().and_then(|padding| padding.shapes.outputs[index].as_deref());
+            cut.map_or_else(|| Ok(spec.clone()), |shape| spec.sized(shape))
+        });
+        outputs.collect()
+    }
+
     /// A state keeps its memory from run to run, which may not be padded.
     pub(crate) fn check_state(&self, takes: &TensorSpec, gives: &TensorSpec) -> Result<()> {
         let Kind::Open(open) = &self.kind else {

@@ -113,6 +113,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("polychip-example-ocr", &["polychip"]),
     ("polychip-capi", &["polychip"]),
     ("polychip-python", &["polychip", "polychip-cli"]),
+    (
+        "polychip-onnxruntime",
+        &["polychip", "polychip-graph", "polychip-ops", "polychip-sys"],
+    ),
     ("xtask", &[]),
 ];
 

@@ -18,7 +18,7 @@ use super::super::messages::{
 use super::super::testing::{
     body, converted, f32s, float, i64s, int, ints, model, named, node, read, reference, string, value, x,
 };
-use super::{Options, import};
+use super::{Options, import, import_model};
 use crate::{ErrorKind, text};
 
 fn small() -> Graph {
@@ -34,6 +34,17 @@ fn small() -> Graph {
 fn error(graph: Graph) -> (ErrorKind, String) {
     let error = read(&model(13, graph)).unwrap_err();
     (error.kind(), error.to_string())
+}
+
+#[test]
+fn messages_give_what_their_bytes_give() {
+    let model = model(13, small());
+    let bytes = Bytes::from(model.encode_to_vec());
+    let read = import(bytes, &NoExternalData, &Options::default()).unwrap();
+    let made = import_model(model, &NoExternalData, &Options::default()).unwrap();
+    assert_eq!(text::print(&made), text::print(&read));
+    let error = import_model(Model::default(), &NoExternalData, &Options::default()).unwrap_err();
+    assert_eq!(error.to_string(), "the model has no graph");
 }
 
 #[test]

@@ -1,0 +1,213 @@
+//! Which nodes of a graph are claimed, and why the others are not.
+//!
+//! Invariants:
+//! 1. A node with bodies is claimed with all of them or not at all; then its bodies claim nothing for themselves.
+//! 2. The devices are asked about the very nodes, where sizes are known, and where they are open about nodes with sizes
+//!    that stand for them.
+
+use std::collections::BTreeMap;
+
+use polychip::{Model, Policy, Runtime};
+use polychip_ops::Op;
+
+use crate::api::Api;
+use crate::failure::Result;
+use crate::ort::{Graph, Info, Node, Type};
+use crate::read::{Constants, Reader};
+use crate::sets::{self, Kind, Touches};
+
+/// Sizes that stand for open ones when devices are asked, one after the other until one breaks no rule of the nodes.
+const STAND_INS: [usize; 4] = [1, 8, 64, 256];
+
+/// What is claimed of a graph.
+#[derive(Debug, Default)]
+pub(crate) struct Claim {
+    /// Nodes to be fused together, by their places in the graph.
+    pub(crate) sets: Vec<Vec<usize>>,
+    /// Nodes that are not claimed: op with its domain, and why.
+    pub(crate) refused: Vec<(String, String)>,
+    /// All nodes of the graph.
+    pub(crate) nodes: usize,
+}
+
+/// Who is asked.
+pub(crate) struct Asked<'a> {
+    pub(crate) api: Api,
+    pub(crate) runtime: &'a Runtime,
+    pub(crate) policy: &'a Policy,
+}
+
+impl Asked<'_> {
+    /// What is claimed of a graph, or of a body.
+    pub(crate) fn claim(&self, graph: Graph<'_>) -> Result<Claim> {
+        let nodes = graph.nodes()?;
+        if nodes.is_empty() || self.is_claimed_around(graph)? {
+            return Ok(Claim::default());
+        }
+        let opsets = graph.opsets()?;
+        let (mut values, mut touches, mut refusals) = (Values::of(graph)?, Vec::new(), Vec::new());
+        for node in &nodes {
+            touches.push(values.touched(*node)?);
+        }
+        // mostly everything is run, and one question tells
+        let is_all = self
+            .reader()
+            .whole(graph)
+            .is_ok_and(|graph| self.refusal(graph).is_none());
+        for node in &nodes {
+            refusals.push(if is_all { None } else { self.node(*node, &opsets) });
+        }
+        let mut claimed: Vec<bool> = refusals.iter().map(Option::is_none).collect();
+        let sets = sets::sets(&touches, &values.kinds, &mut claimed);
+        let mut refused = Vec::new();
+        for ((node, refusal), is_claimed) in nodes.iter().zip(refusals).zip(&claimed) {
+            if !is_claimed {
+                let why = refusal.unwrap_or_else(|| {
+                    "it takes or gives a sequence or an optional across the edge of what is run here".to_owned()
+                });
+                refused.push((words_of(*node)?, why));
+            }
+        }
+        Ok(Claim {
+            sets,
+            refused,
+            nodes: nodes.len(),
+        })
+    }
+
+    fn reader(&self) -> Reader {
+        Reader {
+            api: self.api,
+            constants: Constants::Lent,
+        }
+    }
+
+    /// Whether the node around a body, or one further out, is claimed with the body.
+    fn is_claimed_around(&self, body: Graph<'_>) -> Result<bool> {
+        let mut inner = body;
+        while let Some(node) = inner.parent()? {
+            let outer = node.graph()?;
+            if self.node(node, &outer.opsets()?).is_none() {
+                return Ok(true);
+            }
+            inner = outer;
+        }
+        Ok(false)
+    }
+
+    /// Why a node is not run here, if so.
+    fn node(&self, node: Node<'_>, opsets: &[(String, i64)]) -> Option<String> {
+        let alone = self.reader().alone(node, opsets.to_vec());
+        match alone {
+            Ok(graph) => self.refusal(graph),
+            Err(failure) => Some(failure.words),
+        }
+    }
+
+    /// Why some node of a graph is run by no device, if so.
+    fn refusal(&self, graph: polychip_graph::Graph) -> Option<String> {
+        if let Some(words) = unknown(&graph) {
+            return Some(words);
+        }
+        let model = self.runtime.load_graph("what ONNX Runtime asks about", graph);
+        let open = model.open_dims();
+        if open.is_empty() {
+            return self.by_devices(&model);
+        }
+        let stands_in = STAND_INS
+            .iter()
+            .find_map(|size| model.bind(open.iter().map(|name| (name.clone(), *size))).ok());
+        // no single size fits all: the run's own will, or its error says why
+        stands_in.and_then(|model| self.by_devices(&model))
+    }
+
+    fn by_devices(&self, model: &Model) -> Option<String> {
+        let support = match self.runtime.support(model, self.policy) {
+            Ok(support) => support,
+            Err(error) => return Some(error.to_string()),
+        };
+        let refused = (0..support.graph().node_count())
+            .find(|node| support.targets().iter().all(|target| target.refusals[*node].is_some()))?;
+        let reasons = support.targets().iter().filter_map(|target| {
+            let refusal = target.refusals[refused].as_ref()?;
+            Some(format!("{}: {}", target.name, refusal.words))
+        });
+        Some(reasons.collect::<Vec<_>>().join("; "))
+    }
+}
+
+/// An op that is not known, in a graph or a body of its nodes.
+fn unknown(graph: &polychip_graph::Graph) -> Option<String> {
+    graph.nodes().find_map(|(_, node)| {
+        if node.op == Op::Custom {
+            return Some("the op is not known here".to_owned());
+        }
+        node.bodies.iter().find_map(|body| unknown(&body.graph))
+    })
+}
+
+/// Op and domain of a node.
+fn words_of(node: Node<'_>) -> Result<String> {
+    let (op, domain) = (node.op()?, node.domain()?);
+    Ok(if domain.is_empty() {
+        op.to_owned()
+    } else {
+        format!("{domain}.{op}")
+    })
+}
+
+/// The values of a graph, by their names.
+struct Values {
+    numbers: BTreeMap<String, usize>,
+    kinds: Vec<Kind>,
+}
+
+impl Values {
+    fn of(graph: Graph<'_>) -> Result<Values> {
+        let mut values = Values {
+            numbers: BTreeMap::new(),
+            kinds: Vec::new(),
+        };
+        for info in graph.inputs()?.into_iter().chain(graph.outputs()?) {
+            if let Some(number) = values.number(info)? {
+                values.kinds[number].is_outer = true;
+            }
+        }
+        Ok(values)
+    }
+
+    /// The number of a value; none of one without a name.
+    fn number(&mut self, info: Info<'_>) -> Result<Option<usize>> {
+        let name = info.name()?;
+        if name.is_empty() {
+            return Ok(None);
+        }
+        if let Some(number) = self.numbers.get(name) {
+            return Ok(Some(*number));
+        }
+        let number = self.kinds.len();
+        self.numbers.insert(name.to_owned(), number);
+        self.kinds.push(Kind {
+            is_tensor: matches!(info.ty()?, Type::Tensor(..)),
+            is_outer: false,
+        });
+        Ok(Some(number))
+    }
+
+    fn touched(&mut self, node: Node<'_>) -> Result<Touches> {
+        let mut touches = Touches::default();
+        for info in node.inputs()?.into_iter().flatten().chain(node.captures()?) {
+            let before = self.kinds.len();
+            let Some(number) = self.number(info)? else {
+                continue;
+            };
+            // what no node before wrote comes from outside
+            self.kinds[number].is_outer |= number == before;
+            touches.reads.push(number);
+        }
+        for info in node.outputs()?.into_iter().flatten() {
+            touches.writes.extend(self.number(info)?);
+        }
+        Ok(touches)
+    }
+}

@@ -1,0 +1,305 @@
+//! A set of nodes that ONNX Runtime sees as one: a session of ours, with inputs and outputs where ONNX Runtime has them.
+//!
+//! Invariants:
+//! 1. Tensors are read and written in place; an output whose size only the run knows, strings, and an output that no run
+//!    writes are copied, and counted.
+//! 2. Any number of threads may compute at once: a run waits for its place among the runs in flight.
+
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use polychip::{Input, Memory, Output, Outputs, Packed, RunOptions, Session, TensorSpec};
+use polychip_sys::onnxruntime::bindings as sys;
+use smallvec::SmallVec;
+
+use crate::api::{Api, call};
+use crate::failure::{Failure, Result, entry};
+use crate::ort::Node;
+use crate::reports::{Copies, Entry};
+use crate::value::{Sizes, Value};
+
+/// A run waits so long for its place, and for its end.
+const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
+/// So many lists of shapes are kept whose outputs are known.
+const KEPT: usize = 64;
+
+/// What computes a fused node: what ONNX Runtime sees, then what it does not.
+#[repr(C)]
+pub(crate) struct Fused {
+    seen: sys::OrtNodeComputeInfo,
+    api: Api,
+    name: String,
+    session: Session,
+    /// For each input of the session: its place among those of the node.
+    inputs: Vec<Port>,
+    /// For each output of the session: its place among those of the node.
+    outputs: Vec<Port>,
+    /// Where all sizes are known: what runs write.
+    fixed: Option<Arc<[Target]>>,
+    /// By shapes of the inputs, newest last.
+    known: Mutex<Vec<(Shapes, Arc<[Target]>)>>,
+    copies: Arc<Copies>,
+    entry: Arc<Entry>,
+}
+
+/// An input or output of the session, and its place in the node.
+struct Port {
+    spec: TensorSpec,
+    place: usize,
+}
+
+/// Shapes of the inputs of a run.
+type Shapes = SmallVec<[Sizes; 4]>;
+
+/// How an output comes to ONNX Runtime.
+enum Target {
+    /// Written in place: its sizes.
+    Bound(Vec<usize>, Vec<i64>, u64),
+    /// Copied behind the run.
+    Copied,
+}
+
+impl Fused {
+    pub(crate) fn new(api: Api, name: &str, session: Session, node: Node<'_>, entry: Arc<Entry>) -> Result<Fused> {
+        let places = |infos: Vec<Option<crate::ort::Info<'_>>>| -> Result<Vec<String>> {
+            let name = |info: Option<crate::ort::Info<'_>>| match info {
+                Some(info) => Ok(info.name()?.to_owned()),
+                None => Ok(String::new()),
+            };
+            infos.into_iter().map(name).collect()
+        };
+        let ports = |specs: Vec<TensorSpec>, places: Vec<String>| -> Result<Vec<Port>> {
+            let port = |spec: TensorSpec| {
+                let place = places.iter().position(|place| *place == spec.name);
+                let place = place.ok_or_else(|| {
+                    Failure::new(format!("{:?} is no input or output of the fused node", spec.name))
+                })?;
+                Ok(Port { spec, place })
+            };
+            specs.into_iter().map(port).collect()
+        };
+        let inputs = ports(session.inputs().cloned().collect(), places(node.inputs()?)?)?;
+        let outputs = ports(session.outputs().cloned().collect(), places(node.outputs()?)?)?;
+        let is_known = inputs.iter().all(|port| port.spec.open.is_empty());
+        let fixed = is_known.then(|| targets(&session, session.outputs().cloned().collect()));
+        Ok(Fused {
+            seen: sys::OrtNodeComputeInfo {
+                ort_version_supported: sys::ORT_VERSION,
+                CreateState: Some(create_state),
+                Compute: Some(compute),
+                ReleaseState: Some(release_state),
+            },
+            api,
+            name: name.to_owned(),
+            session,
+            inputs,
+            outputs,
+            fixed,
+            known: Mutex::default(),
+            copies: Arc::default(),
+            entry,
+        })
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    pub(crate) fn copies(&self) -> &Arc<Copies> {
+        &self.copies
+    }
+
+    fn compute(&self, context: *mut sys::OrtKernelContext) -> Result<()> {
+        let mut inputs: SmallVec<[Input; 4]> = SmallVec::new();
+        let mut shapes = Shapes::new();
+        for port in &self.inputs {
+            let (input, sizes) = self.input(context, port)?;
+            inputs.push(input);
+            shapes.push(sizes);
+        }
+        let targets = self.targets(shapes)?;
+        let mut bound: SmallVec<[Output; 4]> = SmallVec::new();
+        for (port, target) in self.outputs.iter().zip(&*targets) {
+            if let Target::Bound(shape, sizes, bytes) = target
+                && let Some(value) = self.output(context, port, sizes)?
+            {
+                // SAFETY: the value lives until the call ends, nobody else touches it, and its room is that of its sizes.
+                let memory = unsafe { Memory::lent(value, *bytes, ()) };
+                bound.push(self.session.output_in_memory(&port.spec.name, shape, &memory)?);
+            }
+        }
+        let given: SmallVec<[&Input; 4]> = inputs.iter().collect();
+        let written: SmallVec<[&Output; 4]> = bound.iter().collect();
+        let options = RunOptions::new().patience(PATIENCE);
+        let run = self.session.submit_with(&given, &written, options)?;
+        let outputs = run.wait(PATIENCE)?;
+        for (index, (port, target)) in self.outputs.iter().zip(&*targets).enumerate() {
+            if matches!(target, Target::Copied) {
+                self.copy(context, port, index, &outputs)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An input of a run, where ONNX Runtime has it.
+    fn input(&self, context: *mut sys::OrtKernelContext, port: &Port) -> Result<(Input, Sizes)> {
+        let mut raw = ptr::null();
+        self.api.check(call!(
+            self.api.ort(),
+            KernelContext_GetInput(context, port.place, &raw mut raw)
+        )?)?;
+        let name = &port.spec.name;
+        if raw.is_null() {
+            return Err(Failure::argument(format!("input {name:?} is not given")));
+        }
+        // SAFETY: what crosses the edge of a set is a tensor (`sets`), and lives until the call ends.
+        let value = unsafe { Value::new(self.api, raw) };
+        if port.spec.packed {
+            let strings = Packed::Tensor(value.strings()?);
+            let mut input = self.session.input(name)?;
+            input.write_packed(&strings)?;
+            self.copies.add_input(strings.to_bytes().len());
+            return Ok((input, Sizes::new()));
+        }
+        let (dtype, sizes) = value.form()?;
+        if dtype != port.spec.dtype {
+            let words = format!("input {name:?} holds {}, not {dtype}", port.spec.dtype);
+            return Err(Failure::argument(words));
+        }
+        // SAFETY: inputs of a run are not written while it goes on.
+        let (_, _, bytes) = unsafe { value.bytes::<'static>() }?;
+        // SAFETY: as above; the memory is let go of before the call ends.
+        let memory = unsafe { Memory::lent(NonNull::from(bytes).cast(), bytes.len() as u64, ()) };
+        Ok((self.session.input_from(name, &sizes, &memory)?, sizes))
+    }
+
+    /// How the outputs of a run on inputs of these shapes come to ONNX Runtime.
+    fn targets(&self, shapes: Shapes) -> Result<Arc<[Target]>> {
+        if let Some(fixed) = &self.fixed {
+            return Ok(Arc::clone(fixed));
+        }
+        let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, targets)) = lock().iter().find(|(known, _)| *known == shapes) {
+            return Ok(Arc::clone(targets));
+        }
+        let given = self.inputs.iter().zip(&shapes).filter(|(port, _)| !port.spec.packed);
+        let given = given.map(|(port, sizes)| (port.spec.name.as_str(), sizes.as_slice()));
+        let targets = targets(&self.session, self.session.outputs_for(given)?);
+        let mut known = lock();
+        if known.len() >= KEPT {
+            known.remove(0);
+        }
+        known.push((shapes, Arc::clone(&targets)));
+        Ok(targets)
+    }
+
+    /// Memory of ONNX Runtime's for an output; none where nobody reads it.
+    fn output(&self, context: *mut sys::OrtKernelContext, port: &Port, sizes: &[i64]) -> Result<Option<NonNull<u8>>> {
+        let Some(value) = self.place(context, port, sizes)? else {
+            return Ok(None);
+        };
+        let mut data: *mut c_void = ptr::null_mut();
+        self.api
+            .check(call!(self.api.ort(), GetTensorMutableData(value, &raw mut data))?)?;
+        Ok(Some(NonNull::new(data.cast()).unwrap_or(NonNull::<u128>::dangling().cast())))
+    }
+
+    fn place(
+        &self,
+        context: *mut sys::OrtKernelContext,
+        port: &Port,
+        sizes: &[i64],
+    ) -> Result<Option<*mut sys::OrtValue>> {
+        let mut value = ptr::null_mut();
+        self.api.check(call!(
+            self.api.ort(),
+            KernelContext_GetOutput(context, port.place, sizes.as_ptr(), sizes.len(), &raw mut value)
+        )?)?;
+        Ok((!value.is_null()).then_some(value))
+    }
+
+    /// Copies an output of which the run has told the size.
+    fn copy(&self, context: *mut sys::OrtKernelContext, port: &Port, index: usize, outputs: &Outputs) -> Result<()> {
+        let view = outputs.at(index)?;
+        if port.spec.packed {
+            let packed = Packed::from_bytes(view.bytes());
+            let Some(Packed::Tensor(literal)) = packed else {
+                return Err(Failure::new(format!("output {:?} is no tensor", port.spec.name)));
+            };
+            let sizes: Vec<i64> = literal.shape.iter().map(|size| *size as i64).collect();
+            if let Some(value) = self.place(context, port, &sizes)? {
+                // SAFETY: the value is a tensor of strings, which lives until the call ends.
+                let value = unsafe { Value::new(self.api, value) };
+                value.set_strings(&literal.strings().unwrap_or_default())?;
+            }
+        } else {
+            let sizes: Vec<i64> = view.shape().iter().map(|size| *size as i64).collect();
+            if let Some(data) = self.output(context, port, &sizes)? {
+                let bytes = view.bytes();
+                // SAFETY: the room is that of these sizes, and no run writes it.
+                unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), data.as_ptr(), bytes.len()) };
+            }
+        }
+        self.copies.add_output(view.bytes().len());
+        Ok(())
+    }
+}
+
+impl Drop for Fused {
+    fn drop(&mut self) {
+        self.entry.released(&self.name);
+    }
+}
+
+/// Which outputs are written in place: those whose size is known, and that a run writes.
+fn targets(session: &Session, specs: Vec<TensorSpec>) -> Arc<[Target]> {
+    let target = |spec: TensorSpec| {
+        let is_known = !spec.packed && !spec.upper_bound && spec.open.is_empty();
+        // a constant or an input handed through is written by no run
+        if !is_known || session.output(&spec.name).is_err() {
+            return Target::Copied;
+        }
+        // also where the model does not say how many axes there are
+        let Ok(memory) = Memory::new(spec.bytes.max(1)) else {
+            return Target::Copied;
+        };
+        if session.output_in_memory(&spec.name, &spec.shape, &memory).is_err() {
+            return Target::Copied;
+        }
+        let sizes = spec.shape.iter().map(|size| *size as i64).collect();
+        Target::Bound(spec.shape, sizes, spec.bytes)
+    };
+    specs.into_iter().map(target).collect()
+}
+
+unsafe extern "C" fn create_state(
+    info: *mut sys::OrtNodeComputeInfo,
+    _context: *mut sys::OrtNodeComputeContext,
+    state: *mut *mut c_void,
+) -> *mut sys::OrtStatus {
+    // SAFETY: the place is ONNX Runtime's. There is no state beside what is compiled.
+    unsafe { *state = info.cast() };
+    ptr::null_mut()
+}
+
+unsafe extern "C" fn compute(
+    info: *mut sys::OrtNodeComputeInfo,
+    _state: *mut c_void,
+    context: *mut sys::OrtKernelContext,
+) -> *mut sys::OrtStatus {
+    // SAFETY: ONNX Runtime gives back what was made in `compile`, which lives during the call.
+    let fused = unsafe { &*info.cast::<Fused>() };
+    entry(fused.api, || {
+        fused.compute(context).map_err(|failure| Failure {
+            words: format!("{}: {}", fused.name, failure.words),
+            ..failure
+        })
+    })
+}
+
+unsafe extern "C" fn release_state(_info: *mut sys::OrtNodeComputeInfo, _state: *mut c_void) {}

@@ -1,0 +1,200 @@
+//! The provider of one session of ONNX Runtime's: what it claims, and what it compiles.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char};
+use std::path::PathBuf;
+use std::ptr;
+use std::sync::Arc;
+
+use polychip::{Policy, Runtime};
+use polychip_sys::onnxruntime::bindings as sys;
+
+use crate::NAME;
+use crate::api::{Api, call};
+use crate::claim::{Asked, Claim};
+use crate::failure::{Failure, Result, caught, entry};
+use crate::fused::Fused;
+use crate::log::Log;
+use crate::options::Options;
+use crate::ort::{Graph, Node};
+use crate::read::{Constants, Reader};
+use crate::reports::{self, Entry};
+
+/// A provider: what ONNX Runtime sees, then what it does not.
+#[repr(C)]
+pub(crate) struct Provider {
+    seen: sys::OrtEp,
+    api: Api,
+    log: Log,
+    runtime: Runtime,
+    policy: Policy,
+    report: Option<PathBuf>,
+    entry: Arc<Entry>,
+}
+
+impl Provider {
+    pub(crate) fn new(api: Api, log: Log, options: Options) -> Provider {
+        Provider {
+            seen: sys::OrtEp {
+                ort_version_supported: sys::ORT_VERSION,
+                GetName: Some(get_name),
+                GetCapability: Some(get_capability),
+                Compile: Some(compile),
+                ReleaseNodeComputeInfos: Some(release_node_compute_infos),
+                GetPreferredDataLayout: None,
+                ShouldConvertDataLayoutForOp: None,
+                SetDynamicOptions: None,
+                OnRunStart: None,
+                OnRunEnd: None,
+                CreateAllocator: None,
+                CreateSyncStreamForDevice: None,
+                GetCompiledModelCompatibilityInfo: None,
+                GetKernelRegistry: None,
+            },
+            api,
+            log,
+            runtime: options.runtime,
+            policy: options.policy,
+            report: options.report,
+            entry: reports::begin(),
+        }
+    }
+
+    fn claim(&self, graph: Graph<'_>, info: *mut sys::OrtEpGraphSupportInfo) -> Result<()> {
+        let asked = Asked {
+            api: self.api,
+            runtime: &self.runtime,
+            policy: &self.policy,
+        };
+        let claim = asked.claim(graph)?;
+        let nodes = graph.nodes()?;
+        let options = sys::OrtNodeFusionOptions {
+            ort_version_supported: sys::ORT_VERSION,
+            drop_constant_initializers: true,
+        };
+        for set in &claim.sets {
+            let nodes: Vec<*const sys::OrtNode> = set.iter().map(|index| nodes[*index].raw()).collect();
+            self.api.check(call!(
+                self.api.ep(),
+                EpGraphSupportInfo_AddNodesToFuse(info, nodes.as_ptr(), nodes.len(), &raw const options)
+            )?)?;
+        }
+        self.tell(graph, &claim)
+    }
+
+    fn tell(&self, graph: Graph<'_>, claim: &Claim) -> Result<()> {
+        self.entry.claimed(claim);
+        let whose = match graph.parent()? {
+            Some(node) => format!("of a body of node {:?}, it ", node.name()?),
+            None => String::new(),
+        };
+        match reports::warning(claim) {
+            Some(words) => self.log.warning(&format!("{whose}{words}")),
+            None if claim.nodes > 0 => self.log.info(&format!("{whose}runs all {} nodes", claim.nodes)),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// What computes the nodes of a graph in the place of the fused node.
+    fn compiled(&self, graph: Graph<'_>, node: Node<'_>) -> Result<Box<Fused>> {
+        let reader = Reader {
+            api: self.api,
+            constants: Constants::Copied,
+        };
+        let name = node.name()?;
+        let model = self.runtime.load_graph(name, reader.whole(graph)?);
+        let session = self.runtime.session(&model, self.policy.clone())?;
+        let fused = Fused::new(self.api, name, session, node, Arc::clone(&self.entry))?;
+        self.entry.compiled(name, fused.session(), fused.copies());
+        Ok(Box::new(fused))
+    }
+}
+
+impl Drop for Provider {
+    fn drop(&mut self) {
+        let Some(file) = &self.report else {
+            return;
+        };
+        let written = self.entry.json().map_err(std::io::Error::from);
+        if let Err(error) = written.and_then(|json| std::fs::write(file, json + "\n")) {
+            self.log.warning(&format!("the report cannot be written to {}: {error}", file.display()));
+        }
+    }
+}
+
+/// # Safety
+/// The provider is one of ours, and lives during the call.
+unsafe fn provider<'a>(ep: *mut sys::OrtEp) -> &'a Provider {
+    // SAFETY: the caller's promise.
+    unsafe { &*ep.cast::<Provider>() }
+}
+
+unsafe extern "C" fn get_name(_ep: *const sys::OrtEp) -> *const c_char {
+    CStr::as_ptr(NAME)
+}
+
+unsafe extern "C" fn get_capability(
+    ep: *mut sys::OrtEp,
+    graph: *const sys::OrtGraph,
+    info: *mut sys::OrtEpGraphSupportInfo,
+) -> *mut sys::OrtStatus {
+    // SAFETY: ONNX Runtime gives back what was made here.
+    let provider = unsafe { provider(ep) };
+    entry(provider.api, || {
+        // SAFETY: the graph lives during the call.
+        provider.claim(unsafe { Graph::new(provider.api, graph) }, info)
+    })
+}
+
+unsafe extern "C" fn compile(
+    ep: *mut sys::OrtEp,
+    graphs: *mut *const sys::OrtGraph,
+    nodes: *mut *const sys::OrtNode,
+    count: usize,
+    infos: *mut *mut sys::OrtNodeComputeInfo,
+    _contexts: *mut *mut sys::OrtNode,
+) -> *mut sys::OrtStatus {
+    // SAFETY: as above.
+    let provider = unsafe { provider(ep) };
+    entry(provider.api, || {
+        let mut made = Vec::with_capacity(count);
+        for index in 0..count {
+            // SAFETY: so many graphs and nodes stand there, and live during the call.
+            let (graph, node) = unsafe {
+                (
+                    Graph::new(provider.api, *graphs.add(index)),
+                    Node::new(provider.api, *nodes.add(index)),
+                )
+            };
+            let fused = provider.compiled(graph, node).map_err(|failure| Failure {
+                words: format!("{}: {}", node.name().unwrap_or_default(), failure.words),
+                ..failure
+            })?;
+            made.push(fused);
+        }
+        for (index, fused) in made.into_iter().enumerate() {
+            // SAFETY: there are as many places.
+            unsafe { *infos.add(index) = Box::into_raw(fused).cast() };
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn release_node_compute_infos(
+    _ep: *mut sys::OrtEp,
+    infos: *mut *mut sys::OrtNodeComputeInfo,
+    count: usize,
+) {
+    for index in 0..count {
+        // SAFETY: so many stand there, each made in `compile` or null.
+        let info = unsafe { std::mem::replace(&mut *infos.add(index), ptr::null_mut()) };
+        if !info.is_null() {
+            // SAFETY: as above; nobody uses it after this.
+            let fused = unsafe { Box::from_raw(info.cast::<Fused>()) };
+            // nobody can be told
+            let _ = caught(|| drop(fused));
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! ONNX Runtime's graphs as the messages that `graph` imports: nothing is written out and read again.
+//!
+//! Invariant: constants are copied where the graph is kept, since the runtime may let go of its own; while it only asks
+//! what we run, they are read where they are.
+//!
+//! Not here: what the nodes mean (`graph`).
+
+#![allow(unsafe_code)]
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use polychip_graph::onnx::messages::{self, TypeValue, attribute_type as kind};
+use polychip_graph::onnx::{self, NoExternalData};
+use polychip_ops::DType;
+
+use crate::failure::{Failure, Result};
+use crate::ort::{Attribute, Graph, Held, Info, Node, Size, Type};
+use crate::value::{Value, onnx_code};
+use crate::api::Api;
+
+/// What the messages are read with: the version of ONNX's format that they are in the words of.
+const FORMAT: i64 = 10;
+
+/// Where constants of a graph are kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Constants {
+    /// Where the runtime has them: the graph is let go of before the call ends.
+    Lent,
+    Copied,
+}
+
+/// Reads graphs.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader {
+    pub(crate) api: Api,
+    pub(crate) constants: Constants,
+}
+
+impl Reader {
+    /// A graph with all its nodes.
+    pub(crate) fn whole(self, graph: Graph<'_>) -> Result<polychip_graph::Graph> {
+        let opsets = graph.opsets()?;
+        self.imported(self.graph(graph)?, opsets)
+    }
+
+    /// A node with its constants, as a graph of its own.
+    pub(crate) fn alone(self, node: Node<'_>, opsets: Vec<(String, i64)>) -> Result<polychip_graph::Graph> {
+        let mut graph = messages::Graph {
+            name: node.name()?.to_owned(),
+            node: vec![self.node(node)?],
+            ..messages::Graph::default()
+        };
+        let mut seen = BTreeSet::new();
+        let read = node.inputs()?.into_iter().flatten().chain(node.captures()?);
+        for info in read {
+            let name = info.name()?.to_owned();
+            if !name.is_empty() && seen.insert(name) {
+                match self.constant(info)? {
+                    Some(tensor) => graph.initializer.push(tensor),
+                    None => graph.input.push(self.info(info)?),
+                }
+            }
+        }
+        for info in node.outputs()?.into_iter().flatten() {
+            if !info.name()?.is_empty() {
+                graph.output.push(self.info(info)?);
+            }
+        }
+        self.imported(graph, opsets)
+    }
+
+    fn imported(self, graph: messages::Graph, opsets: Vec<(String, i64)>) -> Result<polychip_graph::Graph> {
+        let import = |(domain, version): (String, i64)| messages::OperatorSetId { domain, version };
+        let model = messages::Model {
+            ir_version: Some(FORMAT),
+            graph: Some(graph),
+            opset_import: opsets.into_iter().map(import).collect(),
+            ..messages::Model::default()
+        };
+        Ok(onnx::import_model(model, &NoExternalData, &onnx::Options::default())?)
+    }
+
+    fn graph(self, graph: Graph<'_>) -> Result<messages::Graph> {
+        let mut made = messages::Graph {
+            name: graph.name()?.to_owned(),
+            ..messages::Graph::default()
+        };
+        let mut constants = BTreeSet::new();
+        for info in graph.initializers()? {
+            if let Some(tensor) = self.constant(info)? {
+                constants.insert(tensor.name.clone());
+                made.initializer.push(tensor);
+            }
+        }
+        for info in graph.inputs()? {
+            if !constants.contains(info.name()?) {
+                made.input.push(self.info(info)?);
+            }
+        }
+        let outputs = graph.outputs()?;
+        let mut outer = BTreeSet::new();
+        for info in &outputs {
+            outer.insert(info.name()?.to_owned());
+            made.output.push(self.info(*info)?);
+        }
+        for node in graph.nodes()? {
+            for info in node.outputs()?.into_iter().flatten() {
+                let name = info.name()?;
+                if !name.is_empty() && !outer.contains(name) {
+                    made.value_info.push(self.info(info)?);
+                }
+            }
+            made.node.push(self.node(node)?);
+        }
+        Ok(made)
+    }
+
+    fn node(self, node: Node<'_>) -> Result<messages::Node> {
+        let names = |infos: Vec<Option<Info<'_>>>| -> Result<Vec<String>> {
+            let name = |info: &Option<Info<'_>>| match info {
+                Some(info) => Ok(info.name()?.to_owned()),
+                None => Ok(String::new()),
+            };
+            infos.iter().map(name).collect()
+        };
+        let mut made = messages::Node {
+            input: names(node.inputs()?)?,
+            output: names(node.outputs()?)?,
+            name: node.name()?.to_owned(),
+            op_type: node.op()?.to_owned(),
+            domain: node.domain()?.to_owned(),
+            ..messages::Node::default()
+        };
+        for attribute in node.attributes()? {
+            made.attribute.extend(self.attribute(attribute)?);
+        }
+        for (name, body) in node.bodies()? {
+            made.attribute.push(messages::Attribute {
+                name: name.to_owned(),
+                r#type: kind::GRAPH,
+                g: Some(Box::new(self.graph(body)?)),
+                ..messages::Attribute::default()
+            });
+        }
+        Ok(made)
+    }
+
+    fn attribute(self, attribute: Attribute<'_>) -> Result<Option<messages::Attribute>> {
+        let mut made = messages::Attribute {
+            name: attribute.name()?.to_owned(),
+            ..messages::Attribute::default()
+        };
+        match attribute.held()? {
+            Held::Int(value) => (made.r#type, made.i) = (kind::INT, Some(value)),
+            Held::Ints(values) => (made.r#type, made.ints) = (kind::INTS, values),
+            Held::Float(value) => (made.r#type, made.f) = (kind::FLOAT, Some(value)),
+            Held::Floats(values) => (made.r#type, made.floats) = (kind::FLOATS, values),
+            Held::String(bytes) => (made.r#type, made.s) = (kind::STRING, Some(Bytes::from(bytes))),
+            Held::Strings(strings) => {
+                made.r#type = kind::STRINGS;
+                made.strings = strings.into_iter().map(Bytes::from).collect();
+            }
+            Held::Tensor(value) => {
+                // SAFETY: the value holds a tensor and lives until it is read.
+                let value = unsafe { Value::new(self.api, value.raw()) };
+                // the value goes before the graph does
+                let tensor = self.tensor(&made.name, value, Constants::Copied)?;
+                (made.r#type, made.t) = (kind::TENSOR, Some(Box::new(tensor)));
+            }
+            Held::Graph | Held::Nothing => return Ok(None),
+        }
+        Ok(Some(made))
+    }
+
+    /// The tensor of a value that no run changes.
+    fn constant(self, info: Info<'_>) -> Result<Option<messages::Tensor>> {
+        if !info.is_constant()? {
+            return Ok(None);
+        }
+        let Some(value) = info.initializer()? else {
+            return Ok(None);
+        };
+        // SAFETY: an initialiser is a tensor, which lives as long as the graph.
+        let value = unsafe { Value::new(self.api, value) };
+        self.tensor(info.name()?, value, self.constants).map(Some)
+    }
+
+    fn tensor(self, name: &str, value: Value, constants: Constants) -> Result<messages::Tensor> {
+        let (dtype, sizes) = value.form()?;
+        let mut tensor = messages::Tensor {
+            name: name.to_owned(),
+            dims: sizes.iter().map(|size| *size as i64).collect(),
+            data_type: dtype.code() as i32,
+            ..messages::Tensor::default()
+        };
+        if dtype == DType::String {
+            let literal = value.strings()?;
+            let strings = literal.strings().unwrap_or_default();
+            tensor.string_data = strings.iter().map(|text| Bytes::copy_from_slice(text.as_bytes())).collect();
+            return Ok(tensor);
+        }
+        // SAFETY: a constant is not written; where it is lent, the graph is gone before the call ends.
+        let (_, _, bytes) = unsafe { value.bytes::<'static>() }?;
+        tensor.raw_data = Some(match constants {
+            Constants::Lent => Bytes::from_static(bytes),
+            Constants::Copied => Bytes::copy_from_slice(bytes),
+        });
+        Ok(tensor)
+    }
+
+    fn info(self, info: Info<'_>) -> Result<messages::ValueInfo> {
+        let element = || Box::new(messages::ElementKind { elem_type: None });
+        let value = match info.ty()? {
+            Type::Tensor(code, sizes) => {
+                let code = onnx_code(code).ok_or_else(|| {
+                    let name = info.name().unwrap_or_default();
+                    Failure::new(format!("value {name:?} is of the unknown element type {code}"))
+                })?;
+                Some(TypeValue::Tensor(messages::TensorKind {
+                    elem_type: code as i32,
+                    shape: sizes.map(|sizes| messages::Shape {
+                        dim: sizes.into_iter().map(dimension).collect(),
+                    }),
+                }))
+            }
+            Type::Sequence => Some(TypeValue::Sequence(element())),
+            Type::Optional => Some(TypeValue::Optional(element())),
+            Type::Other => None,
+        };
+        Ok(messages::ValueInfo {
+            name: info.name()?.to_owned(),
+            r#type: value.map(|value| messages::Type { value: Some(value) }),
+        })
+    }
+}
+
+fn dimension(size: Size) -> messages::Dimension {
+    let value = match size {
+        Size::Known(size) => Some(messages::DimensionValue::Value(size)),
+        Size::Named(name) => Some(messages::DimensionValue::Param(name)),
+        Size::Open => None,
+    };
+    messages::Dimension { value }
+}

@@ -1,0 +1,224 @@
+//! What became of each session of ONNX Runtime's that has the provider: what was claimed, what was not and why, and what
+//! the claimed parts did.
+//!
+//! Invariant: a session that has ended is not held here.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use serde::Serialize;
+
+use crate::claim::Claim;
+
+/// What is known of one session of ONNX Runtime's.
+#[derive(Debug, Default)]
+pub(crate) struct Entry {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    nodes: usize,
+    claimed: usize,
+    refused: Vec<Refused>,
+    parts: Vec<Part>,
+}
+
+/// Nodes of one op that are not claimed, for one reason.
+#[derive(Debug, Clone, Serialize)]
+struct Refused {
+    op: String,
+    count: usize,
+    reason: String,
+}
+
+/// One set of claimed nodes.
+#[derive(Debug, Clone)]
+struct Part {
+    name: String,
+    session: polychip::Session,
+    copies: Arc<Copies>,
+}
+
+/// Bytes that were copied between ONNX Runtime's memory and ours, since sizes, strings or devices left no other way.
+#[derive(Debug, Default)]
+pub(crate) struct Copies {
+    input_bytes: AtomicU64,
+    output_bytes: AtomicU64,
+}
+
+impl Copies {
+    pub(crate) fn add_input(&self, bytes: usize) {
+        self.input_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_output(&self, bytes: usize) {
+        self.output_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+#[derive(Serialize)]
+struct Whole<'a> {
+    nodes: usize,
+    claimed: usize,
+    refused: &'a [Refused],
+    parts: Vec<Shown>,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    name: String,
+    copied_input_bytes: u64,
+    copied_output_bytes: u64,
+    report: polychip::Report,
+}
+
+impl Entry {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of what was claimed of a graph.
+    pub(crate) fn claimed(&self, claim: &Claim) {
+        let mut state = self.lock();
+        state.nodes += claim.nodes;
+        state.claimed += claim.sets.iter().map(Vec::len).sum::<usize>();
+        state.refused.extend(grouped(&claim.refused));
+    }
+
+    pub(crate) fn compiled(&self, name: &str, session: &polychip::Session, copies: &Arc<Copies>) {
+        self.lock().parts.push(Part {
+            name: name.to_owned(),
+            session: session.clone(),
+            copies: Arc::clone(copies),
+        });
+    }
+
+    /// The parts are released: their sessions must not live on here.
+    pub(crate) fn released(&self, name: &str) {
+        let mut state = self.lock();
+        let gone: Vec<Part> = state.parts.extract_if(.., |part| part.name == name).collect();
+        drop(state);
+        // without the lock: a session that ends waits for its last run
+        drop(gone);
+    }
+
+    /// As JSON.
+    pub(crate) fn json(&self) -> serde_json::Result<String> {
+        let state = self.lock();
+        let (nodes, claimed, refused) = (state.nodes, state.claimed, state.refused.clone());
+        let parts = state.parts.clone();
+        drop(state);
+        let parts = parts.into_iter().map(|part| Shown {
+            name: part.name,
+            copied_input_bytes: part.copies.input_bytes.load(Ordering::Relaxed),
+            copied_output_bytes: part.copies.output_bytes.load(Ordering::Relaxed),
+            report: part.session.report(),
+        });
+        serde_json::to_string(&Whole {
+            nodes,
+            claimed,
+            refused: &refused,
+            parts: parts.collect(),
+        })
+    }
+}
+
+fn grouped(refused: &[(String, String)]) -> Vec<Refused> {
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for (op, reason) in refused {
+        *counts.entry((op, reason)).or_default() += 1;
+    }
+    let one = |((op, reason), count): ((&str, &str), usize)| Refused {
+        op: op.to_owned(),
+        count,
+        reason: reason.to_owned(),
+    };
+    counts.into_iter().map(one).collect()
+}
+
+/// What is said of a graph of which not everything is claimed; none where all is.
+pub(crate) fn warning(claim: &Claim) -> Option<String> {
+    if claim.refused.is_empty() {
+        return None;
+    }
+    let claimed: usize = claim.sets.iter().map(Vec::len).sum();
+    let nodes = if claim.nodes == 1 { "node" } else { "nodes" };
+    let mut words = match claimed {
+        0 => format!("runs none of {} {nodes}; all stay with other providers", claim.nodes),
+        _ => format!(
+            "runs {claimed} of {} {nodes}, in {} of its own; the others stay with other providers",
+            claim.nodes,
+            match claim.sets.len() {
+                1 => "a part".to_owned(),
+                parts => format!("{parts} parts"),
+            }
+        ),
+    };
+    let mut groups = grouped(&claim.refused);
+    groups.sort_by_key(|group| std::cmp::Reverse(group.count));
+    let more = groups.len().saturating_sub(MOST_NAMED);
+    for (index, group) in groups.iter().take(MOST_NAMED).enumerate() {
+        let count = match group.count {
+            1 => String::new(),
+            count => format!(" ({count} times)"),
+        };
+        let before = if index == 0 { ": " } else { "; " };
+        words += &format!("{before}{}{count}: {}", group.op, group.reason);
+    }
+    if more > 0 {
+        words += &format!("; and {more} more, in the report");
+    }
+    Some(words)
+}
+
+/// So many kinds of refusal stand in a warning.
+const MOST_NAMED: usize = 5;
+
+static ENTRIES: Mutex<Vec<Weak<Entry>>> = Mutex::new(Vec::new());
+
+/// A session of ONNX Runtime's begins.
+pub(crate) fn begin() -> Arc<Entry> {
+    let entry = Arc::new(Entry::default());
+    let mut entries = ENTRIES.lock().unwrap_or_else(PoisonError::into_inner);
+    entries.retain(|entry| entry.strong_count() > 0);
+    entries.push(Arc::downgrade(&entry));
+    entry
+}
+
+/// The sessions that are open, in the order in which they were made, as JSON each.
+#[cfg(feature = "python")]
+pub(crate) fn all() -> Vec<String> {
+    let entries = ENTRIES.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let open = entries.iter().filter_map(Weak::upgrade);
+    open.filter_map(|entry| entry.json().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_says_how_much_and_why() {
+        let refused = |op: &str, why: &str| (op.to_owned(), why.to_owned());
+        let mut claim = Claim {
+            sets: vec![vec![0, 1]],
+            refused: vec![
+                refused("x.A", "the op is not known here"),
+                refused("B", "no"),
+                refused("x.A", "the op is not known here"),
+            ],
+            nodes: 5,
+        };
+        assert_eq!(
+            warning(&claim).unwrap(),
+            "runs 2 of 5 nodes, in a part of its own; the others stay with other providers: x.A (2 times): the op is not \
+             known here; B: no"
+        );
+        claim.sets.clear();
+        assert!(warning(&claim).unwrap().starts_with("runs none of 5 nodes; all stay"));
+        claim.refused.clear();
+        assert!(warning(&claim).is_none());
+    }
+}

@@ -1,0 +1,187 @@
+//! Which nodes are fused together: as few sets as the nodes between them allow.
+//!
+//! Invariants:
+//! 1. A set is convex: no path between two of its nodes leads through a node outside, and no two sets wait for each other.
+//! 2. What is no tensor (a sequence, an optional) crosses no edge of a set: its nodes are in one set, or in none.
+//!
+//! A node's depth is how often, on the worst path to it, the way leads from a node that is not claimed into one that is.
+//! It never falls along a path, and a path that leaves claimed nodes and comes back has a greater one: nodes of the same
+//! depth are a convex set.
+
+/// A node, by numbers of the values that it touches. Nodes stand behind those that they read of.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Touches {
+    pub(crate) reads: Vec<usize>,
+    pub(crate) writes: Vec<usize>,
+}
+
+/// A value of the graph.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kind {
+    pub(crate) is_tensor: bool,
+    /// Something outside of the nodes gives or takes it: the graph's inputs and outputs, bodies' surroundings.
+    pub(crate) is_outer: bool,
+}
+
+/// The sets of claimed nodes, each in the order of the nodes. `claimed` loses the nodes that no set can have.
+pub(crate) fn sets(nodes: &[Touches], values: &[Kind], claimed: &mut [bool]) -> Vec<Vec<usize>> {
+    loop {
+        let depths = depths(nodes, values.len(), claimed);
+        let stuck = stuck(nodes, values, claimed, &depths);
+        if stuck.is_empty() {
+            return gathered(claimed, &depths);
+        }
+        for node in stuck {
+            claimed[node] = false;
+        }
+    }
+}
+
+fn depths(nodes: &[Touches], values: usize, claimed: &[bool]) -> Vec<usize> {
+    // by value: depth of its writer, and whether that is claimed
+    let mut written: Vec<Option<(usize, bool)>> = vec![None; values];
+    let mut depths = Vec::with_capacity(nodes.len());
+    for (node, is_claimed) in nodes.iter().zip(claimed) {
+        let before = node.reads.iter().filter_map(|value| written[*value]);
+        let depth = before
+            .map(|(depth, writer)| depth + usize::from(*is_claimed && !writer))
+            .max()
+            .unwrap_or(0);
+        for value in &node.writes {
+            written[*value] = Some((depth, *is_claimed));
+        }
+        depths.push(depth);
+    }
+    depths
+}
+
+/// Claimed nodes that touch what is no tensor and cannot stay within their set.
+fn stuck(nodes: &[Touches], values: &[Kind], claimed: &[bool], depths: &[usize]) -> Vec<usize> {
+    let mut users: Vec<Vec<usize>> = vec![Vec::new(); values.len()];
+    for (index, node) in nodes.iter().enumerate() {
+        for value in node.reads.iter().chain(&node.writes) {
+            if !values[*value].is_tensor {
+                users[*value].push(index);
+            }
+        }
+    }
+    let mut stuck = Vec::new();
+    for (kind, users) in values.iter().zip(&users) {
+        let within = users.windows(2).all(|pair| depths[pair[0]] == depths[pair[1]])
+            && users.iter().all(|user| claimed[*user])
+            && !kind.is_outer;
+        if !within {
+            stuck.extend(users.iter().filter(|user| claimed[**user]));
+        }
+    }
+    stuck
+}
+
+fn gathered(claimed: &[bool], depths: &[usize]) -> Vec<Vec<usize>> {
+    let mut sets: std::collections::BTreeMap<usize, Vec<usize>> = std::collections::BTreeMap::new();
+    for (node, (is_claimed, depth)) in claimed.iter().zip(depths).enumerate() {
+        if *is_claimed {
+            sets.entry(*depth).or_default().push(node);
+        }
+    }
+    sets.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TENSOR: Kind = Kind {
+        is_tensor: true,
+        is_outer: false,
+    };
+
+    /// Nodes that each write one value, numbered as they are, and read these.
+    fn graph(reads: &[&[usize]]) -> Vec<Touches> {
+        let node = |(index, reads): (usize, &&[usize])| Touches {
+            reads: reads.to_vec(),
+            writes: vec![index],
+        };
+        reads.iter().enumerate().map(node).collect()
+    }
+
+    #[test]
+    fn what_can_be_fused_is_one_set_and_what_others_stand_between_is_two() {
+        let diamond = graph(&[&[], &[0], &[0], &[1, 2]]);
+        let values = [TENSOR; 4];
+        assert_eq!(sets(&diamond, &values, &mut [true; 4]), [vec![0, 1, 2, 3]]);
+        // 2 lies between 0 and 3: 3 waits for it, 1 does not
+        let mut claimed = [true, true, false, true];
+        assert_eq!(sets(&diamond, &values, &mut claimed), [vec![0, 1], vec![3]]);
+        assert_eq!(sets(&diamond, &values, &mut [false; 4]), Vec::<Vec<usize>>::new());
+    }
+
+    #[test]
+    fn what_is_no_tensor_stays_within_a_set_or_its_nodes_are_not_claimed() {
+        let chain = graph(&[&[], &[0], &[1], &[2]]);
+        let mut values = [TENSOR; 4];
+        values[1].is_tensor = false;
+        assert_eq!(sets(&chain, &values, &mut [true; 4]), [vec![0, 1, 2, 3]]);
+        // its reader is not claimed, so its writer is not either
+        let mut claimed = [true, true, false, true];
+        assert_eq!(sets(&chain, &values, &mut claimed), [vec![0], vec![3]]);
+        assert_eq!(claimed, [true, false, false, true]);
+        values[1].is_outer = true;
+        let mut claimed = [true; 4];
+        assert_eq!(sets(&chain, &values, &mut claimed), [vec![0], vec![3]]);
+    }
+
+    proptest! {
+        #[test]
+        fn sets_are_convex_and_do_not_wait_for_each_other(
+            edges in prop::collection::vec((0usize..14, 0usize..14), 0..40),
+            claimed in prop::collection::vec(any::<bool>(), 14),
+            odd in prop::collection::vec(prop::bool::weighted(0.1), 14),
+        ) {
+            let mut nodes = graph(&[&[]; 14]);
+            for (from, to) in edges {
+                if from < to {
+                    nodes[to].reads.push(from);
+                }
+            }
+            let values: Vec<Kind> = odd.iter().map(|odd| Kind { is_tensor: !odd, is_outer: false }).collect();
+            let mut left = claimed.clone();
+            let sets = sets(&nodes, &values, &mut left);
+            // whatever is claimed still is in one set, and nothing else is
+            let mut of = vec![None; nodes.len()];
+            for (number, set) in sets.iter().enumerate() {
+                for node in set {
+                    prop_assert!(left[*node] && claimed[*node] && of[*node].replace(number).is_none());
+                }
+            }
+            prop_assert!(left.iter().zip(&of).all(|(left, of)| *left == of.is_some()));
+            // fused, the nodes still have an order: no two groups reach each other
+            let group = |node: usize| of[node].map_or(100 + node, |set| set);
+            let mut reach = vec![[false; 128]; 128];
+            for (to, node) in nodes.iter().enumerate() {
+                for from in &node.reads {
+                    let (from, to) = (group(*from), group(to));
+                    if from != to {
+                        reach[from][to] = true;
+                    }
+                }
+            }
+            for middle in 0..128 {
+                for from in 0..128 {
+                    for to in 0..128 {
+                        reach[from][to] |= reach[from][middle] && reach[middle][to];
+                    }
+                }
+            }
+            prop_assert!((0..128).all(|at| !reach[at][at]));
+            // what is no tensor crosses no edge
+            for (to, node) in nodes.iter().enumerate() {
+                for from in node.reads.iter().filter(|from| odd[**from]) {
+                    prop_assert!(group(*from) == group(to) || (of[*from].is_none() && of[to].is_none()));
+                }
+            }
+        }
+    }
+}
