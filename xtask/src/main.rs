@@ -22,6 +22,7 @@ mod guest;
 mod models;
 mod mutants;
 mod new_plugin;
+mod onnxruntime;
 mod ops;
 mod page;
 mod peers;
@@ -89,6 +90,8 @@ enum Chore {
     Page(page::Options),
     /// Test the Python module in Python, or make its wheel and test that
     Python(python::Options),
+    /// Test the provider of ONNX Runtime in ONNX Runtime, or make its wheel and test that
+    Onnxruntime(onnxruntime::Options),
     /// Make a device farm on this machine (labgrid, places over ssh, emulated boards over adb), measure on it, open the report
     FarmDesk(farm_desk::Options),
     /// Simulate the governor on the emulated SoC and compare it with every plan by itself
@@ -145,6 +148,7 @@ fn run(chore: Chore) -> Result<bool> {
         Chore::PlanningBench(options) => planning_bench::run(&options),
         Chore::Page(options) => page::run(&options),
         Chore::Python(options) => python::run(&options),
+        Chore::Onnxruntime(options) => onnxruntime::run(&options),
         Chore::FarmDesk(options) => farm_desk::run(&options),
         Chore::Soc(options) => soc::run(&options),
         Chore::Size => size::run(),

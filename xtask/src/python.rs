@@ -74,40 +74,69 @@ fn assembled() -> Result<PathBuf> {
     Ok(folder)
 }
 
-fn copied(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn copied(from: &Path, to: &Path) -> Result<()> {
     fs::copy(from, to).with_context(|| format!("copying {} to {}", from.display(), to.display()))?;
     Ok(())
 }
 
-/// Makes the wheel, installs it in an environment of its own and tests it there.
+/// A wheel that maturin makes, optimised.
+pub(crate) struct Wheel {
+    /// The folder of its project.
+    pub(crate) folder: &'static str,
+    /// Where it is installed alone.
+    pub(crate) environment: &'static str,
+}
+
+impl Wheel {
+    /// Makes the wheel and installs it, with what tests need, in an environment of its own: that one's Python.
+    pub(crate) fn installed(&self, python: &Path) -> Result<PathBuf> {
+        let own = self.alone(python)?;
+        let requirements = root().join(models::REQUIREMENTS);
+        call(pip(&own, &["--requirement"]).arg(&requirements))?;
+        Ok(own)
+    }
+
+    /// Makes the wheel and installs it in an environment that has nothing else.
+    fn alone(&self, python: &Path) -> Result<PathBuf> {
+        let root = root();
+        let tools = root.join("target/maturin");
+        call(Command::new(python).args(["-m", "venv"]).arg(&tools))?;
+        call(&mut pip(&tools.join("bin/python"), &["maturin>=1.16,<2"]))?;
+        let wheels = root.join("target/wheels");
+        let mut maturin = Command::new(tools.join("bin/maturin"));
+        maturin.args(["build", "--release", "--out"]).arg(&wheels);
+        call(maturin.current_dir(root.join(self.folder)))?;
+        let made = newest(&wheels)?;
+        let bytes = fs::metadata(&made)?.len();
+        eprintln!("python: {} is {:.1} MB", made.display(), bytes as f64 / 1e6);
+        let clean = root.join(self.environment);
+        call(Command::new(python).args(["-m", "venv", "--clear"]).arg(&clean))?;
+        let own = clean.join("bin/python");
+        call(pip(&own, &["--no-deps"]).arg(&made))?;
+        Ok(own)
+    }
+}
+
+fn pip(python: &Path, arguments: &[&str]) -> Command {
+    let mut pip = Command::new(python);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    pip.args(arguments);
+    pip
+}
+
+/// Makes the wheel and tests it in an environment of its own, at first without NumPy.
 fn wheel(python: &Path) -> Result<()> {
-    let root = root();
-    let tools = root.join("target/maturin");
-    call(Command::new(python).args(["-m", "venv"]).arg(&tools))?;
-    let pip = |venv: &Path, arguments: &[&str]| {
-        let mut pip = Command::new(venv.join("bin/python"));
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-        pip.args(arguments);
-        pip
+    let wheel = Wheel {
+        folder: FOLDER,
+        environment: "target/python-wheel",
     };
-    call(&mut pip(&tools, &["maturin>=1.16,<2"]))?;
-    let wheels = root.join("target/wheels");
-    let mut maturin = Command::new(tools.join("bin/maturin"));
-    maturin.args(["build", "--release", "--out"]).arg(&wheels);
-    call(maturin.current_dir(root.join(FOLDER)))?;
-    let made = newest(&wheels)?;
-    let bytes = fs::metadata(&made)?.len();
-    eprintln!("python: {} is {:.1} MB", made.display(), bytes as f64 / 1e6);
-    let clean = root.join("target/python-wheel");
-    call(Command::new(python).args(["-m", "venv", "--clear"]).arg(&clean))?;
-    let own = clean.join("bin/python");
-    call(pip(&clean, &["--no-deps"]).arg(&made))?;
+    let own = wheel.alone(python)?;
     let first = "import polychip; print('python: without NumPy:', polychip.Runtime())";
     call(Command::new(&own).args(["-c", first]))?;
-    let requirements = root.join(models::REQUIREMENTS);
-    call(pip(&clean, &["--requirement"]).arg(&requirements))?;
+    let requirements = root().join(models::REQUIREMENTS);
+    call(pip(&own, &["--requirement"]).arg(&requirements))?;
     test(&own, None)?;
-    call(&mut pip(&clean, &["mypy", "pyright"]))?;
+    call(&mut pip(&own, &["mypy", "pyright"]))?;
     typed(&own)
 }
 
@@ -149,7 +178,7 @@ fn test(python: &Path, module: Option<&Path>) -> Result<()> {
     call(tests.current_dir(root().join(FOLDER)))
 }
 
-fn call(command: &mut Command) -> Result<()> {
+pub(crate) fn call(command: &mut Command) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let status = command.status().with_context(|| format!("starting {program}"))?;
     if !status.success() {

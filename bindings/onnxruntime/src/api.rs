@@ -37,13 +37,11 @@ impl Api {
         let get = base.GetApi.ok_or("ONNX Runtime gave no functions")?;
         // SAFETY: any version may be asked for; what is given is null or lives as long as the runtime.
         let table = |version: u32| unsafe { get(version).as_ref() };
+        // SAFETY: the runtime's version is constant text.
+        let version = base.GetVersionString.map_or("", |text| unsafe { text_at(text()) });
+        let minor: Option<u32> = version.split('.').nth(1).and_then(|minor| minor.parse().ok());
         let ort = table(ORT_VERSION).ok_or_else(|| {
-            // SAFETY: the runtime's version is constant text.
-            let version = base.GetVersionString.map(|text| unsafe { text_at(text()) }.to_owned());
-            format!(
-                "ONNX Runtime {} is too old for the Polychip provider, which needs 1.{ORT_VERSION} or newer",
-                version.unwrap_or_default()
-            )
+            format!("ONNX Runtime {version} is too old for the Polychip provider, which needs 1.{ORT_VERSION} or newer")
         })?;
         let ep = ort.GetEpApi.ok_or("this ONNX Runtime was built without providers in libraries")?;
         // SAFETY: as above.
@@ -51,7 +49,8 @@ impl Api {
         Ok(Api {
             ort,
             ep,
-            has_shapes: table(ORT_VERSION_SHAPES).is_some(),
+            // a version that is not there may not be asked for: the runtime says so on standard error
+            has_shapes: minor.is_some_and(|minor| minor >= ORT_VERSION_SHAPES) && table(ORT_VERSION_SHAPES).is_some(),
         })
     }
 

@@ -8,12 +8,13 @@
 use std::collections::BTreeMap;
 
 use polychip::{Model, Policy, Runtime};
+use polychip_graph::onnx::messages;
 use polychip_ops::Op;
 
 use crate::api::Api;
 use crate::failure::Result;
 use crate::ort::{Graph, Info, Node, Type};
-use crate::read::{Constants, Reader};
+use crate::read::{Captured, Constants, Reader, imported, unranked};
 use crate::sets::{self, Kind, Touches};
 
 /// Sizes that stand for open ones when devices are asked, one after the other until one breaks no rule of the nodes.
@@ -41,7 +42,12 @@ impl Asked<'_> {
     /// What is claimed of a graph, or of a body.
     pub(crate) fn claim(&self, graph: Graph<'_>) -> Result<Claim> {
         let nodes = graph.nodes()?;
-        if nodes.is_empty() || self.is_claimed_around(graph)? {
+        let is_taken = if self.api.has_shapes {
+            self.is_claimed_around(graph)?
+        } else {
+            looks_like_body(graph, &nodes)?
+        };
+        if nodes.is_empty() || is_taken {
             return Ok(Claim::default());
         }
         let opsets = graph.opsets()?;
@@ -53,7 +59,7 @@ impl Asked<'_> {
         let is_all = self
             .reader()
             .whole(graph)
-            .is_ok_and(|graph| self.refusal(graph).is_none());
+            .is_ok_and(|model| self.refusal(model).is_none());
         for node in &nodes {
             refusals.push(if is_all { None } else { self.node(*node, &opsets) });
         }
@@ -75,10 +81,12 @@ impl Asked<'_> {
         })
     }
 
-    fn reader(&self) -> Reader {
+    fn reader(&self) -> Reader<'_> {
+        static NONE: Captured = Captured::new();
         Reader {
             api: self.api,
             constants: Constants::Lent,
+            captured: &NONE,
         }
     }
 
@@ -99,15 +107,24 @@ impl Asked<'_> {
     fn node(&self, node: Node<'_>, opsets: &[(String, i64)]) -> Option<String> {
         let alone = self.reader().alone(node, opsets.to_vec());
         match alone {
-            Ok(graph) => self.refusal(graph),
+            Ok(model) => self.refusal(model),
             Err(failure) => Some(failure.words),
         }
     }
 
-    /// Why some node of a graph is run by no device, if so.
-    fn refusal(&self, graph: polychip_graph::Graph) -> Option<String> {
+    /// Why some node of a model is run by no device, if so.
+    fn refusal(&self, model: messages::Model) -> Option<String> {
+        let is_ranked = unranked(&model).is_empty();
+        let graph = match imported(model) {
+            Ok(graph) => graph,
+            Err(failure) => return Some(failure.words),
+        };
         if let Some(words) = unknown(&graph) {
             return Some(words);
+        }
+        if !is_ranked {
+            // devices are asked when a run has told how many sizes there are
+            return None;
         }
         let model = self.runtime.load_graph("what ONNX Runtime asks about", graph);
         let open = model.open_dims();
@@ -134,6 +151,37 @@ impl Asked<'_> {
         });
         Some(reasons.collect::<Vec<_>>().join("; "))
     }
+}
+
+/// Whether a graph is a body, as far as it can be told by what it reads and takes. Release 1.23 does not say it, and takes a
+/// graph for wrong in whose bodies nodes are fused.
+fn looks_like_body(graph: Graph<'_>, nodes: &[Node<'_>]) -> Result<bool> {
+    let inputs = graph.inputs()?;
+    let is_loops = match inputs.as_slice() {
+        // a branch, or a model that gives the same whatever happens
+        [] => true,
+        [trip, condition, ..] => {
+            const I64: i32 = 7;
+            const BOOL: i32 = 9;
+            // bodies of functions that were inlined have no types yet
+            matches!(
+                (trip.ty()?, condition.ty()?),
+                (Type::Tensor(I64, _) | Type::Other, Type::Tensor(BOOL, _) | Type::Other)
+            )
+        }
+        _ => false,
+    };
+    if is_loops {
+        return Ok(true);
+    }
+    for node in nodes {
+        for info in node.inputs()?.into_iter().flatten() {
+            if info.is_outer()? {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// An op that is not known, in a graph or a body of its nodes.

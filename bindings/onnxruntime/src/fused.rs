@@ -12,13 +12,15 @@ use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use polychip::{Input, Memory, Output, Outputs, Packed, RunOptions, Session, TensorSpec};
+use polychip::{Input, Memory, Output, Outputs, Packed, Policy, RunOptions, Runtime, Session, TensorSpec};
+use polychip_graph::onnx::messages;
 use polychip_sys::onnxruntime::bindings as sys;
 use smallvec::SmallVec;
 
 use crate::api::{Api, call};
 use crate::failure::{Failure, Result, entry};
-use crate::ort::Node;
+use crate::ort::{Info, Node};
+use crate::read::{imported, ranked, unranked};
 use crate::reports::{Copies, Entry};
 use crate::value::{Sizes, Value};
 
@@ -28,12 +30,43 @@ const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 /// So many lists of shapes are kept whose outputs are known.
 const KEPT: usize = 64;
 
+/// What sessions of a fused node are made with.
+pub(crate) struct Making {
+    pub(crate) api: Api,
+    pub(crate) runtime: Runtime,
+    pub(crate) policy: Policy,
+    pub(crate) name: String,
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) copies: Arc<Copies>,
+}
+
 /// What computes a fused node: what ONNX Runtime sees, then what it does not.
 #[repr(C)]
 pub(crate) struct Fused {
     seen: sys::OrtNodeComputeInfo,
+    making: Making,
+    /// Names of the node's inputs and of its outputs, in its order.
+    places: [Vec<String>; 2],
+    sessions: Sessions,
+}
+
+/// The sessions of a fused node.
+enum Sessions {
+    One(Arc<Compiled>),
+    /// The model does not say how many sizes the inputs at these places of the node have (and at these of the model): one
+    /// session for each way in which runs do.
+    ByRank {
+        model: messages::Model,
+        open: Vec<(usize, usize)>,
+        made: Mutex<Vec<(Ranks, Arc<Compiled>)>>,
+    },
+}
+
+type Ranks = SmallVec<[usize; 4]>;
+
+/// A session of ours in the place of a fused node.
+struct Compiled {
     api: Api,
-    name: String,
     session: Session,
     /// For each input of the session: its place among those of the node.
     inputs: Vec<Port>,
@@ -44,7 +77,6 @@ pub(crate) struct Fused {
     /// By shapes of the inputs, newest last.
     known: Mutex<Vec<(Shapes, Arc<[Target]>)>>,
     copies: Arc<Copies>,
-    entry: Arc<Entry>,
 }
 
 /// An input or output of the session, and its place in the node.
@@ -64,16 +96,13 @@ enum Target {
     Copied,
 }
 
-impl Fused {
-    pub(crate) fn new(api: Api, name: &str, session: Session, node: Node<'_>, entry: Arc<Entry>) -> Result<Fused> {
-        let places = |infos: Vec<Option<crate::ort::Info<'_>>>| -> Result<Vec<String>> {
-            let name = |info: Option<crate::ort::Info<'_>>| match info {
-                Some(info) => Ok(info.name()?.to_owned()),
-                None => Ok(String::new()),
-            };
-            infos.into_iter().map(name).collect()
-        };
-        let ports = |specs: Vec<TensorSpec>, places: Vec<String>| -> Result<Vec<Port>> {
+impl Making {
+    fn compiled(&self, model: messages::Model, places: &[Vec<String>; 2]) -> Result<Arc<Compiled>> {
+        let graph = imported(model)?;
+        let model = self.runtime.load_graph(&self.name, graph);
+        let session = self.runtime.session(&model, self.policy.clone())?;
+        self.entry.compiled(&self.name, &session, &self.copies);
+        let ports = |specs: Vec<TensorSpec>, places: &[String]| -> Result<Vec<Port>> {
             let port = |spec: TensorSpec| {
                 let place = places.iter().position(|place| *place == spec.name);
                 let place = place.ok_or_else(|| {
@@ -83,10 +112,48 @@ impl Fused {
             };
             specs.into_iter().map(port).collect()
         };
-        let inputs = ports(session.inputs().cloned().collect(), places(node.inputs()?)?)?;
-        let outputs = ports(session.outputs().cloned().collect(), places(node.outputs()?)?)?;
+        let inputs = ports(session.inputs().cloned().collect(), &places[0])?;
+        let outputs = ports(session.outputs().cloned().collect(), &places[1])?;
         let is_known = inputs.iter().all(|port| port.spec.open.is_empty());
         let fixed = is_known.then(|| targets(&session, session.outputs().cloned().collect()));
+        Ok(Arc::new(Compiled {
+            api: self.api,
+            session,
+            inputs,
+            outputs,
+            fixed,
+            known: Mutex::default(),
+            copies: Arc::clone(&self.copies),
+        }))
+    }
+}
+
+impl Fused {
+    pub(crate) fn new(making: Making, model: messages::Model, node: Node<'_>) -> Result<Fused> {
+        let names = |infos: Vec<Option<Info<'_>>>| -> Result<Vec<String>> {
+            let name = |info: Option<Info<'_>>| match info {
+                Some(info) => Ok(info.name()?.to_owned()),
+                None => Ok(String::new()),
+            };
+            infos.into_iter().map(name).collect()
+        };
+        let places = [names(node.inputs()?)?, names(node.outputs()?)?];
+        let unranked = unranked(&model);
+        let sessions = if unranked.is_empty() {
+            Sessions::One(making.compiled(model, &places)?)
+        } else {
+            let given = model.graph.as_ref().map(|graph| &graph.input[..]).unwrap_or_default();
+            let place = |own: usize| {
+                let name = &given[own].name;
+                let place = places[0].iter().position(|place| place == name);
+                Ok((place.ok_or_else(|| Failure::new(format!("{name:?} is no input of the fused node")))?, own))
+            };
+            Sessions::ByRank {
+                open: unranked.into_iter().map(place).collect::<Result<_>>()?,
+                model,
+                made: Mutex::default(),
+            }
+        };
         Ok(Fused {
             seen: sys::OrtNodeComputeInfo {
                 ort_version_supported: sys::ORT_VERSION,
@@ -94,26 +161,52 @@ impl Fused {
                 Compute: Some(compute),
                 ReleaseState: Some(release_state),
             },
-            api,
-            name: name.to_owned(),
-            session,
-            inputs,
-            outputs,
-            fixed,
-            known: Mutex::default(),
-            copies: Arc::default(),
-            entry,
+            making,
+            places,
+            sessions,
         })
     }
 
-    pub(crate) fn session(&self) -> &Session {
-        &self.session
+    fn compute(&self, context: *mut sys::OrtKernelContext) -> Result<()> {
+        match &self.sessions {
+            Sessions::One(compiled) => compiled.compute(context),
+            Sessions::ByRank { model, open, made } => {
+                let mut ranks = Ranks::new();
+                for (place, _) in open {
+                    ranks.push(rank(self.making.api, context, *place)?);
+                }
+                // held while a session is made: others would make the same
+                let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
+                let found = made.iter().find(|(known, _)| *known == ranks);
+                let compiled = match found {
+                    Some((_, compiled)) => Arc::clone(compiled),
+                    None => {
+                        let own = open.iter().map(|(_, own)| *own).zip(ranks.iter().copied());
+                        let compiled = self.making.compiled(ranked(model, own), &self.places)?;
+                        made.push((ranks, Arc::clone(&compiled)));
+                        compiled
+                    }
+                };
+                drop(made);
+                compiled.compute(context)
+            }
+        }
     }
+}
 
-    pub(crate) fn copies(&self) -> &Arc<Copies> {
-        &self.copies
+/// How many sizes an input of a run has.
+fn rank(api: Api, context: *mut sys::OrtKernelContext, place: usize) -> Result<usize> {
+    let mut raw = ptr::null();
+    api.check(call!(api.ort(), KernelContext_GetInput(context, place, &raw mut raw))?)?;
+    if raw.is_null() {
+        return Err(Failure::argument(format!("input {place} of the fused node is not given")));
     }
+    // SAFETY: what crosses the edge of a set is a tensor (`sets`), and lives until the call ends.
+    let (_, sizes) = unsafe { Value::new(api, raw) }.form()?;
+    Ok(sizes.len())
+}
 
+impl Compiled {
     fn compute(&self, context: *mut sys::OrtKernelContext) -> Result<()> {
         let mut inputs: SmallVec<[Input; 4]> = SmallVec::new();
         let mut shapes = Shapes::new();
@@ -252,7 +345,7 @@ impl Fused {
 
 impl Drop for Fused {
     fn drop(&mut self) {
-        self.entry.released(&self.name);
+        self.making.entry.released(&self.making.name);
     }
 }
 
@@ -294,9 +387,9 @@ unsafe extern "C" fn compute(
 ) -> *mut sys::OrtStatus {
     // SAFETY: ONNX Runtime gives back what was made in `compile`, which lives during the call.
     let fused = unsafe { &*info.cast::<Fused>() };
-    entry(fused.api, || {
+    entry(fused.making.api, || {
         fused.compute(context).map_err(|failure| Failure {
-            words: format!("{}: {}", fused.name, failure.words),
+            words: format!("{}: {}", fused.making.name, failure.words),
             ..failure
         })
     })

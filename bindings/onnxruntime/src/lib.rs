@@ -30,6 +30,7 @@ mod sets;
 mod value;
 
 pub use factory::{CreateEpFactories, ReleaseEpFactory};
+pub use reports::polychip_ort_reports;
 
 /// What ONNX Runtime calls the provider.
 const NAME: &std::ffi::CStr = c"PolychipExecutionProvider";

@@ -76,8 +76,12 @@ impl Options {
                 )));
             }
         }
+        let runtime = runtime(of_runtime)?;
+        // a device that is not there is told now, and not once for each node
+        let nothing = runtime.load_graph("the options", polychip_graph::Graph::new("options"));
+        runtime.support(&nothing, &policy)?;
         Ok(Options {
-            runtime: runtime(of_runtime)?,
+            runtime,
             policy,
             report,
         })
@@ -149,5 +153,7 @@ mod tests {
         assert!(unknown.contains("no option \"thread\"") && unknown.contains("report, ") && unknown.contains("threads"));
         assert!(words(&[("deadline", "soon")]).contains("deadline"));
         assert!(words(&[("plugins", " ; "), ("set", "x")]).contains("set"));
+        let device = words(&[("devices", "npu:7"), ("only-given-folders", "yes")]);
+        assert!(device.contains("there is no device npu:7"), "{device}");
     }
 }

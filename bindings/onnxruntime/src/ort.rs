@@ -297,6 +297,16 @@ impl Info<'_> {
         Ok(is_constant)
     }
 
+    /// Whether a graph around the one that reads it defines it.
+    pub(crate) fn is_outer(self) -> Result<bool> {
+        let mut is_outer = false;
+        self.api.check(call!(
+            self.api.ort(),
+            ValueInfo_IsFromOuterScope(self.raw, &raw mut is_outer)
+        )?)?;
+        Ok(is_outer)
+    }
+
     /// The value that the model gives it, if it does.
     pub(crate) fn initializer(self) -> Result<Option<*const sys::OrtValue>> {
         let mut value = ptr::null();
@@ -378,8 +388,11 @@ impl Attribute<'_> {
 
     pub(crate) fn held(self) -> Result<Held> {
         let mut kind = 0;
-        self.api
-            .check(call!(self.api.ort(), OpAttr_GetType(self.raw, &raw mut kind))?)?;
+        let known = call!(self.api.ort(), OpAttr_GetType(self.raw, &raw mut kind))?;
+        // the runtime has no word for an attribute that is a type, of which nothing is computed
+        if self.api.check(known).is_err() {
+            return Ok(Held::Nothing);
+        }
         let one = |bytes: Vec<u8>| <[u8; 8]>::try_from(&bytes[..]).map_err(|_| self.odd());
         let four = |bytes: Vec<u8>| <[u8; 4]>::try_from(&bytes[..]).map_err(|_| self.odd());
         Ok(match kind as u32 {

@@ -5,7 +5,7 @@
 use std::ffi::{CStr, c_char};
 use std::path::PathBuf;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use polychip::{Policy, Runtime};
 use polychip_sys::onnxruntime::bindings as sys;
@@ -14,11 +14,11 @@ use crate::NAME;
 use crate::api::{Api, call};
 use crate::claim::{Asked, Claim};
 use crate::failure::{Failure, Result, caught, entry};
-use crate::fused::Fused;
+use crate::fused::{Fused, Making};
 use crate::log::Log;
 use crate::options::Options;
 use crate::ort::{Graph, Node};
-use crate::read::{Constants, Reader};
+use crate::read::{Captured, Constants, Reader};
 use crate::reports::{self, Entry};
 
 /// A provider: what ONNX Runtime sees, then what it does not.
@@ -31,6 +31,7 @@ pub(crate) struct Provider {
     policy: Policy,
     report: Option<PathBuf>,
     entry: Arc<Entry>,
+    captured: Mutex<Captured>,
 }
 
 impl Provider {
@@ -58,6 +59,19 @@ impl Provider {
             policy: options.policy,
             report: options.report,
             entry: reports::begin(),
+            captured: Mutex::default(),
+        }
+    }
+
+    fn captured(&self) -> MutexGuard<'_, Captured> {
+        self.captured.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reader<'r>(&self, captured: &'r Captured) -> Reader<'r> {
+        Reader {
+            api: self.api,
+            constants: Constants::Copied,
+            captured,
         }
     }
 
@@ -73,6 +87,10 @@ impl Provider {
             ort_version_supported: sys::ORT_VERSION,
             drop_constant_initializers: true,
         };
+        for node in claim.sets.iter().flatten() {
+            self.reader(&Captured::new())
+                .capture(nodes[*node], &mut self.captured())?;
+        }
         for set in &claim.sets {
             let nodes: Vec<*const sys::OrtNode> = set.iter().map(|index| nodes[*index].raw()).collect();
             self.api.check(call!(
@@ -99,15 +117,16 @@ impl Provider {
 
     /// What computes the nodes of a graph in the place of the fused node.
     fn compiled(&self, graph: Graph<'_>, node: Node<'_>) -> Result<Box<Fused>> {
-        let reader = Reader {
+        let whole = self.reader(&self.captured()).whole(graph)?;
+        let making = Making {
             api: self.api,
-            constants: Constants::Copied,
+            runtime: self.runtime.clone(),
+            policy: self.policy.clone(),
+            name: node.name()?.to_owned(),
+            entry: Arc::clone(&self.entry),
+            copies: Arc::default(),
         };
-        let name = node.name()?;
-        let model = self.runtime.load_graph(name, reader.whole(graph)?);
-        let session = self.runtime.session(&model, self.policy.clone())?;
-        let fused = Fused::new(self.api, name, session, node, Arc::clone(&self.entry))?;
-        self.entry.compiled(name, fused.session(), fused.copies());
+        let fused = Fused::new(making, whole, node)?;
         Ok(Box::new(fused))
     }
 }
@@ -178,6 +197,7 @@ unsafe extern "C" fn compile(
             // SAFETY: there are as many places.
             unsafe { *infos.add(index) = Box::into_raw(fused).cast() };
         }
+        provider.captured().clear();
         Ok(())
     })
 }

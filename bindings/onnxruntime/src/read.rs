@@ -7,7 +7,7 @@
 
 #![allow(unsafe_code)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use polychip_graph::onnx::messages::{self, TypeValue, attribute_type as kind};
@@ -30,22 +30,40 @@ pub(crate) enum Constants {
     Copied,
 }
 
+/// Constants that bodies of claimed nodes read of the graphs around them, by name: the oldest runtime does not give them
+/// with what is compiled.
+pub(crate) type Captured = BTreeMap<String, messages::Tensor>;
+
 /// Reads graphs.
 #[derive(Clone, Copy)]
-pub(crate) struct Reader {
+pub(crate) struct Reader<'r> {
     pub(crate) api: Api,
     pub(crate) constants: Constants,
+    pub(crate) captured: &'r Captured,
 }
 
-impl Reader {
+impl Reader<'_> {
     /// A graph with all its nodes.
-    pub(crate) fn whole(self, graph: Graph<'_>) -> Result<polychip_graph::Graph> {
+    pub(crate) fn whole(self, graph: Graph<'_>) -> Result<messages::Model> {
         let opsets = graph.opsets()?;
-        self.imported(self.graph(graph)?, opsets)
+        Ok(model(self.graph(graph)?, opsets))
+    }
+
+    /// Adds the constants that bodies of a node read of the graphs around it.
+    pub(crate) fn capture(self, node: Node<'_>, captured: &mut Captured) -> Result<()> {
+        for info in node.captures()? {
+            let name = info.name()?;
+            if !captured.contains_key(name)
+                && let Some(tensor) = self.constant(info)?
+            {
+                captured.insert(name.to_owned(), tensor);
+            }
+        }
+        Ok(())
     }
 
     /// A node with its constants, as a graph of its own.
-    pub(crate) fn alone(self, node: Node<'_>, opsets: Vec<(String, i64)>) -> Result<polychip_graph::Graph> {
+    pub(crate) fn alone(self, node: Node<'_>, opsets: Vec<(String, i64)>) -> Result<messages::Model> {
         let mut graph = messages::Graph {
             name: node.name()?.to_owned(),
             node: vec![self.node(node)?],
@@ -67,18 +85,7 @@ impl Reader {
                 graph.output.push(self.info(info)?);
             }
         }
-        self.imported(graph, opsets)
-    }
-
-    fn imported(self, graph: messages::Graph, opsets: Vec<(String, i64)>) -> Result<polychip_graph::Graph> {
-        let import = |(domain, version): (String, i64)| messages::OperatorSetId { domain, version };
-        let model = messages::Model {
-            ir_version: Some(FORMAT),
-            graph: Some(graph),
-            opset_import: opsets.into_iter().map(import).collect(),
-            ..messages::Model::default()
-        };
-        Ok(onnx::import_model(model, &NoExternalData, &onnx::Options::default())?)
+        Ok(model(graph, opsets))
     }
 
     fn graph(self, graph: Graph<'_>) -> Result<messages::Graph> {
@@ -113,7 +120,32 @@ impl Reader {
             }
             made.node.push(self.node(node)?);
         }
+        self.captures(graph, &mut made)?;
         Ok(made)
+    }
+
+    /// Adds constants of graphs around this one that bodies within it read: where nodes were cut out of their graph, nothing
+    /// else defines them.
+    fn captures(self, graph: Graph<'_>, made: &mut messages::Graph) -> Result<()> {
+        let mut missing = Vec::new();
+        for node in graph.nodes()? {
+            missing.extend(node.captures()?);
+        }
+        if missing.is_empty() || graph.parent()?.is_some() {
+            return Ok(());
+        }
+        let named = made.initializer.iter().map(|tensor| &tensor.name);
+        let given = made.input.iter().map(|info| &info.name);
+        let written = made.node.iter().flat_map(|node| &node.output);
+        let mut defined: BTreeSet<String> = named.chain(given).chain(written).cloned().collect();
+        for info in missing {
+            let name = info.name()?;
+            if defined.insert(name.to_owned()) {
+                let constant = self.constant(info)?.or_else(|| self.captured.get(name).cloned());
+                made.initializer.extend(constant);
+            }
+        }
+        Ok(())
     }
 
     fn node(self, node: Node<'_>) -> Result<messages::Node> {
@@ -212,7 +244,11 @@ impl Reader {
     fn info(self, info: Info<'_>) -> Result<messages::ValueInfo> {
         let element = || Box::new(messages::ElementKind { elem_type: None });
         let value = match info.ty()? {
-            Type::Tensor(code, sizes) => {
+            Type::Tensor(code, mut sizes) => {
+                // the oldest runtime does not tell a scalar from a tensor of which no size is known
+                if !self.api.has_shapes {
+                    sizes = sizes.filter(|sizes| !sizes.is_empty());
+                }
                 let code = onnx_code(code).ok_or_else(|| {
                     let name = info.name().unwrap_or_default();
                     Failure::new(format!("value {name:?} is of the unknown element type {code}"))
@@ -233,6 +269,49 @@ impl Reader {
             r#type: value.map(|value| messages::Type { value: Some(value) }),
         })
     }
+}
+
+fn model(graph: messages::Graph, opsets: Vec<(String, i64)>) -> messages::Model {
+    let import = |(domain, version): (String, i64)| messages::OperatorSetId { domain, version };
+    messages::Model {
+        ir_version: Some(FORMAT),
+        graph: Some(graph),
+        opset_import: opsets.into_iter().map(import).collect(),
+        ..messages::Model::default()
+    }
+}
+
+/// Imports what was read.
+pub(crate) fn imported(model: messages::Model) -> Result<polychip_graph::Graph> {
+    Ok(onnx::import_model(
+        model,
+        &NoExternalData,
+        &onnx::Options::default(),
+    )?)
+}
+
+/// The inputs of which not even the number of sizes is known, by their places among the inputs.
+pub(crate) fn unranked(model: &messages::Model) -> Vec<usize> {
+    let inputs = model.graph.iter().flat_map(|graph| &graph.input).enumerate();
+    let is_open = |info: &messages::ValueInfo| {
+        let value = info.r#type.as_ref().and_then(|ty| ty.value.as_ref());
+        matches!(value, Some(TypeValue::Tensor(messages::TensorKind { shape: None, .. })))
+    };
+    inputs.filter(|(_, info)| is_open(info)).map(|(place, _)| place).collect()
+}
+
+/// The model with so many open sizes for the inputs at these places.
+pub(crate) fn ranked(model: &messages::Model, ranks: impl Iterator<Item = (usize, usize)>) -> messages::Model {
+    let mut model = model.clone();
+    let inputs = model.graph.as_mut().map(|graph| &mut graph.input[..]).unwrap_or_default();
+    for (place, rank) in ranks {
+        let ty = inputs[place].r#type.as_mut().and_then(|ty| ty.value.as_mut());
+        if let Some(TypeValue::Tensor(kind)) = ty {
+            let dim = vec![messages::Dimension { value: None }; rank];
+            kind.shape = Some(messages::Shape { dim });
+        }
+    }
+    model
 }
 
 fn dimension(size: Size) -> messages::Dimension {

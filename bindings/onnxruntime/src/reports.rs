@@ -3,7 +3,11 @@
 //!
 //! Invariant: a session that has ended is not held here.
 
+#![allow(unsafe_code)]
+
 use std::collections::BTreeMap;
+use std::ffi::c_char;
+use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -187,12 +191,33 @@ pub(crate) fn begin() -> Arc<Entry> {
     entry
 }
 
-/// The sessions that are open, in the order in which they were made, as JSON each.
-#[cfg(feature = "python")]
-pub(crate) fn all() -> Vec<String> {
+/// What became of each session that is open, in the order in which they were made: a JSON list.
+fn all() -> String {
     let entries = ENTRIES.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let open = entries.iter().filter_map(Weak::upgrade);
-    open.filter_map(|entry| entry.json().ok()).collect()
+    let all: Vec<String> = open.filter_map(|entry| entry.json().ok()).collect();
+    format!("[{}]", all.join(","))
+}
+
+/// Writes what became of each session that is open, a JSON list that ends in a zero, into memory of the caller, and gives how
+/// many bytes it takes. Where there is less room nothing is written: the caller asks again with more.
+///
+/// # Safety
+/// `text` is null, or so many bytes can be written there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn polychip_ort_reports(text: *mut c_char, room: usize) -> usize {
+    let Ok(all) = crate::failure::caught(all) else {
+        return 0;
+    };
+    let needed = all.len() + 1;
+    if !text.is_null() && needed <= room {
+        // SAFETY: the caller's promise.
+        unsafe {
+            ptr::copy_nonoverlapping(all.as_ptr(), text.cast(), all.len());
+            text.add(all.len()).write(0);
+        }
+    }
+    needed
 }
 
 #[cfg(test)]
@@ -220,5 +245,23 @@ mod tests {
         assert!(warning(&claim).unwrap().starts_with("runs none of 5 nodes; all stay"));
         claim.refused.clear();
         assert!(warning(&claim).is_none());
+    }
+
+    #[test]
+    fn reports_are_written_where_they_have_room() {
+        let held = begin();
+        let mut text = vec![1u8; 4096];
+        // SAFETY: null is allowed, and the room is that of the text.
+        let (needed, small, whole) = unsafe {
+            let needed = polychip_ort_reports(ptr::null_mut(), 0);
+            let small = polychip_ort_reports(text.as_mut_ptr().cast(), 4);
+            assert_eq!(text[0], 1, "nothing is written where there is no room");
+            (needed, small, polychip_ort_reports(text.as_mut_ptr().cast(), text.len()))
+        };
+        assert_eq!((small, whole), (needed, needed));
+        assert_eq!(text[needed - 1], 0);
+        let all: serde_json::Value = serde_json::from_slice(&text[..needed - 1]).unwrap();
+        assert_eq!(all[0]["claimed"], 0);
+        drop(held);
     }
 }

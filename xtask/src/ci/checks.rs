@@ -167,6 +167,7 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
         Check::new("a new plugin conforms", vec![suite("xtask", "new_plugin")]),
         page(),
         python(),
+        onnxruntime(),
         Check::cargo(
             "headers of the plugin contract and the C library",
             &["xtask", "header"],
@@ -244,6 +245,12 @@ fn page() -> Check {
     let open = Step::Run(cargo(&["xtask", "page", "--built"]));
     Check::new("page of a plan in a browser", vec![Step::Build, open])
         .needs("browser", crate::page::missing())
+}
+
+/// The provider of ONNX Runtime, of the library that the build has made, in several releases as they are published.
+fn onnxruntime() -> Check {
+    let test = Step::Run(cargo(&["xtask", "onnxruntime", "--built", "--releases"]));
+    Check::new("ONNX Runtime provider", vec![Step::Build, test]).needs("python", crate::python::missing())
 }
 
 /// The Python module, of the library that the build has made.

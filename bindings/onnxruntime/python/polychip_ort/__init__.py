@@ -13,20 +13,21 @@ The provider's options are the words of Polychip's command line; one that is not
 
 from __future__ import annotations
 
+import ctypes
 import json
+import pathlib
 import typing
 
-from . import _polychip_ort
-from ._polychip_ort import __version__
-
-__all__ = ["__version__", "get_ep_name", "get_ep_names", "get_library_path", "reports"]
+__all__ = ["get_ep_name", "get_ep_names", "get_library_path", "reports"]
 
 
 def get_library_path() -> str:
     """The library, for `onnxruntime.register_execution_provider_library`."""
-    path = _polychip_ort.__file__
-    assert path is not None, "a library is a file"
-    return path
+    folder = pathlib.Path(__file__).parent
+    found = sorted(folder.glob("_polychip_ort*.so")) or sorted(folder.glob("_polychip_ort*.pyd"))
+    if not found:
+        raise FileNotFoundError(f"{folder} holds no library of the provider: the package is damaged, install it again")
+    return str(found[0])
 
 
 def get_ep_name() -> str:
@@ -46,4 +47,13 @@ def reports() -> list[dict[str, typing.Any]]:
     `parts`: each set of nodes that is run as one, with its report (by the schema of `polychip run --json`), and bytes that
     were copied because their size or kind left no other way.
     """
-    return [json.loads(report) for report in _polychip_ort.reports()]
+    call = ctypes.CDLL(get_library_path()).polychip_ort_reports
+    call.argtypes, call.restype = [ctypes.c_void_p, ctypes.c_size_t], ctypes.c_size_t
+    room = 1 << 16
+    while True:
+        text = ctypes.create_string_buffer(room)
+        needed = call(text, room)
+        if needed <= room:
+            return typing.cast("list[dict[str, typing.Any]]", json.loads(text.value or b"[]"))
+        # a session more may have come meanwhile
+        room = 2 * needed

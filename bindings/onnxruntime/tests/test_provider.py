@@ -1,0 +1,229 @@
+"""What a person does with the provider, and what goes wrong."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import onnxruntime as ort
+import polychip_ort
+import pytest
+from conftest import FLOAT, NAME, cpu, devices, model, session
+from onnx import TensorProto, helper
+
+
+def test_the_library_is_registered_and_its_device_offered() -> None:
+    [device, *_] = devices()
+    assert (device.ep_name, device.ep_vendor) == (NAME, "Polychip")
+    assert device.ep_metadata["version"].count(".") == 2
+    assert "cpu:0" in device.ep_metadata["polychip_devices"]
+    assert os.path.samefile(device.ep_metadata["library_path"], polychip_ort.get_library_path())
+
+
+def test_a_model_runs_here_and_the_report_says_so(relu: bytes) -> None:
+    own = session(relu)
+    assert NAME in own.get_providers()
+    for rows in (1, 7, 2, 7):
+        x = np.random.default_rng(rows).standard_normal((rows, 3)).astype(np.float32)
+        np.testing.assert_array_equal(own.run(None, {"x": x})[0], cpu(relu).run(None, {"x": x})[0])
+    report = polychip_ort.reports()[-1]
+    assert (report["nodes"], report["claimed"], report["refused"]) == (2, 2, [])
+    [part] = report["parts"]
+    # sizes were open, and yet nothing was copied
+    assert (part["copied_input_bytes"], part["copied_output_bytes"]) == (0, 0)
+    assert part["report"]["runs"] >= 1
+
+
+def test_assignment_is_read_back_from_onnx_runtime(relu: bytes) -> None:
+    if not hasattr(ort.InferenceSession, "get_provider_graph_assignment_info"):
+        pytest.skip("this ONNX Runtime does not tell which provider runs what")
+    own = session(relu, settings={"session.record_ep_graph_assignment_info": "1"})
+    assigned = own.get_provider_graph_assignment_info()
+    assert {part.ep_name for part in assigned} == {NAME}
+    assert sum(len(part.get_nodes()) for part in assigned) == 2
+
+
+def test_sessions_that_are_gone_are_not_reported(relu: bytes) -> None:
+    before = len(polychip_ort.reports())
+    own = session(relu)
+    assert len(polychip_ort.reports()) == before + 1
+    del own
+    gc.collect()
+    assert len(polychip_ort.reports()) == before
+
+
+def test_the_report_is_written_where_the_option_says(relu: bytes, tmp_path) -> None:
+    file = tmp_path / "report.json"
+    own = session(relu, {"report": str(file)})
+    own.run(None, {"x": np.ones((2, 3), np.float32)})
+    del own
+    gc.collect()
+    report = json.loads(file.read_text())
+    assert report["claimed"] == 2
+
+
+def test_what_is_not_known_is_left_to_others_and_a_warning_says_why(relu: bytes, tmp_path) -> None:
+    made = model(
+        [
+            helper.make_node("Relu", ["x"], ["a"]),
+            helper.make_node("CDist", ["a", "a"], ["d"], domain="com.microsoft", metric="sqeuclidean"),
+            helper.make_node("Neg", ["d"], ["e"]),
+            helper.make_node("Abs", ["e"], ["y"]),
+        ],
+        {"x": (FLOAT, [4, 3])},
+        {"y": (FLOAT, [4, 4])},
+        opsets={"com.microsoft": 1},
+    )
+    file = tmp_path / "partly.onnx"
+    file.write_bytes(made)
+    program = f"""
+import numpy as np, onnxruntime as ort, polychip_ort
+ort.register_execution_provider_library({NAME!r}, polychip_ort.get_library_path())
+options = ort.SessionOptions()
+devices = [device for device in ort.get_ep_devices() if device.ep_name == {NAME!r}]
+options.add_provider_for_devices(devices[:1], {{"threads": "1", "only-given-folders": "yes"}})
+own = ort.InferenceSession({str(file)!r}, options)
+x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
+right = ort.InferenceSession({str(file)!r}, providers=["CPUExecutionProvider"]).run(None, {{"x": x}})[0]
+np.testing.assert_allclose(own.run(None, {{"x": x}})[0], right, rtol=1e-6)
+[report] = polychip_ort.reports()
+assert (report["nodes"], report["claimed"], len(report["parts"])) == (4, 3, 2), report
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "runs 3 of 4 nodes" in done.stderr and "com.microsoft.CDist" in done.stderr, done.stderr
+
+
+def test_options_that_are_not_known_are_errors_that_list_what_is(relu: bytes, capsys) -> None:
+    def words(options: dict[str, str]) -> str:
+        # ONNX Runtime's module prints the error, and makes a session without the provider
+        assert NAME not in session(relu, options).get_providers()
+        return capsys.readouterr().out
+
+    assert 'no option "thread"' in words({"thread": "1"})
+    assert "deadline" in words({"deadline": "soon"})
+    assert "there is no device npu:7" in words({"devices": "npu:7"})
+
+
+def test_how_many_sizes_there_are_may_be_known_to_the_run_alone() -> None:
+    """What an op of nobody's standard gives has no rank: what follows is compiled when a run has it."""
+    made = model(
+        [
+            helper.make_node("CDist", ["x", "x"], ["d"], domain="com.microsoft", metric="sqeuclidean"),
+            helper.make_node("Neg", ["d"], ["y"]),
+        ],
+        {"x": (FLOAT, ["n", 3])},
+        {"y": (FLOAT, None)},
+        opsets={"com.microsoft": 1},
+    )
+    own, right = session(made), cpu(made)
+    for rows in (2, 5, 2):
+        x = np.random.default_rng(rows).standard_normal((rows, 3)).astype(np.float32)
+        np.testing.assert_allclose(own.run(None, {"x": x})[0], right.run(None, {"x": x})[0], rtol=1e-5)
+    report = polychip_ort.reports()[-1]
+    assert (report["claimed"], len(report["parts"])) == (1, 1)
+
+
+def test_bodies_are_run_with_their_nodes() -> None:
+    then = helper.make_graph(
+        [helper.make_node("Mul", ["x", "two"], ["t"])], "then", [], [helper.make_tensor_value_info("t", FLOAT, [3])]
+    )
+    other = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["o"])], "else", [], [helper.make_tensor_value_info("o", FLOAT, [3])]
+    )
+    node = helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other)
+    made = model(
+        [node],
+        {"c": (TensorProto.BOOL, []), "x": (FLOAT, [3])},
+        {"y": (FLOAT, [3])},
+        {"two": np.array([2.0], np.float32)},
+    )
+    own = session(made)
+    x = np.array([1.0, 2.0, 3.0], np.float32)
+    np.testing.assert_array_equal(own.run(None, {"c": np.array(True), "x": x})[0], 2 * x)
+    np.testing.assert_array_equal(own.run(None, {"c": np.array(False), "x": x})[0], -x)
+    report = polychip_ort.reports()[-1]
+    assert report["claimed"] == report["nodes"]
+
+
+def test_strings_go_in_and_out_and_are_counted() -> None:
+    nodes = [helper.make_node("StringConcat", ["a", "b"], ["y"])]
+    string = TensorProto.STRING
+    made = model(nodes, {"a": (string, [2]), "b": (string, [2])}, {"y": (string, [2])}, opsets={"": 20})
+    own = session(made)
+    got = own.run(None, {"a": np.array(["x", "ü"]), "b": np.array(["", "y"])})[0]
+    assert list(got) == ["x", "üy"]
+    part = polychip_ort.reports()[-1]["parts"][0]
+    assert part["copied_output_bytes"] > 0
+
+
+def test_an_output_whose_size_the_values_give_has_it() -> None:
+    nodes = [helper.make_node("NonZero", ["x"], ["y"])]
+    made = model(nodes, {"x": (FLOAT, ["n"])}, {"y": (TensorProto.INT64, [1, "k"])})
+    own = session(made)
+    for values in ([0, 1, 2], [0, 0, 0], [5, 0]):
+        x = np.array(values, np.float32)
+        np.testing.assert_array_equal(own.run(None, {"x": x})[0], [np.flatnonzero(x)])
+
+
+def test_no_elements_are_a_tensor_too(relu: bytes) -> None:
+    own = session(relu)
+    assert own.run(None, {"x": np.zeros((0, 3), np.float32)})[0].shape == (0, 3)
+
+
+def test_threads_share_a_session(relu: bytes) -> None:
+    own, right = session(relu, {"in-flight": "4"}), cpu(relu)
+    failures: list[str] = []
+
+    def work(seed: int) -> None:
+        generator = np.random.default_rng(seed)
+        for _ in range(50):
+            x = generator.standard_normal((int(generator.integers(1, 9)), 3)).astype(np.float32)
+            if not np.array_equal(own.run(None, {"x": x})[0], right.run(None, {"x": x})[0]):
+                failures.append(f"thread {seed}")
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_a_hundred_sessions_are_open_at_once(relu: bytes) -> None:
+    sessions = [session(relu) for _ in range(100)]
+    x = np.ones((2, 3), np.float32)
+    results = [own.run(None, {"x": x})[0] for own in sessions]
+    assert all(np.array_equal(result, results[0]) for result in results)
+
+
+def test_a_compiled_model_is_refused_with_what_to_do(relu: bytes, tmp_path, capsys) -> None:
+    file = str(tmp_path / "context.onnx")
+    session(relu, settings={"ep.context_enable": "1", "ep.context_file_path": file})
+    words = capsys.readouterr().out
+    assert "ep.context_enable" in words and "`cache`" in words
+
+
+def test_a_child_of_fork_is_told_so(relu: bytes) -> None:
+    own = session(relu)
+    x = np.ones((1, 3), np.float32)
+    own.run(None, {"x": x})
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            own.run(None, {"x": x})
+            words = "it ran"
+        except Exception as error:  # noqa: BLE001
+            words = str(error)
+        os.write(write, words.encode()[:4000])
+        os._exit(0)
+    os.close(write)
+    words = os.read(read, 4096).decode()
+    os.waitpid(child, 0)
+    assert "forked" in words, words
