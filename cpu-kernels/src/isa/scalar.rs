@@ -20,6 +20,28 @@ fn zip<T: Copy, U>(a: [T; LANES], b: [T; LANES], f: impl Fn(T, T) -> U) -> [U; L
     std::array::from_fn(|i| f(a[i], b[i]))
 }
 
+/// The same values, of which the compiler knows nothing any more.
+///
+/// On aarch64 it makes `fminnm` and `fmaxnm` of a comparison and a choice once it knows that what is chosen beside a NaN is a
+/// number, and these answer NaN where one operand is a signalling NaN.
+#[inline(always)]
+fn unknown(x: [f32; LANES]) -> [f32; LANES] {
+    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    {
+        use std::arch::aarch64::float32x4_t;
+        // SAFETY: both are four f32 without padding; a vector's lanes are in the order of an array's.
+        let mut vector = unsafe { std::mem::transmute::<[f32; LANES], float32x4_t>(x) };
+        // SAFETY: no instruction is executed.
+        unsafe {
+            std::arch::asm!("/* {0:v} */", inout(vreg) vector, options(pure, nomem, nostack, preserves_flags));
+        }
+        // SAFETY: as above.
+        unsafe { std::mem::transmute::<float32x4_t, [f32; LANES]>(vector) }
+    }
+    #[cfg(not(all(target_arch = "aarch64", not(miri))))]
+    x
+}
+
 // SAFETY: the token promises nothing beyond the target's own features.
 unsafe impl Simd for Scalar {
     const LANES: usize = LANES;
@@ -91,11 +113,11 @@ unsafe impl Simd for Scalar {
     }
     #[inline(always)]
     fn min(self, a: Self::F, b: Self::F) -> Self::F {
-        zip(a, b, |a, b| if a < b { a } else { b })
+        zip(a, unknown(b), |a, b| if a < b { a } else { b })
     }
     #[inline(always)]
     fn max(self, a: Self::F, b: Self::F) -> Self::F {
-        zip(a, b, |a, b| if a > b { a } else { b })
+        zip(a, unknown(b), |a, b| if a > b { a } else { b })
     }
     #[inline(always)]
     fn sqrt(self, a: Self::F) -> Self::F {
