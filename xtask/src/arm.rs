@@ -111,7 +111,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         return Ok(true);
     }
     let starts = Starts::find(&unguarded);
-    let compilers = binfmt::compilers(&target)?;
+    let path = binfmt::path(&target)?;
     let results = Mutex::new(results);
     let mut all = true;
     let mut summaries = Vec::new();
@@ -121,7 +121,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             logs: target.join("logs").join(cpu),
             limit: Duration::from_secs(60 * options.minutes),
             starts,
-            compilers: compilers.clone(),
+            path: path.clone(),
             environment: vec![
                 ("PROPTEST_CASES", options.cases.to_string()),
                 ("POLYCHIP_SUITE_EVERY", options.every.to_string()),
@@ -215,7 +215,11 @@ fn one(
     let end = emulator.run(program, &options.names)?;
     // some tests of a program say nothing of the whole
     if options.names.is_empty() {
-        known().keep(&emulator.cpu, &name, Last::new(trial, &end, commit))?;
+        known().keep(
+            &emulator.cpu,
+            &name,
+            Last::new(trial, &end, packages::skipped(&name).len(), commit),
+        )?;
     }
     Ok(end)
 }
@@ -251,6 +255,12 @@ fn summarise(
                 failed.push(format!("FAILED   {}: {}", one.program, one.end));
             } else if let End::Skipped(why) = &one.end {
                 failed.push(format!("skipped  {}: {why}", one.program));
+            }
+        }
+        for one in done.iter().filter(|one| !matches!(one.end, End::Skipped(_))) {
+            for (test, why) in packages::skipped(&one.program) {
+                skipped += 1;
+                failed.push(format!("skipped  {}, {test}: {why}", one.program));
             }
         }
         eprintln!(

@@ -4,7 +4,7 @@
 //! Invariant: nothing is registered outside that namespace; what the machine starts is what it started before.
 
 use std::fs::Permissions;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -85,32 +85,46 @@ fn which(name: &str) -> PathBuf {
         .unwrap_or_else(|| name.into())
 }
 
-/// A folder where `cc` and its like are those for aarch64, for tests that build a program or library and load it; made anew.
-/// One that is not installed says so there, since this machine's own would make what cannot be loaded.
-pub(super) fn compilers(target: &Path) -> Result<PathBuf> {
-    let folder = target.join("compilers");
+/// A folder of what tests start by name, made anew: there `cc` and its like make programs and libraries for aarch64, which
+/// tests start and load, and `uname` names the processor that is emulated. A compiler that is not installed says so, since
+/// this machine's own would make what cannot be loaded.
+pub(super) fn path(target: &Path) -> Result<PathBuf> {
+    let folder = target.join("path");
     if folder.exists() {
         std::fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
     }
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    for (name, theirs) in COMPILERS {
-        let (file, found) = (folder.join(name), which(theirs));
-        if found.is_file() {
-            symlink(found, &file).with_context(|| file.display().to_string())?;
+    let write = |name: &str, line: String| {
+        let file = folder.join(name);
+        std::fs::write(&file, format!("#!/bin/sh\n{line}\n"))
+            .and_then(|()| std::fs::set_permissions(&file, Permissions::from_mode(0o755)))
+            .with_context(|| file.display().to_string())
+    };
+    for (name, theirs, options) in COMPILERS {
+        let found = which(theirs);
+        let line = if found.is_file() {
+            format!("exec '{}' {options} \"$@\"", found.display())
         } else {
-            let script = format!("#!/bin/sh\necho '{theirs} is not installed' >&2\nexit 127\n");
-            std::fs::write(&file, script).with_context(|| file.display().to_string())?;
-            std::fs::set_permissions(&file, Permissions::from_mode(0o755))?;
-        }
+            format!("echo '{theirs} is not installed' >&2\nexit 127")
+        };
+        write(name, line)?;
     }
+    let machine = std::env::consts::ARCH;
+    let uname = which("uname");
+    write(
+        "uname",
+        format!("'{}' \"$@\" | sed s/{machine}/aarch64/", uname.display()),
+    )?;
     Ok(folder)
 }
 
-/// What tests start, and what that is for aarch64.
-const COMPILERS: [(&str, &str); 3] = [
-    ("cc", LINKER),
-    ("c++", "aarch64-linux-gnu-g++"),
-    ("nm", "aarch64-linux-gnu-nm"),
+/// Compilers that tests start, what they are for aarch64, and with which options.
+const COMPILERS: [(&str, &str, &str); 5] = [
+    ("cc", LINKER, ""),
+    ("c++", "aarch64-linux-gnu-g++", ""),
+    ("clang", "clang", "--target=aarch64-linux-gnu"),
+    ("clang++", "clang++", "--target=aarch64-linux-gnu"),
+    ("nm", "aarch64-linux-gnu-nm", ""),
 ];
 
 #[cfg(test)]
@@ -120,22 +134,17 @@ mod tests {
     #[test]
     fn a_compiler_that_is_not_there_says_so_and_does_not_make_programs_of_this_machine() {
         let target = tempfile::tempdir().unwrap();
-        let folder = compilers(target.path()).unwrap();
-        for (name, theirs) in COMPILERS {
-            let file = folder.join(name);
-            let output = Command::new(&file).arg("--version").output().unwrap();
+        let folder = path(target.path()).unwrap();
+        for (name, theirs, _) in COMPILERS {
+            let output = Command::new(folder.join(name)).arg("--version").output().unwrap();
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            if which(theirs).is_file() {
-                assert_eq!(std::fs::read_link(&file).unwrap(), which(theirs));
-            } else {
-                assert!(
-                    !output.status.success() && said.contains("is not installed"),
-                    "{said}"
-                );
-            }
+            let is_missing = !output.status.success() && said.contains("is not installed");
+            assert_eq!(is_missing, !which(theirs).is_file(), "{name}: {said}");
         }
+        let uname = Command::new(folder.join("uname")).arg("-m").output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&uname.stdout), "aarch64\n");
         // again, over what is there
-        assert_eq!(compilers(target.path()).unwrap(), folder);
+        assert_eq!(path(target.path()).unwrap(), folder);
     }
 
     #[test]

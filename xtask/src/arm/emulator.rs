@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 
 use super::binfmt::Starts;
 use super::build::{LIBRARIES, Program};
+use super::packages;
 use crate::root::root;
 use crate::tally::Tally;
 
@@ -30,8 +31,8 @@ pub(super) struct Emulator {
     pub(super) environment: Vec<(&'static str, String)>,
     /// Who starts programs that tests start.
     pub(super) starts: Starts,
-    /// The folder of compilers that tests are to find first.
-    pub(super) compilers: PathBuf,
+    /// The folder in which tests look for programs first.
+    pub(super) path: PathBuf,
 }
 
 /// How a program of tests ended.
@@ -96,6 +97,9 @@ impl Emulator {
         if program.is_harness {
             command.arg("--show-output");
         }
+        for (test, _) in packages::skipped(&program.name()) {
+            command.args(["--skip", test]);
+        }
         command
             .args(names)
             .current_dir(&program.folder)
@@ -129,7 +133,7 @@ impl Emulator {
     /// Where tests find programs.
     fn path(&self) -> Result<OsString> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders = [self.compilers.clone()]
+        let folders = [self.path.clone()]
             .into_iter()
             .chain(std::env::split_paths(&path));
         std::env::join_paths(folders).context("a folder in PATH has a colon")
@@ -214,7 +218,7 @@ mod tests {
             limit: Duration::from_millis(300),
             environment: Vec::new(),
             starts: Starts::Nothing,
-            compilers: PathBuf::new(),
+            path: PathBuf::new(),
         };
         let mut command = Command::new("sleep");
         command.arg("60").process_group(0);

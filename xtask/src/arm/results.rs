@@ -41,13 +41,14 @@ pub(super) struct Last {
 }
 
 impl Last {
-    pub(super) fn new(trial: Trial, end: &End, commit: &str) -> Last {
+    /// Beside tests that the program skipped, so many were skipped by name.
+    pub(super) fn new(trial: Trial, end: &End, by_name: usize, commit: &str) -> Last {
         let (ran, skipped) = end.counts();
         Last {
             trial,
             passed: !end.is_failure(),
             ran,
-            skipped,
+            skipped: skipped + by_name,
             seconds: end.took().as_secs(),
             commit: commit.to_owned(),
             words: end.to_string(),
@@ -170,10 +171,10 @@ mod tests {
         let passed = End::Passed(tally(5), Duration::from_secs(7_200));
         let failed = End::Failed(tally(3), Duration::from_secs(1), "a::b".to_owned());
         results
-            .keep("max", "polychip-ops", Last::new(trial(), &passed, "abc"))
+            .keep("max", "polychip-ops", Last::new(trial(), &passed, 1, "abc"))
             .unwrap();
         results
-            .keep("max", "polychip-graph", Last::new(trial(), &failed, "abc"))
+            .keep("max", "polychip-graph", Last::new(trial(), &failed, 0, "abc"))
             .unwrap();
 
         let again = Results::read(file.clone()).unwrap();
@@ -197,7 +198,7 @@ mod tests {
         assert!(again.of("cortex-a53", "polychip-ops").is_none());
         let table = again.table();
         assert!(
-            table.contains("| max | 2 | 8 | 4 | polychip-graph | 2.0 |"),
+            table.contains("| max | 2 | 8 | 5 | polychip-graph | 2.0 |"),
             "{table}"
         );
         assert!(table.contains("polychip-graph (abc): FAILED"), "{table}");

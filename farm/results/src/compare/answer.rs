@@ -107,7 +107,7 @@ pub struct Row {
     pub verdict: Verdict,
     /// It may be slower by enough to matter: measure it again, by turns.
     pub suspicious: bool,
-    /// Where it is suspicious: rounds of another measurement that should decide it, [`MOST_ROUNDS`] at most.
+    /// Where it is suspicious: rounds of another measurement that should decide it, 12 to 100.
     pub rounds_to_decide: Option<usize>,
     /// BASE; absent where nothing ran.
     pub base: Option<Side>,
