@@ -104,7 +104,15 @@ const REAL: &str =
     "on aarch64 the plugin takes the emulated library for a chip's own, with other kinds of memory";
 
 /// Tests that cannot pass there, by what their names hold, and why.
-const SKIPPED: [(&str, &[&str], &str); 3] = [
+const SKIPPED: [(&str, &[&str], &str); 4] = [
+    (
+        "polychip-farm",
+        &[
+            "labgrid::tests::a_client_that_hangs_is_ended",
+            "transport::shell::tests::failures_of_the_way_are_told_apart",
+        ],
+        SPAWN,
+    ),
     (
         "polychip-neuron::host",
         &[
