@@ -20,25 +20,18 @@ fn zip<T: Copy, U>(a: [T; LANES], b: [T; LANES], f: impl Fn(T, T) -> U) -> [U; L
     std::array::from_fn(|i| f(a[i], b[i]))
 }
 
-/// The same values, of which the compiler knows nothing any more.
-///
-/// On aarch64 it makes `fminnm` and `fmaxnm` of a comparison and a choice once it knows that what is chosen beside a NaN is a
-/// number, and these answer NaN where one operand is a signalling NaN.
+/// The same values, of which the compiler knows nothing any more where that matters (`neon::unknown`).
 #[inline(always)]
 fn unknown(x: [f32; LANES]) -> [f32; LANES] {
-    #[cfg(all(target_arch = "aarch64", not(miri)))]
+    #[cfg(target_arch = "aarch64")]
     {
         use std::arch::aarch64::float32x4_t;
         // SAFETY: both are four f32 without padding; a vector's lanes are in the order of an array's.
-        let mut vector = unsafe { std::mem::transmute::<[f32; LANES], float32x4_t>(x) };
-        // SAFETY: no instruction is executed.
-        unsafe {
-            std::arch::asm!("/* {0:v} */", inout(vreg) vector, options(pure, nomem, nostack, preserves_flags));
-        }
+        let vector = unsafe { std::mem::transmute::<[f32; LANES], float32x4_t>(x) };
         // SAFETY: as above.
-        unsafe { std::mem::transmute::<float32x4_t, [f32; LANES]>(vector) }
+        unsafe { std::mem::transmute::<float32x4_t, [f32; LANES]>(super::neon::unknown(vector)) }
     }
-    #[cfg(not(all(target_arch = "aarch64", not(miri))))]
+    #[cfg(not(target_arch = "aarch64"))]
     x
 }
 

@@ -7,11 +7,12 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use cargo_metadata::{Message, TargetKind};
 
-use super::{packages, results};
+use super::packages;
 use crate::root::root;
 use crate::vendor::debian;
 
@@ -174,8 +175,20 @@ pub(super) fn build(packages: &[String], lib: bool) -> Result<Vec<Program>> {
             .chain([program.package.as_str()]);
         let files = names.filter_map(|name| beside.get(name)).flatten();
         let files = files.map(PathBuf::as_path).chain([program.file.as_path()]);
-        program.built_ns = results::youngest(files);
+        program.built_ns = youngest(files);
     }
     programs.sort_by_key(Program::name);
     Ok(programs)
+}
+
+/// When the youngest of these files was made, in nanoseconds since 1970; those that are not there have no part in it.
+fn youngest<'a>(files: impl Iterator<Item = &'a Path>) -> u64 {
+    let times = files.filter_map(|file| {
+        let made = file.metadata().ok()?.modified().ok()?;
+        let since = made
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or(Duration::ZERO);
+        u64::try_from(since.as_nanos()).ok()
+    });
+    times.max().unwrap_or(0)
 }

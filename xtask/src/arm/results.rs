@@ -5,8 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -131,20 +130,10 @@ impl Results {
     }
 }
 
-/// When the youngest of these files was made, in nanoseconds since 1970; those that are not there have no part in it.
-pub(super) fn youngest<'a>(files: impl Iterator<Item = &'a Path>) -> u64 {
-    let times = files.filter_map(|file| {
-        let made = file.metadata().ok()?.modified().ok()?;
-        let since = made
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or(Duration::ZERO);
-        u64::try_from(since.as_nanos()).ok()
-    });
-    times.max().unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::tally::Tally;
 
