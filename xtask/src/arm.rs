@@ -198,6 +198,9 @@ fn one(
         ));
     }
     let name = program.name();
+    if let Some(why) = packages::cannot_run(&name) {
+        return Ok(End::Skipped(why.to_owned()));
+    }
     let trial = Trial {
         built_ns: program.built_ns,
         cases: options.cases,
