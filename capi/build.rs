@@ -1,4 +1,5 @@
-//! The name by which programs find the library again, and that it stays where it is once it is loaded.
+//! The name by which programs find the library again, that it stays where it is once it is loaded, and that it exports what
+//! is its own alone.
 //!
 //! Invariant: while the version is 0.x, a library of another x is another library: `libpolychip.so.0.x`.
 
@@ -16,4 +17,7 @@ fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,{name}");
     // its threads run in it: `dlclose` must not unmap it
     println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
+    // nothing of the crates below: on aarch64 blake3 has a function that its C code calls, and another blake3 of the program
+    // would take its place
+    println!("cargo::rustc-cdylib-link-arg=-Wl,--exclude-libs,ALL");
 }

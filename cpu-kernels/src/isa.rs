@@ -333,3 +333,61 @@ impl std::fmt::Debug for Isa {
         f.write_str(self.name())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIGNALLING: f32 = f32::from_bits(0x7fa0_0001);
+
+    /// Smaller and larger values beside constants, which compilers fold into the instruction that they choose.
+    struct Extremes([f32; 4]);
+
+    impl Kernel for Extremes {
+        type Output = Vec<[u32; 4]>;
+        #[inline(always)]
+        fn run<S: Simd>(self, s: S) -> Self::Output {
+            let in_all = |x: S::F| {
+                let mut lanes = vec![0.0; S::LANES];
+                // SAFETY: LANES values are writable.
+                unsafe { s.store(lanes.as_mut_ptr(), x) };
+                let bits = lanes[0].to_bits();
+                assert!(lanes.iter().all(|lane| lane.to_bits() == bits));
+                bits
+            };
+            let each = self.0.into_iter().map(|x| {
+                let x = s.splat(x);
+                [
+                    in_all(s.min(x, s.splat(6.0))),
+                    in_all(s.max(x, s.splat(0.0))),
+                    in_all(s.min(s.splat(6.0), x)),
+                    in_all(s.max(s.splat(0.0), x)),
+                ]
+            });
+            each.collect()
+        }
+    }
+
+    #[test]
+    fn the_second_operand_is_the_extreme_beside_any_nan() {
+        // written out, since compilers would choose the same instruction for it
+        let cases = [
+            (f32::NAN, [6.0, 0.0, f32::NAN, f32::NAN]),
+            (SIGNALLING, [6.0, 0.0, f32::NAN, f32::NAN]),
+            (-3.0, [-3.0, 0.0, -3.0, 0.0]),
+            (9.0, [6.0, 9.0, 6.0, 9.0]),
+        ];
+        for isa in Isa::available() {
+            let got = isa.run(Extremes(cases.map(|(x, _)| x)));
+            for ((x, want), got) in cases.into_iter().zip(got) {
+                let got = got.map(f32::from_bits);
+                let same = |(got, want): (f32, f32)| got == want || got.is_nan() && want.is_nan();
+                assert!(
+                    got.into_iter().zip(want).all(same),
+                    "{isa:?}, {x} ({:#x}): {got:?}, not {want:?}",
+                    x.to_bits()
+                );
+            }
+        }
+    }
+}

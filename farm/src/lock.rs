@@ -13,7 +13,7 @@ use rustix::fs::{FlockOperation, flock};
 #[derive(Debug)]
 pub struct Lock {
     // the lock is the open file's
-    _file: File,
+    file: File,
 }
 
 /// Why a lock was not taken.
@@ -115,13 +115,34 @@ impl Lock {
             .set_len(0)
             .and_then(|()| file.rewind())
             .and_then(|()| file.write_all(words.as_bytes()));
-        Ok(Lock { _file: file })
+        Ok(Lock { file })
+    }
+}
+
+impl Drop for Lock {
+    /// Closing the file would do only once no duplicate is left, and a child that another thread has just forked holds one until
+    /// it becomes its program.
+    fn drop(&mut self) {
+        // nothing can be done where it fails, and the file is closed next
+        let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_duplicate_of_the_file_does_not_keep_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let first = Lock::take(&path).unwrap();
+        let duplicate = first.file.try_clone().unwrap();
+        assert!(matches!(Lock::take(&path), Err(LockError::Held { .. })));
+        drop(first);
+        Lock::take(&path).unwrap();
+        drop(duplicate);
+    }
 
     #[test]
     fn a_board_has_one_owner_at_a_time_who_is_named() {

@@ -5,23 +5,31 @@
 //! 2. The processors differ in what they have: NEON alone (cortex-a53), dot products and f16 (cortex-a76), all (max). That
 //!    the first catches an instruction whose guard is missing is tried each time before any test ([`unguarded`]).
 //! 3. A package that is not run stands in the summary with its reason, and so does a test that was skipped.
+//! 4. Only a program that passed before, as it is now and by the same numbers, is left out of another run (`--resume`).
 //!
 //! Not here: speed, of which an emulator says nothing; which packages cannot run ([`packages`]).
 //! Start reading at [`run`].
 
+mod binfmt;
 mod build;
 mod emulator;
 mod packages;
+mod results;
 mod unguarded;
 
 use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 
 use crate::root::root;
+use binfmt::Starts;
 use build::Program;
 use emulator::{Emulator, End};
+use results::{Last, Results, Trial};
 
 pub(crate) use build::missing;
 
@@ -51,6 +59,18 @@ pub(crate) struct Options {
     /// Try only that an unguarded instruction is caught, and run no tests
     #[arg(long)]
     unguarded: bool,
+    /// Run so many programs of tests at once
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    jobs: usize,
+    /// Leave out what passed before (target/arm/results.json) and was not built anew since
+    #[arg(long)]
+    resume: bool,
+    /// Build, and run nothing
+    #[arg(long, conflicts_with = "unguarded")]
+    no_run: bool,
+    /// Print the last results of all programs, and do nothing else
+    #[arg(long)]
+    table: bool,
     /// Run only the tests whose name holds one of these
     #[arg(last = true, value_name = "NAME")]
     names: Vec<String>,
@@ -64,11 +84,16 @@ struct Done {
 
 /// Builds the tests and runs them on each processor; whether all passed.
 pub(crate) fn run(options: &Options) -> Result<bool> {
+    let target = build::target();
+    std::fs::create_dir_all(&target)?;
+    let results = Results::read(target.join("results.json"))?;
+    if options.table {
+        eprint!("{}", results.table());
+        return Ok(true);
+    }
     if let Some(why) = missing() {
         bail!("{why}");
     }
-    let target = build::target();
-    std::fs::create_dir_all(&target)?;
     let unguarded = unguarded::build(&target)?;
     let (chosen, left_out) = if options.unguarded {
         Default::default()
@@ -81,8 +106,13 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         eprintln!("== building the tests of {} packages for aarch64", chosen.len());
         build::build(&chosen, options.lib)?
     };
-    // the kernel starts a program of another processor where it was told how; tests that start our own programs need that
-    let starts = unguarded::starts_directly(&unguarded);
+    if options.no_run {
+        eprintln!("{} programs are built", programs.len());
+        return Ok(true);
+    }
+    let starts = Starts::find(&unguarded);
+    let path = binfmt::path(&target)?;
+    let results = Mutex::new(results);
     let mut all = true;
     let mut summaries = Vec::new();
     for cpu in &options.cpu {
@@ -90,6 +120,8 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             cpu: cpu.clone(),
             logs: target.join("logs").join(cpu),
             limit: Duration::from_secs(60 * options.minutes),
+            starts,
+            path: path.clone(),
             environment: vec![
                 ("PROPTEST_CASES", options.cases.to_string()),
                 ("POLYCHIP_SUITE_EVERY", options.every.to_string()),
@@ -105,32 +137,105 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         };
         eprintln!("{caught}");
         all &= proof.is_ok();
-        let done = on(&emulator, &programs, starts, options)?;
+        let done = on(&emulator, &programs, &results, options)?;
         all &= done.iter().all(|done| !done.end.is_failure());
         summaries.push((format!("{cpu} ({words})"), caught, done));
     }
     summarise(&summaries, &left_out, &target.join("logs"));
+    if !options.unguarded {
+        let results = results.lock().expect("invariant: no thread panics with it");
+        eprintln!("\nthe last results of all programs:\n{}", results.table());
+    }
     Ok(all)
 }
 
-/// Runs all programs on one processor, and says of each how it ended.
-fn on(emulator: &Emulator, programs: &[Program], starts: bool, options: &Options) -> Result<Vec<Done>> {
-    let mut all = Vec::new();
-    for (index, program) in programs.iter().enumerate() {
-        let name = program.name();
-        let end = if !starts && packages::starts_programs(program) {
-            End::Skipped(
-                "needs binfmt: it starts programs of ours, and this kernel was not told to start those of aarch64 \
-                 (Debian: qemu-user-binfmt)"
-                    .to_owned(),
-            )
-        } else {
-            emulator.run(program, &options.names)?
-        };
-        eprintln!("{:>3}/{} {name}: {end}", index + 1, programs.len());
-        all.push(Done { program: name, end });
+/// Runs all programs on one processor, some at once, and says of each how it ended.
+fn on(
+    emulator: &Emulator,
+    programs: &[Program],
+    results: &Mutex<Results>,
+    options: &Options,
+) -> Result<Vec<Done>> {
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let commit = commit();
+    let thread = || -> Result<()> {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(program) = programs.get(index) else {
+                return Ok(());
+            };
+            let end = one(emulator, program, results, options, &commit)?;
+            let name = program.name();
+            eprintln!("{:>3}/{} {name}: {end}", index + 1, programs.len());
+            let mut done = done.lock().expect("invariant: no thread panics with it");
+            done.push(Done { program: name, end });
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..options.jobs.max(1)).map(|_| scope.spawn(thread)).collect();
+        threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().expect("invariant: its errors are returned"))
+    })?;
+    let mut done = done.into_inner().expect("invariant: no thread panics with it");
+    done.sort_by(|a, b| a.program.cmp(&b.program));
+    Ok(done)
+}
+
+/// Runs one program unless that is of no use, and keeps its result.
+fn one(
+    emulator: &Emulator,
+    program: &Program,
+    results: &Mutex<Results>,
+    options: &Options,
+    commit: &str,
+) -> Result<End> {
+    if emulator.starts == Starts::Nothing && packages::starts_programs(program) {
+        return Ok(End::Skipped(
+            "needs binfmt: it starts programs of ours, and this kernel was not told to start those of aarch64, nor can a \
+             user namespace tell it (Debian: qemu-user-binfmt; or Linux 6.7 and unshare)"
+                .to_owned(),
+        ));
     }
-    Ok(all)
+    let name = program.name();
+    if let Some(why) = packages::cannot_run(&name) {
+        return Ok(End::Skipped(why.to_owned()));
+    }
+    let trial = Trial {
+        built_ns: program.built_ns,
+        cases: options.cases,
+        every: options.every,
+        starts: emulator.starts != Starts::Nothing,
+    };
+    let known = || results.lock().expect("invariant: no thread panics with it");
+    if options.resume
+        && known()
+            .of(&emulator.cpu, &name)
+            .is_some_and(|last| last.holds(&trial))
+    {
+        return Ok(End::Skipped("it passed before (--resume)".to_owned()));
+    }
+    let end = emulator.run(program, &options.names)?;
+    // some tests of a program say nothing of the whole
+    if options.names.is_empty() {
+        known().keep(
+            &emulator.cpu,
+            &name,
+            Last::new(trial, &end, packages::skipped(&name).len(), commit),
+        )?;
+    }
+    Ok(end)
+}
+
+/// The commit that is checked out, with a mark where files differ from it.
+fn commit() -> String {
+    let mut command = Command::new("git");
+    command
+        .args(["describe", "--always", "--dirty=+"])
+        .current_dir(root());
+    let output = command.output().ok().filter(|output| output.status.success());
+    let words = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    words.unwrap_or_else(|| "unknown".to_owned())
 }
 
 fn summarise(
@@ -153,6 +258,12 @@ fn summarise(
                 failed.push(format!("FAILED   {}: {}", one.program, one.end));
             } else if let End::Skipped(why) = &one.end {
                 failed.push(format!("skipped  {}: {why}", one.program));
+            }
+        }
+        for one in done.iter().filter(|one| !matches!(one.end, End::Skipped(_))) {
+            for (test, why) in packages::skipped(&one.program) {
+                skipped += 1;
+                failed.push(format!("skipped  {}, {test}: {why}", one.program));
             }
         }
         eprintln!(

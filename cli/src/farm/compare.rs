@@ -32,7 +32,8 @@ pub(crate) struct Arguments {
     /// Write the summary for a pull request
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Write items that may be slower as JSON, with the places that have measured them, for another run by turns
+    /// Write items that may be slower as JSON, for another run by turns, with the places that have measured them and the rounds
+    /// that should decide
     #[arg(long, value_name = "FILE")]
     suspects: Option<PathBuf>,
     /// Print JSON

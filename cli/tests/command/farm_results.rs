@@ -153,6 +153,12 @@ fn suspects_are_what_a_farm_takes() {
     let wanted: Vec<Wanted> = serde_json::from_str(&text(&suspects)).unwrap();
     assert_eq!(wanted.len(), 1);
     assert_eq!(wanted[0].places, ["desk"]);
+    // without a round nothing is known of the noise; a script reads the number by its line
+    assert!(
+        text(&suspects).contains("\n    \"rounds\": 12\n"),
+        "{}",
+        text(&suspects)
+    );
 }
 
 #[test]

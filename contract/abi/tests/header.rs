@@ -66,6 +66,10 @@ fn main() {
             compiles("cc", "-std=c11", "c")
         }),
         match Command::new("c++").arg("--version").output() {
+            Ok(said) if !said.status.success() => {
+                let words = String::from_utf8_lossy(&said.stderr).trim().to_owned();
+                skipped(cpp, Need::Cpp, &format!("c++: {words}"))
+            }
             Ok(_) => Trial::test(cpp, || compiles("c++", "-std=c++17", "cpp")),
             Err(error) => skipped(cpp, Need::Cpp, &format!("c++: {error}")),
         },

@@ -20,6 +20,21 @@ fn zip<T: Copy, U>(a: [T; LANES], b: [T; LANES], f: impl Fn(T, T) -> U) -> [U; L
     std::array::from_fn(|i| f(a[i], b[i]))
 }
 
+/// The same values, of which the compiler knows nothing any more where that matters (`neon::unknown`).
+#[inline(always)]
+fn unknown(x: [f32; LANES]) -> [f32; LANES] {
+    #[cfg(target_arch = "aarch64")]
+    {
+        use std::arch::aarch64::float32x4_t;
+        // SAFETY: both are four f32 without padding; a vector's lanes are in the order of an array's.
+        let vector = unsafe { std::mem::transmute::<[f32; LANES], float32x4_t>(x) };
+        // SAFETY: as above.
+        unsafe { std::mem::transmute::<float32x4_t, [f32; LANES]>(super::neon::unknown(vector)) }
+    }
+    #[cfg(not(target_arch = "aarch64"))]
+    x
+}
+
 // SAFETY: the token promises nothing beyond the target's own features.
 unsafe impl Simd for Scalar {
     const LANES: usize = LANES;
@@ -91,11 +106,11 @@ unsafe impl Simd for Scalar {
     }
     #[inline(always)]
     fn min(self, a: Self::F, b: Self::F) -> Self::F {
-        zip(a, b, |a, b| if a < b { a } else { b })
+        zip(a, unknown(b), |a, b| if a < b { a } else { b })
     }
     #[inline(always)]
     fn max(self, a: Self::F, b: Self::F) -> Self::F {
-        zip(a, b, |a, b| if a > b { a } else { b })
+        zip(a, unknown(b), |a, b| if a > b { a } else { b })
     }
     #[inline(always)]
     fn sqrt(self, a: Self::F) -> Self::F {

@@ -1,6 +1,7 @@
 #!/bin/sh
 # The gate of a pull request: gate.sh BASE_RUNNER NEW_RUNNER MODELS_FOLDER OUT
-# Six rounds of all models; what may be slower gets twelve more, which are judged by themselves. Exit code 1 for a regression.
+# Six rounds of all models; what may be slower is measured again, by as many rounds as should decide it (12 to 100: a noisy
+# board needs more), which are judged by themselves. Exit code 1 for a regression.
 set -eu
 base=$1 new=$2 models=$3 out=$4
 here=$(dirname "$0")
@@ -9,7 +10,8 @@ code=0
 polychip farm compare "$out/all/base" "$out/all/new" --fail-on slower \
   --markdown "$out/summary.md" --suspects "$out/suspects.json" || code=$?
 if [ "$(cat "$out/suspects.json")" != "[]" ]; then
-  SUSPECTS="$out/suspects.json" "$here/turns.sh" "$base" "$new" 12 "$out/again" "$models"/*.onnx
+  rounds=$(sed -n 's/^ *"rounds": \([0-9]*\).*/\1/p' "$out/suspects.json" | sort -n | tail -n 1)
+  SUSPECTS="$out/suspects.json" "$here/turns.sh" "$base" "$new" "$rounds" "$out/again" "$models"/*.onnx
   again=0
   polychip farm compare "$out/again/base" "$out/again/new" --fail-on slower --markdown "$out/again.md" || again=$?
   printf '\n## Suspicious items, measured again\n\n' >>"$out/summary.md"

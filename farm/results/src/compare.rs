@@ -12,6 +12,8 @@
 //!    a change that matters ([`Options::relevant`]). Two nights compared without rounds are `unsure` at best: the
 //!    difference between nights was not measured.
 //! 3. What did run and now does not is reported without any statistics.
+//! 4. How many rounds another measurement has is fixed before it ([`Row::rounds_to_decide`]): rounds that are added until
+//!    something is found find something.
 
 mod answer;
 mod comparable;
@@ -24,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use polychip_farm_record::{Item, Record};
 
-pub use answer::{Change, Comparison, Row, Side, Verdict};
+pub use answer::{Change, Comparison, FEW_ROUNDS, MOST_ROUNDS, Row, Side, Suspect, Verdict};
 
 use crate::batch::{measured, sources};
 use crate::kind::{Kind, Kinds};
@@ -127,6 +129,7 @@ fn draft(item: &Item, kind: Kind, group: &Group<'_>, new: &Selection, options: &
         emulated,
         verdict: Verdict::Same,
         suspicious: false,
+        rounds_to_decide: None,
         base: Side::of(&group.base),
         new: Side::of(&group.new),
         change: None,
@@ -179,6 +182,7 @@ fn times(row: &mut Row, group: &Group<'_>, options: &Options) -> Option<Estimate
     if found.is_none() {
         row.verdict = Verdict::Unsure;
         row.suspicious = crude >= options.relevant;
+        row.rounds_to_decide = row.suspicious.then_some(FEW_ROUNDS);
         row.notes.push(format!(
             "{} of at least {FEWEST} rounds of BASE and NEW by turns on one board",
             row.rounds
@@ -216,4 +220,9 @@ fn judge(row: &mut Row, estimate: Estimate, share: f64, options: &Options) {
         Verdict::Unsure
     };
     row.suspicious = row.verdict == Verdict::Unsure && change > 0.0 && high >= options.relevant;
+    // an interval that is no wider than what matters tells no change from one of more than twice that
+    row.rounds_to_decide = row.suspicious.then(|| {
+        let rounds = estimate.differences_for(row.rounds, options.relevant.ln_1p());
+        (rounds.ceil() as usize).clamp(FEW_ROUNDS, MOST_ROUNDS)
+    });
 }

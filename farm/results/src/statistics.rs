@@ -28,6 +28,15 @@ pub(crate) struct Estimate {
     pub(crate) p: f64,
 }
 
+impl Estimate {
+    /// Of how many differences the interval would reach no farther than this to either side, where so many gave this one.
+    pub(crate) fn differences_for(&self, given: usize, reach: f64) -> f64 {
+        // an interval narrows with the square root of their number
+        let times = (self.high - self.low) / 2.0 / reach;
+        given as f64 * times * times
+    }
+}
+
 /// The middle of differences; none for fewer than [`FEWEST`].
 pub(crate) fn estimate(differences: &[f64]) -> Option<Estimate> {
     let n = differences.len();
@@ -106,6 +115,15 @@ mod tests {
 
     fn close(a: f64, b: f64) -> bool {
         (a - b).abs() < 1e-9 * b.abs().max(1.0)
+    }
+
+    #[test]
+    fn half_as_wide_an_interval_takes_four_times_as_many_differences() {
+        let (mean, p) = (0.01, 0.2);
+        let (low, high) = (mean - 0.04, mean + 0.04);
+        let estimate = Estimate { mean, low, high, p };
+        assert!(close(estimate.differences_for(6, 0.04), 6.0));
+        assert!(close(estimate.differences_for(6, 0.02), 24.0));
     }
 
     #[test]

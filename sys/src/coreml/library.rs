@@ -442,11 +442,13 @@ mod tests {
             std::env::consts::DLL_PREFIX,
             std::env::consts::DLL_SUFFIX
         );
+        // of this processor, which may be emulated by a machine that has libraries of both
+        let arch = std::env::consts::ARCH;
         let Some(other) = [
-            "/lib/x86_64-linux-gnu/libm.so.6",
-            "/lib/aarch64-linux-gnu/libm.so.6",
+            format!("/lib/{arch}-linux-gnu/libm.so.6"),
+            format!("/usr/{arch}-linux-gnu/lib/libm.so.6"),
         ]
-        .iter()
+        .into_iter()
         .find(|path| Path::new(path).exists()) else {
             return;
         };

@@ -2,10 +2,12 @@
 //!
 //! Invariant: a compiler that already has aarch64's standard library is taken before the one that was fetched.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use cargo_metadata::{Message, TargetKind};
@@ -35,6 +37,8 @@ pub(super) struct Program {
     pub(super) file: PathBuf,
     /// Where cargo would start it.
     pub(super) folder: PathBuf,
+    /// When it and what it loads was built last, in nanoseconds since 1970.
+    pub(super) built_ns: u64,
 }
 
 impl Program {
@@ -133,19 +137,24 @@ pub(super) fn build(packages: &[String], lib: bool) -> Result<Vec<Program>> {
     let status = command.status().context("starting cargo")?;
     ensure!(status.success(), "the tests do not build for {TARGET}");
     let reader = BufReader::new(File::open(&messages)?);
-    let mut programs = Vec::new();
+    let (mut programs, mut beside) = (Vec::new(), BTreeMap::<String, Vec<PathBuf>>::new());
     for message in Message::parse_stream(reader) {
         let Message::CompilerArtifact(made) = message.context("a message of cargo's")? else {
-            continue;
-        };
-        let Some(file) = made.executable.filter(|_| made.profile.test) else {
             continue;
         };
         let folder = made
             .manifest_path
             .parent()
             .context("a manifest lies in a folder")?;
+        if !folder.starts_with(root()) {
+            continue;
+        }
         let (package, own) = packages::of_folder(folder.as_std_path())?;
+        let Some(file) = made.executable.filter(|_| made.profile.test) else {
+            let files = made.filenames.into_iter().map(PathBuf::from);
+            beside.entry(package).or_default().extend(files);
+            continue;
+        };
         if !packages.contains(&package) {
             continue;
         }
@@ -156,8 +165,30 @@ pub(super) fn build(packages: &[String], lib: bool) -> Result<Vec<Program>> {
             target: made.target.name,
             file: file.into(),
             folder: folder.into(),
+            built_ns: 0,
         });
+    }
+    for program in &mut programs {
+        let own = std::slice::from_ref(&program.package);
+        let names = packages::loaded(own)
+            .into_iter()
+            .chain([program.package.as_str()]);
+        let files = names.filter_map(|name| beside.get(name)).flatten();
+        let files = files.map(PathBuf::as_path).chain([program.file.as_path()]);
+        program.built_ns = youngest(files);
     }
     programs.sort_by_key(Program::name);
     Ok(programs)
+}
+
+/// When the youngest of these files was made, in nanoseconds since 1970; those that are not there have no part in it.
+fn youngest<'a>(files: impl Iterator<Item = &'a Path>) -> u64 {
+    let times = files.filter_map(|file| {
+        let made = file.metadata().ok()?.modified().ok()?;
+        let since = made
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or(Duration::ZERO);
+        u64::try_from(since.as_nanos()).ok()
+    });
+    times.max().unwrap_or(0)
 }

@@ -1,5 +1,6 @@
 //! One program of tests on one emulated processor: run to its end or its limit, and read.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -9,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::build::{EMULATOR, LIBRARIES, Program};
+use super::binfmt::Starts;
+use super::build::{LIBRARIES, Program};
+use super::packages;
 use crate::root::root;
 use crate::tally::Tally;
 
@@ -26,6 +29,10 @@ pub(super) struct Emulator {
     pub(super) logs: PathBuf,
     pub(super) limit: Duration,
     pub(super) environment: Vec<(&'static str, String)>,
+    /// Who starts programs that tests start.
+    pub(super) starts: Starts,
+    /// The folder in which tests look for programs first.
+    pub(super) path: PathBuf,
 }
 
 /// How a program of tests ended.
@@ -49,6 +56,13 @@ impl End {
             End::Skipped(_) => (0, 0),
         }
     }
+
+    pub(super) fn took(&self) -> Duration {
+        match self {
+            End::Passed(_, took) | End::Failed(_, took, _) => *took,
+            End::Skipped(_) => Duration::ZERO,
+        }
+    }
 }
 
 impl fmt::Display for End {
@@ -62,12 +76,10 @@ impl fmt::Display for End {
 }
 
 impl Emulator {
-    /// The command that starts a program of aarch64's. What it starts itself is run on the same processor, where the
-    /// kernel hands such programs to the emulator.
+    /// The command that starts a program of aarch64's. What it starts itself is run on the same processor.
     pub(super) fn command(&self, program: &std::path::Path) -> Command {
-        let mut command = Command::new(EMULATOR);
+        let mut command = self.starts.command(program);
         command
-            .arg(program)
             .env("QEMU_CPU", &self.cpu)
             .env("QEMU_LD_PREFIX", LIBRARIES);
         command
@@ -85,6 +97,9 @@ impl Emulator {
         if program.is_harness {
             command.arg("--show-output");
         }
+        for (test, _) in packages::skipped(&program.name()) {
+            command.args(["--skip", test]);
+        }
         command
             .args(names)
             .current_dir(&program.folder)
@@ -92,6 +107,7 @@ impl Emulator {
             .stdout(output.try_clone()?)
             .stderr(output)
             .process_group(0)
+            .env("PATH", self.path()?)
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             // libraries of ours that tests load are among what was built
             .env("POLYCHIP_BUILT", "1")
@@ -112,6 +128,15 @@ impl Emulator {
                 End::Failed(tally, took, words)
             }
         })
+    }
+
+    /// Where tests find programs.
+    fn path(&self) -> Result<OsString> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = [self.path.clone()]
+            .into_iter()
+            .chain(std::env::split_paths(&path));
+        std::env::join_paths(folders).context("a folder in PATH has a colon")
     }
 
     /// Waits for the end of a program; none where it was ended at the limit, with all that it had started.
@@ -192,6 +217,8 @@ mod tests {
             logs: PathBuf::new(),
             limit: Duration::from_millis(300),
             environment: Vec::new(),
+            starts: Starts::Nothing,
+            path: PathBuf::new(),
         };
         let mut command = Command::new("sleep");
         command.arg("60").process_group(0);

@@ -4,7 +4,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -43,17 +43,6 @@ pub(super) fn features(emulator: &Emulator, program: &Path) -> Result<String> {
         String::from_utf8_lossy(&output.stderr).trim()
     );
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
-/// Whether the kernel starts programs of aarch64 by itself.
-pub(super) fn starts_directly(program: &Path) -> bool {
-    let mut command = Command::new(program);
-    command
-        .arg("features")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    command.env("QEMU_LD_PREFIX", super::build::LIBRARIES);
-    command.status().is_ok_and(|status| status.success())
 }
 
 /// Runs the program, and says what that shows: it dies where the processor lacks the extension, and gives right sums

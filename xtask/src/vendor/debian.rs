@@ -57,8 +57,9 @@ const COMPILER_SOURCE: &str = "deb [signed-by=/usr/share/keyrings/debian-archive
 /// The folder of Debian's Rust compiler, and of its standard library for aarch64.
 const COMPILER: &str = "target/vendor/aarch64";
 
-/// Starts a program of the compiler's with its own libraries, from wherever the folder lies.
-const START: &str = "#!/bin/sh\n\
+/// Starts a program of the compiler's with its own libraries, from wherever the folder lies. Not in `sh`, which may be one that
+/// drops variables whose names hold a hyphen: `CARGO_BIN_EXE_polychip-conform`.
+const START: &str = "#!/bin/bash\n\
                      here=$(CDPATH= cd -- \"$(dirname -- \"$0\")\" && pwd)\n\
                      LD_LIBRARY_PATH=$here/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} \\\n  \
                      exec \"$here/usr/bin/$(basename -- \"$0\")\" \"$@\"\n";
@@ -81,7 +82,10 @@ pub(crate) fn mesa() -> Option<PathBuf> {
 /// The compiler that has aarch64's standard library, where it was fetched.
 pub(crate) fn compiler() -> Option<PathBuf> {
     let folder = root().join(COMPILER);
-    folder.join(".stamp").is_file().then(|| folder.join("rustc"))
+    let rustc = folder.join("rustc");
+    // one that an earlier version left starts it otherwise
+    let is_current = fs::read_to_string(&rustc).is_ok_and(|text| text == START);
+    (is_current && folder.join(".stamp").is_file()).then_some(rustc)
 }
 
 /// The driver itself, where it was fetched.
@@ -136,6 +140,11 @@ pub(crate) fn install_compiler() -> Result<PathBuf> {
         eprintln!("vendor: {} is up to date", to.display());
         return Ok(to);
     }
+    if to.join(".stamp").is_file() {
+        starters(&to)?;
+        eprintln!("vendor: {} is started anew", to.display());
+        return Ok(to);
+    }
     eprintln!("vendor: Debian's rustc-web is under MIT or Apache-2.0, LLVM under Apache-2.0 with exceptions");
     let vendor = root().join("target/vendor");
     let half = vendor.join(format!(".half-aarch64-{}", std::process::id()));
@@ -148,6 +157,17 @@ pub(crate) fn install_compiler() -> Result<PathBuf> {
     let removed = remove(&half);
     result.and(removed)?;
     Ok(to)
+}
+
+/// Writes what starts the compiler's programs into its folder.
+fn starters(folder: &Path) -> Result<()> {
+    for program in ["rustc", "rustdoc"] {
+        let (script, half) = (folder.join(program), folder.join(format!("{program}.half")));
+        fs::write(&half, START).with_context(|| format!("writing {}", half.display()))?;
+        fs::set_permissions(&half, fs::Permissions::from_mode(0o755))?;
+        fs::rename(&half, &script).with_context(|| format!("making {}", script.display()))?;
+    }
+    Ok(())
 }
 
 fn fill_compiler(lists: &Path, half: &Path) -> Result<()> {
@@ -183,11 +203,7 @@ fn fill_compiler(lists: &Path, half: &Path) -> Result<()> {
     for deb in &debs {
         extract(deb, &content)?;
     }
-    for program in ["rustc", "rustdoc"] {
-        let script = content.join(program);
-        fs::write(&script, START)?;
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
-    }
+    starters(&content)?;
     let version = Command::new(content.join("rustc"))
         .arg("--version")
         .output()

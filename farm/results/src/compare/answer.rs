@@ -2,12 +2,30 @@
 
 use polychip_farm_record::{Item, Record, Wanted};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::batch::{batch_median, measured, sources};
 use crate::run::{Missing, Silent, Torn};
 use crate::selection::Source;
 use crate::statistics;
+
+/// Rounds by turns that find 5 % on a board whose clock has two modes and little load (`docs/farm-results.md`): another
+/// measurement has no fewer.
+pub const FEW_ROUNDS: usize = 12;
+
+/// Rounds by turns that another measurement has at most. They found 19 of 20 slowdowns of 5 % on a virtual machine where
+/// twelve found none (`docs/farm-results.md`); who needs more needs a quieter board.
+pub const MOST_ROUNDS: usize = 100;
+
+/// An item to be measured again, in the file of `farm compare --suspects`; `farm run --suspects` takes it for a [`Wanted`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suspect {
+    /// The item with its places.
+    #[serde(flatten)]
+    pub wanted: Wanted,
+    /// Rounds that should decide it.
+    pub rounds: usize,
+}
 
 /// What became of an item on a kind of board.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -89,6 +107,8 @@ pub struct Row {
     pub verdict: Verdict,
     /// It may be slower by enough to matter: measure it again, by turns.
     pub suspicious: bool,
+    /// Where it is suspicious: rounds of another measurement that should decide it, 12 to 100.
+    pub rounds_to_decide: Option<usize>,
     /// BASE; absent where nothing ran.
     pub base: Option<Side>,
     /// NEW; absent where nothing ran.
@@ -181,14 +201,17 @@ impl Comparison {
 
     /// Rows that may be slower and need rounds, as what a farm takes: each item with the places that have measured it.
     #[must_use]
-    pub fn suspects(&self) -> Vec<Wanted> {
-        let suspects = self.rows.iter().filter(|row| row.suspicious);
-        suspects
-            .map(|row| Wanted {
-                item: row.asked.clone(),
-                places: row.places.clone(),
+    pub fn suspects(&self) -> Vec<Suspect> {
+        let suspects = self.rows.iter().filter_map(|row| {
+            Some(Suspect {
+                wanted: Wanted {
+                    item: row.asked.clone(),
+                    places: row.places.clone(),
+                },
+                rounds: row.rounds_to_decide?,
             })
-            .collect()
+        });
+        suspects.collect()
     }
 
     /// Rows with this verdict.

@@ -82,10 +82,12 @@ fn table(text: &mut String, rows: &[&Row]) {
         "| item | board | verdict | median | change [95 %] | rounds | why |\n|---|---|---|---|---|---|---|\n",
     );
     for row in rows.iter().take(ROWS) {
+        let again = row.again();
         let why: Vec<&str> = row
             .notes
             .iter()
             .chain(&row.left_out)
+            .chain(&again)
             .map(String::as_str)
             .collect();
         let _ = writeln!(

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Change, Comparison, Row, Side, Verdict};
+use super::{Change, Comparison, MOST_ROUNDS, Row, Side, Verdict};
 use crate::run::{Missing, Silent, Torn};
 use crate::selection::Source;
 
@@ -52,6 +52,15 @@ impl Row {
         Some(format!("{} → {}", of(&self.base)?, of(&self.new)?))
     }
 
+    /// What would decide a suspicious row.
+    pub(super) fn again(&self) -> Option<String> {
+        let rounds = self.rounds_to_decide?;
+        Some(match rounds < MOST_ROUNDS {
+            true => format!("measure it again for {rounds} rounds"),
+            false => format!("measure it again for {rounds} rounds, the most, or on a quieter board"),
+        })
+    }
+
     /// The change, with its interval where rounds give one.
     pub(crate) fn changed(&self) -> Option<String> {
         match &self.change {
@@ -85,7 +94,7 @@ impl fmt::Display for Row {
         if self.change.is_some() {
             write!(f, ", {} rounds", self.rounds)?;
         }
-        for note in self.notes.iter().chain(&self.left_out) {
+        for note in self.notes.iter().chain(&self.left_out).chain(&self.again()) {
             write!(f, "; {note}")?;
         }
         Ok(())

@@ -1,8 +1,10 @@
 //! Comparisons on boards that behave as boards do: they warm up, their load comes and goes, their clock has two modes,
 //! some runs take several times as long, and what one run took says much of the next.
 
+use std::collections::BTreeMap;
+
 use polychip_farm_record::Record;
-use polychip_farm_results::compare::{Options, Verdict};
+use polychip_farm_results::compare::{FEW_ROUNDS, MOST_ROUNDS, Options, Verdict};
 use polychip_farm_results::{Comparison, compare};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
@@ -19,6 +21,8 @@ struct Noise {
     /// Load of other programs: fast and slow.
     load: [f64; 2],
     is_slow: bool,
+    /// Loads are so many times as large.
+    loads: f64,
 }
 
 /// Time in which half of a load is forgotten, and its size, for both loads.
@@ -36,6 +40,7 @@ impl Noise {
             warmth: 0.0,
             load: [0.0; 2],
             is_slow: false,
+            loads: 1.0,
         }
     }
 
@@ -51,7 +56,8 @@ impl Noise {
         self.now_s += seconds;
         for (at, (half, size)) in LOADS.into_iter().enumerate() {
             let kept = 0.5_f64.powf(seconds / half);
-            self.load[at] = self.load[at] * kept + size * (1.0 - kept * kept).sqrt() * self.normal();
+            self.load[at] =
+                self.load[at] * kept + self.loads * size * (1.0 - kept * kept).sqrt() * self.normal();
         }
         // a minute and a half in the fast mode, a quarter of a minute in the slow one
         let rate = if self.is_slow { 1.0 / 15.0 } else { 1.0 / 90.0 };
@@ -246,6 +252,85 @@ fn two_nights_without_turns_are_never_called_slower() {
     let suspects = comparison.suspects();
     for at in 0..20 {
         let name = format!("model-{at}");
-        assert!(suspects.iter().any(|wanted| wanted.item == item(&name)), "{name}");
+        assert!(
+            suspects.iter().any(|suspect| suspect.wanted.item == item(&name)),
+            "{name}"
+        );
     }
+}
+
+/// Twelve rounds do not find 5 % where other programs come and go; as many as the first comparison asks for do.
+#[test]
+fn the_rounds_that_are_asked_for_decide_on_a_noisy_board() {
+    const EACH: usize = 40;
+    let planted = |at: usize| if at.is_multiple_of(4) { 1.05 } else { 1.0 };
+    let measured = |seed: u64, items: &[usize], rounds: &dyn Fn(usize) -> usize| {
+        let mut board = Noise::new(seed);
+        board.loads = 8.0;
+        let mut sides = [Vec::new(), Vec::new()];
+        for &at in items {
+            let model = item(&format!("model-{at}"));
+            for round in 0..rounds(at) {
+                for turn in 0..2 {
+                    let side = turn ^ (round & 1);
+                    let ns = 4e6 * if side == 1 { planted(at) } else { 1.0 };
+                    let started = board.now_s as u64;
+                    let times = board.batch(ns);
+                    let (run, build) = [("base", "a"), ("new", "b")][side];
+                    sides[side].push(timed(run, build, &model, "desk", started, times));
+                }
+            }
+        }
+        let [base, new] = sides;
+        compare(
+            &selected(run("base", base)),
+            &selected(run("new", new)),
+            &Options::default(),
+        )
+    };
+    let number = |model: &str| model["model-".len()..].parse::<usize>().unwrap();
+    let found = |comparison: &Comparison| {
+        let slower = comparison
+            .rows
+            .iter()
+            .filter(|row| row.verdict == Verdict::Slower);
+        let slower: Vec<usize> = slower
+            .map(|row| number(&row.asked.model.as_ref().unwrap().name))
+            .collect();
+        let right = slower.iter().filter(|at| planted(**at) > 1.0).count();
+        (right, slower.len() - right)
+    };
+    let (mut twelve, mut decided, mut suspected, mut alarms) = (0, 0, 0, 0);
+    for seed in 0..5 {
+        let all: Vec<usize> = (0..EACH).collect();
+        let first = measured(seed, &all, &|_| FEW_ROUNDS);
+        twelve += found(&first).0;
+        let suspects = first.suspects();
+        let asked: BTreeMap<usize, usize> = suspects
+            .iter()
+            .map(|suspect| {
+                let name = &suspect.wanted.item.model.as_ref().unwrap().name;
+                (number(name), suspect.rounds)
+            })
+            .collect();
+        assert!(
+            asked
+                .values()
+                .all(|rounds| (FEW_ROUNDS..=MOST_ROUNDS).contains(rounds))
+        );
+        suspected += asked.keys().filter(|at| planted(**at) > 1.0).count();
+        let items: Vec<usize> = asked.keys().copied().collect();
+        let (right, wrong) = found(&measured(seed + 1_000, &items, &|at| asked[&at]));
+        decided += right;
+        alarms += wrong;
+    }
+    eprintln!(
+        "{twelve} of 50 found by twelve rounds; then {decided} of {suspected} suspected, {alarms} false alarms"
+    );
+    assert!(twelve <= 10, "{twelve}: the board is not noisy");
+    assert!(
+        suspected >= 40 && decided * 10 >= suspected * 8,
+        "{decided} of {suspected}"
+    );
+    assert!(alarms <= 2, "{alarms}");
 }
