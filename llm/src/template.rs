@@ -2,7 +2,7 @@
 //!
 //! Templates are Jinja of the Python library `transformers`: blocks trim the line end behind them and the blanks before them,
 //! strings and containers have Python's methods, and there are `raise_exception`, `strftime_now` and a `tojson` that writes as
-//! Python's `json` does.
+//! Python's `json` does. Values are printed as Python prints them, but for floats from 1e16 on, which get no exponent.
 //!
 //! Invariants:
 //! 1. A template reads nothing but its variables: no file, no other template, no variable of the process.
@@ -12,6 +12,7 @@
 mod json;
 
 use jiff::Zoned;
+use jiff::civil::DateTime;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Value};
 use minijinja::{Environment, ErrorKind as Kind, State};
@@ -61,7 +62,7 @@ impl Message {
 pub struct ChatTemplate {
     environment: Environment<'static>,
     variables: Vec<(String, Value)>,
-    now: Option<Zoned>,
+    now: Option<DateTime>,
 }
 
 impl ChatTemplate {
@@ -113,13 +114,13 @@ impl ChatTemplate {
         Ok(self)
     }
 
-    /// The time that `strftime_now` tells, instead of the system's.
+    /// The time that `strftime_now` tells, instead of the system's in its time zone.
     ///
     /// # Errors
-    /// The text is no RFC 9557 time such as `2026-11-26T12:00:00[UTC]`.
+    /// The text is no ISO 8601 time without a zone, such as `2026-11-26T12:00:00`.
     pub fn with_time(mut self, time: &str) -> Result<ChatTemplate> {
         let now = time
-            .parse::<Zoned>()
+            .parse::<DateTime>()
             .map_err(|error| Error::template(format!("time {time:?}: {error}")))?;
         self.now = Some(now);
         Ok(self)
@@ -141,10 +142,10 @@ impl ChatTemplate {
                 ("content", Value::from(message.content.as_str())),
             ])
         });
-        let now = self.now.clone();
+        let now = self.now;
         let strftime_now = move |format: &str| {
-            let now = now.clone().unwrap_or_else(Zoned::now);
-            jiff::fmt::strtime::format(format, &now)
+            let now = now.unwrap_or_else(|| Zoned::now().datetime());
+            jiff::fmt::strtime::format(format, now)
                 .map_err(|error| minijinja::Error::new(Kind::InvalidOperation, format!("strftime_now: {error}")))
         };
         let mut variables = vec![

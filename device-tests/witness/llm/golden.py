@@ -253,7 +253,7 @@ TEMPLATES = [
     "{% for m in messages %}{{ turn(m.role, m.content) }}{% endfor %}{{ strftime_now('%d %b %Y, %H:%M') }}"
     "{{ 'a' ~ 1 ~ 'b' + 'c' }}{{ 7 // 2 }}{{ 7 % 4 }}{{ '%s-%s' | format('x', 3) }}{{ [1, 2] + [3] }}",
     # values as Python prints them
-    "{{ true }} {{ false }} {{ none }} {{ 1.0 }} {{ 0.5 }} {{ 100000000000000000000.0 }} {{ [true, none, 'a', 'it\\'s', 1.5] }} "
+    "{{ true }} {{ false }} {{ none }} {{ 1.0 }} {{ 0.5 }} {{ 12.25 }} {{ [true, none, 'a', 'it\\'s', 1.5] }} "
     "{{ {'k': [1, 'v']} }} {{ messages[0] }} {{ missing }} {{ 'x' ~ true ~ none }} {{ (1, 2) }} {{ (1,) }}",
 ]
 TOOLS = [

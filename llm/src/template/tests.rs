@@ -27,7 +27,7 @@ fn what_is_not_known_is_named() {
     refused("{% if messages is notest %}{% endif %}", "notest");
     refused("{% include 'other' %}", "chat template");
     refused("{% for m in messages %}", "chat template");
-    refused("{{ strftime_now('%Q9') }}", "strftime_now");
+    refused("{{ strftime_now('%!') }}", "strftime_now");
     refused("{{ messages | tojson(intent=2) }}", "intent");
     refused("{{ {1: 2} | tojson }}", "a key is 1");
 }
@@ -55,5 +55,8 @@ fn variables_come_as_json_and_are_replaced() {
     assert_eq!(template.render(&[], false).unwrap(), "two2");
     let error = ChatTemplate::new("").unwrap().with_json("tools", "[").unwrap_err();
     assert!(error.to_string().contains("variable \"tools\" is no JSON"), "{error}");
-    assert!(ChatTemplate::new("").unwrap().with_time("yesterday").is_err());
+    let error = ChatTemplate::new("").unwrap().with_time("yesterday").unwrap_err();
+    assert!(error.to_string().contains("time \"yesterday\""), "{error}");
+    let year = ChatTemplate::new("{{ strftime_now('%Y') }}").unwrap().render(&[], false).unwrap();
+    assert!(year.parse::<u32>().is_ok_and(|year| year > 2024), "{year}");
 }

@@ -60,31 +60,36 @@ const PIECES: [&str; 48] = [
 #[must_use]
 pub fn template_mutant(template: &str, seed: u64) -> String {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut characters: Vec<char> = template.chars().collect();
-    for _ in 0..random.random_range(1..6) {
-        let from = random.random_range(0..=characters.len());
-        let to = random.random_range(from..=characters.len().min(from + 12));
-        match random.random_range(0..6) {
-            0 => {
-                characters.drain(from..to);
-            }
-            1 => {
-                let copy: Vec<char> = characters[from..].to_vec();
-                characters.extend(copy);
-            }
-            2 => {
-                let character = *['{', '}', '%', '|', '\'', '(', ')', '[', '.', ' ', '\n', '\u{0}', 'é']
-                    .choose(&mut random)
-                    .unwrap_or(&' ');
-                characters.insert(from, character);
-            }
-            _ => {
-                let piece = PIECES.choose(&mut random).unwrap_or(&"");
-                let count = *[1, 1, 1, 2, 40].choose(&mut random).unwrap_or(&1);
-                let piece: Vec<char> = piece.repeat(count).chars().collect();
-                characters.splice(from..from, piece);
-            }
+    let mut text = template.to_owned();
+    for _ in 0..*[1, 1, 1, 2, 3].choose(&mut random).unwrap_or(&1) {
+        text = once(&text, &mut random);
+    }
+    text
+}
+
+fn once(text: &str, random: &mut ChaCha8Rng) -> String {
+    // most changes are made between two tags, so that most mutants still compile
+    let between = random.random_ratio(3, 4);
+    let places: Vec<usize> = (0..=text.len())
+        .filter(|at| text.is_char_boundary(*at))
+        .filter(|at| !between || *at == 0 || text[..*at].ends_with("%}") || text[..*at].ends_with("}}"))
+        .collect();
+    let at = *places.choose(random).unwrap_or(&0);
+    let (before, behind) = text.split_at(at);
+    match random.random_range(0..8) {
+        0 => {
+            let to = *places.iter().filter(|to| **to >= at).nth(random.random_range(0..4)).unwrap_or(&at);
+            format!("{before}{}", &text[to..])
+        }
+        1 => format!("{text}{behind}"),
+        2 => {
+            let character = ['{', '}', '%', '|', '\'', '(', ')', '[', '.', ' ', '\n', '\u{0}', 'é'];
+            format!("{before}{}{behind}", character.choose(random).unwrap_or(&' '))
+        }
+        _ => {
+            let piece = PIECES.choose(random).unwrap_or(&"");
+            let count = *[1, 1, 1, 2, 40].choose(random).unwrap_or(&1);
+            format!("{before}{}{behind}", piece.repeat(count))
         }
     }
-    characters.into_iter().collect()
 }
