@@ -137,7 +137,9 @@ fn architecture(file: &Gguf) -> Result<Architecture> {
     let known = |one: &Architecture| one.name() == name;
     Architecture::ALL.into_iter().find(known).ok_or_else(|| {
         let names = Architecture::ALL.map(Architecture::name).join(", ");
-        Error::unsupported(format!("architecture {name:?} is not supported; supported are {names}"))
+        Error::unsupported(format!(
+            "architecture {name:?} is not supported; supported are {names}"
+        ))
     })
 }
 
@@ -177,7 +179,9 @@ impl Keys<'_> {
         let layers = self.needed_size("block_count")?;
         if layers > MAX_LAYERS {
             let key = self.key("block_count");
-            return Err(Error::unsupported(format!("key {key:?} is {layers}, at most {MAX_LAYERS} are supported")));
+            return Err(Error::unsupported(format!(
+                "key {key:?} is {layers}, at most {MAX_LAYERS} are supported"
+            )));
         }
         let embedding = self.needed_size("embedding_length")?;
         let (heads, kv_heads) = self.heads()?;
@@ -251,7 +255,9 @@ impl Keys<'_> {
             }
         };
         if !size.is_multiple_of(2) {
-            return Err(Error::config(format!("heads of {size}: pairs of values are rotated, so it must be even")));
+            return Err(Error::config(format!(
+                "heads of {size}: pairs of values are rotated, so it must be even"
+            )));
         }
         match self.size("attention.value_length")? {
             Some(values) if values != size => Err(Error::unsupported(format!(
@@ -335,7 +341,9 @@ impl Keys<'_> {
                 Some(value) => value.integer() == Some(0),
             };
             if !off {
-                return Err(Error::unsupported(format!("key {key:?} is set, which is not supported")));
+                return Err(Error::unsupported(format!(
+                    "key {key:?} is set, which is not supported"
+                )));
             }
         }
         Ok(())

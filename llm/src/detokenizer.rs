@@ -108,7 +108,10 @@ mod tests {
         let grin: Vec<Vec<u8>> = "😀".bytes().map(|byte| vec![byte]).collect();
         assert_eq!(pieces(&grin).0, ["", "", "", "😀"]);
         // a byte that begins nothing is given at once, one that no longer fits with the next
-        assert_eq!(pieces(&[vec![0xff], vec![0xf0, 0x9f], vec![b'a']]).0, ["\u{fffd}", "", "\u{fffd}a"]);
+        assert_eq!(
+            pieces(&[vec![0xff], vec![0xf0, 0x9f], vec![b'a']]).0,
+            ["\u{fffd}", "", "\u{fffd}a"]
+        );
     }
 
     proptest! {

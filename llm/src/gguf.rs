@@ -174,7 +174,9 @@ impl Gguf {
 
     /// The tensors, in the order of their names.
     pub fn tensors(&self) -> impl Iterator<Item = Tensor<'_>> {
-        self.tensors.iter().map(|(name, entry)| entry.tensor(name, &self.bytes))
+        self.tensors
+            .iter()
+            .map(|(name, entry)| entry.tensor(name, &self.bytes))
     }
 
     /// A tensor.

@@ -72,7 +72,10 @@ impl ChatTemplate {
     /// The template is longer than 1 MiB, or is no Jinja.
     pub fn new(source: &str) -> Result<ChatTemplate> {
         if source.len() > MAX_SOURCE {
-            return Err(Error::template(format!("{} bytes, at most {MAX_SOURCE} are supported", source.len())));
+            return Err(Error::template(format!(
+                "{} bytes, at most {MAX_SOURCE} are supported",
+                source.len()
+            )));
         }
         let mut environment = Environment::new();
         for_chats(&mut environment)?;
@@ -145,12 +148,16 @@ impl ChatTemplate {
         let now = self.now;
         let strftime_now = move |format: &str| {
             let now = now.unwrap_or_else(|| Zoned::now().datetime());
-            jiff::fmt::strtime::format(format, now)
-                .map_err(|error| minijinja::Error::new(Kind::InvalidOperation, format!("strftime_now: {error}")))
+            jiff::fmt::strtime::format(format, now).map_err(|error| {
+                minijinja::Error::new(Kind::InvalidOperation, format!("strftime_now: {error}"))
+            })
         };
         let mut variables = vec![
             ("messages".to_owned(), Value::from_iter(messages)),
-            ("add_generation_prompt".to_owned(), Value::from(add_generation_prompt)),
+            (
+                "add_generation_prompt".to_owned(),
+                Value::from(add_generation_prompt),
+            ),
             ("strftime_now".to_owned(), Value::from_function(strftime_now)),
         ];
         variables.extend(self.variables.iter().cloned());
@@ -161,15 +168,24 @@ impl ChatTemplate {
 }
 
 fn for_chats(environment: &mut Environment<'static>) -> Result<()> {
-    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+    let syntax = SyntaxConfig::builder()
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .build();
     environment.set_syntax(syntax.map_err(explain)?);
     environment.set_fuel(Some(STEPS));
     environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
     // text of a chat is no HTML
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-    environment.add_function("raise_exception", |words: &str| -> Result<Value, minijinja::Error> {
-        Err(minijinja::Error::new(Kind::InvalidOperation, format!("refused: {words}")))
-    });
+    environment.add_function(
+        "raise_exception",
+        |words: &str| -> Result<Value, minijinja::Error> {
+            Err(minijinja::Error::new(
+                Kind::InvalidOperation,
+                format!("refused: {words}"),
+            ))
+        },
+    );
     environment.add_filter("tojson", tojson);
     Ok(())
 }
@@ -184,7 +200,9 @@ fn tojson(state: &State<'_, '_>, value: Value, options: Kwargs) -> Result<Value,
 }
 
 fn explain(error: minijinja::Error) -> Error {
-    let line = error.line().map_or(String::new(), |line| format!("line {line}: "));
+    let line = error
+        .line()
+        .map_or(String::new(), |line| format!("line {line}: "));
     let words = match error.kind() {
         Kind::OutOfFuel => format!("{line}it takes more than {STEPS} steps"),
         _ => format!("{line}{error}"),

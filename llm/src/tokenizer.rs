@@ -20,8 +20,8 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use crate::gguf::Gguf;
 use crate::{Error, Result};
 
-pub(crate) use byte_level::byte_alphabet;
 use byte_level::ByteLevel;
+pub(crate) use byte_level::byte_alphabet;
 use sentence_piece::SentencePiece;
 use vocabulary::{TokenKind, Vocabulary};
 
@@ -91,9 +91,9 @@ impl Tokenizer {
     /// # Errors
     /// The file has none, its kind or its pre-tokenizer is not supported, or it contradicts itself.
     pub fn read(file: &Gguf) -> Result<Tokenizer> {
-        let kind = file
-            .text("tokenizer.ggml.model")?
-            .ok_or_else(|| Error::tokenizer("key \"tokenizer.ggml.model\" is missing: the file has no vocabulary"))?;
+        let kind = file.text("tokenizer.ggml.model")?.ok_or_else(|| {
+            Error::tokenizer("key \"tokenizer.ggml.model\" is missing: the file has no vocabulary")
+        })?;
         let vocabulary = Vocabulary::read(file, kind == "llama")?;
         let (model, add_bos) = match kind {
             "gpt2" => {
@@ -101,7 +101,10 @@ impl Tokenizer {
                 let add_bos = model.adds_bos();
                 (Model::ByteLevel(model), add_bos)
             }
-            "llama" => (Model::SentencePiece(SentencePiece::read(file, &vocabulary)?), true),
+            "llama" => (
+                Model::SentencePiece(SentencePiece::read(file, &vocabulary)?),
+                true,
+            ),
             other => {
                 return Err(Error::unsupported(format!(
                     "vocabularies of kind {other:?} (key \"tokenizer.ggml.model\") are not supported; supported are gpt2 (byte-level BPE) and llama (SentencePiece)"
@@ -119,7 +122,9 @@ impl Tokenizer {
         ends.extend(eos);
         ends.extend(id("tokenizer.ggml.eot_token_id")?);
         ends.extend(id("tokenizer.ggml.eom_token_id")?);
-        let add_bos = file.flag("tokenizer.ggml.add_bos_token")?.unwrap_or(add_bos && bos.is_some());
+        let add_bos = file
+            .flag("tokenizer.ggml.add_bos_token")?
+            .unwrap_or(add_bos && bos.is_some());
         let add_eos = file.flag("tokenizer.ggml.add_eos_token")?.unwrap_or(false);
         for (add, id, name) in [(add_bos, bos, "bos"), (add_eos, eos, "eos")] {
             if add && id.is_none() {
@@ -130,7 +135,10 @@ impl Tokenizer {
         }
         Ok(Tokenizer {
             all: Matcher::new(&vocabulary, |kind| {
-                matches!(kind, TokenKind::Control | TokenKind::Unknown | TokenKind::UserDefined)
+                matches!(
+                    kind,
+                    TokenKind::Control | TokenKind::Unknown | TokenKind::UserDefined
+                )
             })?,
             of_users: Matcher::new(&vocabulary, |kind| kind == TokenKind::UserDefined)?,
             model,
@@ -255,7 +263,9 @@ impl Tokenizer {
         }
         let text = String::from_utf8_lossy(&bytes);
         Ok(match &self.model {
-            Model::SentencePiece(model) if model.adds_space() => text.strip_prefix(' ').unwrap_or(&text).to_owned(),
+            Model::SentencePiece(model) if model.adds_space() => {
+                text.strip_prefix(' ').unwrap_or(&text).to_owned()
+            }
             _ => text.into_owned(),
         })
     }
@@ -266,7 +276,10 @@ impl Tokenizer {
     /// The id is beyond the vocabulary.
     pub fn append_bytes(&self, id: TokenId, out: &mut Vec<u8>) -> Result<()> {
         let (text, kind) = self.vocabulary.get(id).ok_or_else(|| {
-            Error::tokenizer(format!("token {id} is beyond the vocabulary of {} tokens", self.len()))
+            Error::tokenizer(format!(
+                "token {id} is beyond the vocabulary of {} tokens",
+                self.len()
+            ))
         })?;
         match (kind, &self.model) {
             (TokenKind::Control | TokenKind::Unknown | TokenKind::UserDefined, _) => {
@@ -324,7 +337,11 @@ impl Matcher {
     fn pieces<'a>(&self, text: &'a str) -> Vec<Piece<'a>> {
         let mut pieces = Vec::new();
         let mut end = 0;
-        for found in self.automaton.iter().flat_map(|automaton| automaton.find_iter(text)) {
+        for found in self
+            .automaton
+            .iter()
+            .flat_map(|automaton| automaton.find_iter(text))
+        {
             if end < found.start() {
                 pieces.push(Piece::Text(&text[end..found.start()]));
             }

@@ -30,7 +30,9 @@ fn main() {
         Trial::test("tokens of text", || done(as_text())),
     ];
     for pre in ["gpt-2", "smollm", "llama-bpe", "qwen2", "default"] {
-        trials.push(Trial::test(format!("tokens by {pre}"), move || done(byte_level(pre))));
+        trials.push(Trial::test(format!("tokens by {pre}"), move || {
+            done(byte_level(pre))
+        }));
     }
     let vendor = root().join("target/vendor/gguf");
     let named = |variable: &str, file: &str| {
@@ -57,7 +59,9 @@ fn root() -> PathBuf {
 }
 
 fn golden<T: DeserializeOwned>(name: &str) -> Result<T> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     Ok(serde_json::from_str(&text)?)
 }
@@ -70,15 +74,32 @@ fn unhex(text: &str) -> Result<Vec<u8>> {
 }
 
 fn floats(bytes: &[u8]) -> Vec<u32> {
-    bytes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect()
+    bytes
+        .as_chunks()
+        .0
+        .iter()
+        .map(|bytes| u32::from_le_bytes(*bytes))
+        .collect()
 }
 
 /// Bit by bit.
 fn same(what: &str, ours: &[f32], theirs: &[u32]) -> Result<()> {
-    ensure!(ours.len() == theirs.len(), "{what}: {} values, {} expected", ours.len(), theirs.len());
-    let differ = ours.iter().zip(theirs).position(|(ours, theirs)| ours.to_bits() != *theirs);
+    ensure!(
+        ours.len() == theirs.len(),
+        "{what}: {} values, {} expected",
+        ours.len(),
+        theirs.len()
+    );
+    let differ = ours
+        .iter()
+        .zip(theirs)
+        .position(|(ours, theirs)| ours.to_bits() != *theirs);
     if let Some(at) = differ {
-        anyhow::bail!("{what}: value {at} is {:e}, expected {:e}", ours[at], f32::from_bits(theirs[at]));
+        anyhow::bail!(
+            "{what}: value {at} is {:e}, expected {:e}",
+            ours[at],
+            f32::from_bits(theirs[at])
+        );
     }
     Ok(())
 }
@@ -103,7 +124,9 @@ fn blocks() -> Result<()> {
         writer.tensor("t", kind, &[weights as u64], data);
         let file = Gguf::read(writer.finish().into())?;
         let mut values = vec![0.0; weights];
-        file.tensor("t").context("it was written")?.dequantize(0, &mut values);
+        file.tensor("t")
+            .context("it was written")?
+            .dequantize(0, &mut values);
         same(kind.name(), &values, &floats(&unhex(&case.values)?))?;
     }
     Ok(())
@@ -128,7 +151,11 @@ fn fresh(python: &Path) -> Result<()> {
             .args([&path, &out])
             .output()
             .with_context(|| python.display().to_string())?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        ensure!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         let theirs = floats(&std::fs::read(&out)?);
         let mut rest = &theirs[..];
         for tensor in Gguf::open(&path)?.tensors() {
@@ -168,7 +195,13 @@ impl ByteLevel {
 }
 
 /// The ids of each text are these, and give the text back.
-fn alike(tokenizer: &Tokenizer, texts: &[String], ids: &[Vec<TokenId>], specials: Specials, back: bool) -> Result<()> {
+fn alike(
+    tokenizer: &Tokenizer,
+    texts: &[String],
+    ids: &[Vec<TokenId>],
+    specials: Specials,
+    back: bool,
+) -> Result<()> {
     ensure!(texts.len() == ids.len() && !texts.is_empty());
     for (text, expected) in texts.iter().zip(ids) {
         let ours = tokenizer.encode(text, specials)?;
@@ -188,14 +221,23 @@ fn byte_level(pre: &str) -> Result<()> {
     let golden: ByteLevel = golden("byte_level.json")?;
     let tokenizer = golden.tokenizer(pre)?;
     // qwen2 composes characters: a text may come back in another form
-    alike(&tokenizer, &golden.texts, &golden.ids[pre], Specials::Parse, pre != "qwen2")
+    alike(
+        &tokenizer,
+        &golden.texts,
+        &golden.ids[pre],
+        Specials::Parse,
+        pre != "qwen2",
+    )
 }
 
 fn as_text() -> Result<()> {
     let golden: ByteLevel = golden("byte_level.json")?;
     let tokenizer = golden.tokenizer("smollm")?;
     alike(&tokenizer, &golden.texts, &golden.as_text, Specials::AsText, true)?;
-    ensure!(golden.as_text != golden.ids["smollm"], "no text names a control token");
+    ensure!(
+        golden.as_text != golden.ids["smollm"],
+        "no text names a control token"
+    );
     Ok(())
 }
 
@@ -221,7 +263,11 @@ fn sentence_piece() -> Result<()> {
     let tokenizer = Tokenizer::read(&Gguf::read(writer.finish().into())?)?;
     alike(&tokenizer, &golden.texts, &golden.ids, Specials::Parse, false)?;
     for (ids, text) in golden.ids.iter().zip(&golden.decoded) {
-        ensure!(&tokenizer.decode(ids)? == text, "{ids:?} is {:?}, expected {text:?}", tokenizer.decode(ids)?);
+        ensure!(
+            &tokenizer.decode(ids)? == text,
+            "{ids:?} is {:?}, expected {text:?}",
+            tokenizer.decode(ids)?
+        );
     }
     Ok(())
 }
@@ -233,7 +279,9 @@ struct Said {
 }
 
 fn messages(said: &[Said]) -> Vec<Message> {
-    said.iter().map(|said| Message::new(&said.role, &said.content)).collect()
+    said.iter()
+        .map(|said| Message::new(&said.role, &said.content))
+        .collect()
 }
 
 #[derive(Deserialize)]
@@ -262,7 +310,10 @@ fn chats() -> Result<()> {
             .with_time("2026-03-09T07:05:00")?;
         match template.render(&messages(&chat.messages), true) {
             Ok(text) if text == chat.text => {}
-            other => wrong.push(format!("{:?}\ngave     {other:?}\nexpected {:?}", chat.template, chat.text)),
+            other => wrong.push(format!(
+                "{:?}\ngave     {other:?}\nexpected {:?}",
+                chat.template, chat.text
+            )),
         }
     }
     ensure!(wrong.is_empty(), "{}", wrong.join("\n\n"));
@@ -281,8 +332,14 @@ fn smollm2(path: &Path) -> Result<()> {
     let file = Gguf::open(path)?;
     let config = Config::read(&file)?;
     ensure!(
-        (config.layers, config.embedding, config.feed_forward, config.heads, config.kv_heads, config.head_size)
-            == (30, 576, 1536, 9, 3, 64),
+        (
+            config.layers,
+            config.embedding,
+            config.feed_forward,
+            config.heads,
+            config.kv_heads,
+            config.head_size
+        ) == (30, 576, 1536, 9, 3, 64),
         "{config:?}"
     );
     ensure!(config.tied && config.vocabulary == 49_152 && config.rope_pairing == RopePairing::Interleaved);

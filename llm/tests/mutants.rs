@@ -106,7 +106,12 @@ fn files() {
         let tried = Tried(seed, &mutant.words);
         let (peak, result) = peak(|| use_file(mutant.bytes));
         drop(tried);
-        assert!(peak < FOR_A_FILE, "seed {seed} ({}) takes {} MiB", mutant.words, peak >> 20);
+        assert!(
+            peak < FOR_A_FILE,
+            "seed {seed} ({}) takes {} MiB",
+            mutant.words,
+            peak >> 20
+        );
         match result {
             Ok(()) => read += 1,
             Err(error) => {
@@ -116,7 +121,10 @@ fn files() {
         }
     }
     // a suite whose mutants are all refused at the door tries nothing
-    assert!(read * 20 > count() && refused * 5 > count(), "{read} read, {refused} refused");
+    assert!(
+        read * 20 > count() && refused * 5 > count(),
+        "{read} read, {refused} refused"
+    );
     eprintln!("{read} files read, {refused} refused");
 }
 
@@ -131,15 +139,25 @@ fn templates() {
         let tried = Tried(seed, &source);
         let (peak, result) = peak(|| ChatTemplate::new(&source)?.render(&chat(), true));
         drop(tried);
-        assert!(peak < FOR_A_TEMPLATE, "seed {seed} takes {} MiB: {source:?}", peak >> 20);
+        assert!(
+            peak < FOR_A_TEMPLATE,
+            "seed {seed} takes {} MiB: {source:?}",
+            peak >> 20
+        );
         match result {
             Ok(_) => written += 1,
             Err(error) => {
                 refused += 1;
-                assert!(error.to_string().starts_with("chat template: "), "seed {seed}: {error}");
+                assert!(
+                    error.to_string().starts_with("chat template: "),
+                    "seed {seed}: {error}"
+                );
             }
         }
     }
-    assert!(written * 20 > count() && refused * 5 > count(), "{written} written, {refused} refused");
+    assert!(
+        written * 20 > count() && refused * 5 > count(),
+        "{written} written, {refused} refused"
+    );
     eprintln!("{written} chats written, {refused} templates refused");
 }

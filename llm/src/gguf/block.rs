@@ -12,7 +12,9 @@ fn f16_at(bytes: &[u8], at: usize) -> f16 {
 
 /// Cuts a fixed piece out of a block.
 fn piece<const N: usize>(bytes: &[u8], at: usize) -> &[u8; N] {
-    bytes[at..at + N].first_chunk().expect("invariant: N bytes of the block")
+    bytes[at..at + N]
+        .first_chunk()
+        .expect("invariant: N bytes of the block")
 }
 
 /// 32 weights `(q - 8) · scale`.

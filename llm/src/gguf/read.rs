@@ -30,7 +30,6 @@ pub(super) fn read(bytes: Bytes) -> Result<Gguf> {
     let data = (cursor.at() as u64).next_multiple_of(alignment.into());
     let tensors = place(table, data, alignment, bytes.len() as u64)?;
     apart(&tensors)?;
-    drop(cursor);
     Ok(Gguf {
         alignment,
         metadata,
@@ -67,7 +66,9 @@ fn header(cursor: &mut Cursor<'_>) -> Result<(u64, u64)> {
         (keys, MAX_KEYS, LEAST_KEY, "keys"),
     ] {
         if count > most {
-            return Err(Error::malformed(format!("the file states {count} {what}, at most {most} are allowed")));
+            return Err(Error::malformed(format!(
+                "the file states {count} {what}, at most {most} are allowed"
+            )));
         }
         if count > cursor.left() as u64 / least {
             return Err(Error::malformed(format!(
@@ -158,7 +159,9 @@ fn row(cursor: &mut Cursor<'_>, index: u64) -> Result<Row> {
 /// Bytes of a tensor.
 fn size(name: &str, kind: TensorType, dims: &[u64]) -> Result<u64> {
     if dims.contains(&0) {
-        return Err(Error::malformed(format!("tensor {name:?} has no weights: its dimensions are {dims:?}")));
+        return Err(Error::malformed(format!(
+            "tensor {name:?} has no weights: its dimensions are {dims:?}"
+        )));
     }
     let block = kind.block_len() as u64;
     if !dims[0].is_multiple_of(block) {
@@ -179,7 +182,9 @@ fn size(name: &str, kind: TensorType, dims: &[u64]) -> Result<u64> {
 fn place(table: Vec<Row>, data: u64, alignment: u32, file: u64) -> Result<BTreeMap<String, Entry>> {
     let mut tensors = BTreeMap::new();
     for row in table {
-        let Row { name, offset, bytes, .. } = &row;
+        let Row {
+            name, offset, bytes, ..
+        } = &row;
         if !offset.is_multiple_of(alignment.into()) {
             return Err(Error::malformed(format!(
                 "tensor {name:?} lies at offset {offset}, no multiple of the alignment {alignment}"
@@ -204,7 +209,10 @@ fn place(table: Vec<Row>, data: u64, alignment: u32, file: u64) -> Result<BTreeM
         match tensors.entry(row.name) {
             Slot::Vacant(slot) => slot.insert(entry),
             Slot::Occupied(slot) => {
-                return Err(Error::malformed(format!("tensor {:?} is there twice", slot.key())));
+                return Err(Error::malformed(format!(
+                    "tensor {:?} is there twice",
+                    slot.key()
+                )));
             }
         };
     }
@@ -224,7 +232,9 @@ fn apart(tensors: &BTreeMap<String, Entry>) -> Result<()> {
             continue;
         };
         if before.end > after.start {
-            return Err(Error::malformed(format!("tensors {first:?} and {second:?} overlap")));
+            return Err(Error::malformed(format!(
+                "tensors {first:?} and {second:?} overlap"
+            )));
         }
     }
     Ok(())

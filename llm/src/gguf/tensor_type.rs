@@ -112,7 +112,10 @@ impl TensorType {
     #[must_use]
     pub fn name(self) -> &'static str {
         let code = self.code();
-        NAMES.iter().find(|(number, _)| *number == code).map_or("", |(_, name)| name)
+        NAMES
+            .iter()
+            .find(|(number, _)| *number == code)
+            .map_or("", |(_, name)| name)
     }
 
     /// Weights of a block.
@@ -165,6 +168,9 @@ mod tests {
         }
         assert_eq!(TensorType::of_code(17), Err("IQ2_XS (17)".to_owned()));
         // Q4_2 was given up
-        assert_eq!(TensorType::of_code(4), Err("4, which is none of ggml's".to_owned()));
+        assert_eq!(
+            TensorType::of_code(4),
+            Err("4, which is none of ggml's".to_owned())
+        );
     }
 }

@@ -173,7 +173,8 @@ impl<'a> Array<'a> {
     pub fn values(&self) -> impl Iterator<Item = Value<'a>> + use<'a> {
         let mut cursor = Cursor::new(self.bytes);
         let item = self.item;
-        (0..self.len).map(move |_| decode(item, &mut cursor).expect("invariant: walked when the file was read"))
+        (0..self.len)
+            .map(move |_| decode(item, &mut cursor).expect("invariant: walked when the file was read"))
     }
 
     /// The items in order, where they are text; nothing otherwise.
@@ -277,7 +278,10 @@ fn walk_bool_or_skip(
     for _ in 0..len {
         let [byte] = cursor.array(what)?;
         if byte > 1 {
-            return Err(Error::malformed(format!("{} is a boolean of {byte}, 0 and 1 are allowed", what())));
+            return Err(Error::malformed(format!(
+                "{} is a boolean of {byte}, 0 and 1 are allowed",
+                what()
+            )));
         }
     }
     Ok(())

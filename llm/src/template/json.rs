@@ -37,7 +37,9 @@ impl Writer<'_, '_, '_> {
             }
             ValueKind::String => self.text(value.as_str().unwrap_or_default()),
             ValueKind::Seq | ValueKind::Iterable => {
-                self.items(value, ['[', ']'], depth, |writer, item| writer.value(&item, depth + 1))?;
+                self.items(value, ['[', ']'], depth, |writer, item| {
+                    writer.value(&item, depth + 1)
+                })?;
             }
             ValueKind::Map => self.items(value, ['{', '}'], depth, |writer, key| {
                 let item = value.get_item(&key)?;

@@ -7,7 +7,11 @@ fn render(source: &str) -> Result<String> {
 
 fn refused(source: &str, words: &str) {
     let error = render(source).unwrap_err();
-    assert_eq!((error.kind(), error.to_string().contains(words)), (ErrorKind::Template, true), "{error}");
+    assert_eq!(
+        (error.kind(), error.to_string().contains(words)),
+        (ErrorKind::Template, true),
+        "{error}"
+    );
 }
 
 #[test]
@@ -51,12 +55,25 @@ fn a_render_is_bounded() {
 fn variables_come_as_json_and_are_replaced() {
     let template = ChatTemplate::new("{{ deep.list[1] }}{{ flag }}").unwrap();
     let template = template.with_json("deep", r#"{"list": [1, "two"]}"#).unwrap();
-    let template = template.with_json("flag", "1").unwrap().with_json("flag", "2").unwrap();
+    let template = template
+        .with_json("flag", "1")
+        .unwrap()
+        .with_json("flag", "2")
+        .unwrap();
     assert_eq!(template.render(&[], false).unwrap(), "two2");
-    let error = ChatTemplate::new("").unwrap().with_json("tools", "[").unwrap_err();
-    assert!(error.to_string().contains("variable \"tools\" is no JSON"), "{error}");
+    let error = ChatTemplate::new("")
+        .unwrap()
+        .with_json("tools", "[")
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("variable \"tools\" is no JSON"),
+        "{error}"
+    );
     let error = ChatTemplate::new("").unwrap().with_time("yesterday").unwrap_err();
     assert!(error.to_string().contains("time \"yesterday\""), "{error}");
-    let year = ChatTemplate::new("{{ strftime_now('%Y') }}").unwrap().render(&[], false).unwrap();
+    let year = ChatTemplate::new("{{ strftime_now('%Y') }}")
+        .unwrap()
+        .render(&[], false)
+        .unwrap();
     assert!(year.parse::<u32>().is_ok_and(|year| year > 2024), "{year}");
 }

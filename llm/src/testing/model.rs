@@ -69,7 +69,10 @@ impl TinyModel {
         ] {
             writer.u32(&format!("{name}.{key}"), value);
         }
-        writer.f32(&format!("{name}.attention.layer_norm_rms_epsilon"), config.norm_epsilon);
+        writer.f32(
+            &format!("{name}.attention.layer_norm_rms_epsilon"),
+            config.norm_epsilon,
+        );
         tokenizer(&mut writer);
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
         for tensor in config.tensors() {

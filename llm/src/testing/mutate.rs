@@ -90,7 +90,11 @@ fn of_bytes(mut bytes: Vec<u8>, random: &mut ChaCha8Rng) -> Mutant {
     let mut words = Vec::new();
     for _ in 0..random.random_range(1..4) {
         // most of a file is weights, and what they are breaks nothing
-        let end = if random.random_ratio(9, 10) { bytes.len().min(8192) } else { bytes.len() };
+        let end = if random.random_ratio(9, 10) {
+            bytes.len().min(8192)
+        } else {
+            bytes.len()
+        };
         let at = random.random_range(0..end);
         if random.random() {
             let mask = [0x01, 0x02, 0x04, 0x7f, 0x80, 0xff][random.random_range(0..6)];
@@ -130,7 +134,10 @@ fn once(model: &mut GgufWriter, random: &mut ChaCha8Rng) -> String {
             let other = random.random_range(0..model.keys.len());
             let value = (model.keys[other].code, model.keys[other].value.clone());
             (model.keys[key].code, model.keys[key].value) = value;
-            format!("key {} has the value of {}", model.keys[key].name, model.keys[other].name)
+            format!(
+                "key {} has the value of {}",
+                model.keys[key].name, model.keys[other].name
+            )
         }
         3 => {
             let code = random.random_range(0..14);
@@ -159,7 +166,10 @@ fn once(model: &mut GgufWriter, random: &mut ChaCha8Rng) -> String {
                 }
                 _ => dims.push(number(random)),
             }
-            format!("tensor {} is {:?}", model.tensors[tensor].name, model.tensors[tensor].dims)
+            format!(
+                "tensor {} is {:?}",
+                model.tensors[tensor].name, model.tensors[tensor].dims
+            )
         }
         11 => {
             let offset = number(random);

@@ -78,12 +78,18 @@ fn once(text: &str, random: &mut ChaCha8Rng) -> String {
     let (before, behind) = text.split_at(at);
     match random.random_range(0..8) {
         0 => {
-            let to = *places.iter().filter(|to| **to >= at).nth(random.random_range(0..4)).unwrap_or(&at);
+            let to = *places
+                .iter()
+                .filter(|to| **to >= at)
+                .nth(random.random_range(0..4))
+                .unwrap_or(&at);
             format!("{before}{}", &text[to..])
         }
         1 => format!("{text}{behind}"),
         2 => {
-            let character = ['{', '}', '%', '|', '\'', '(', ')', '[', '.', ' ', '\n', '\u{0}', 'é'];
+            let character = [
+                '{', '}', '%', '|', '\'', '(', ')', '[', '.', ' ', '\n', '\u{0}', 'é',
+            ];
             format!("{before}{}{behind}", character.choose(random).unwrap_or(&' '))
         }
         _ => {

@@ -119,7 +119,9 @@ impl ByteLevel {
         let mut split = PreTokenizedString::from(text);
         self.splitter.split(&mut split).map_err(words)?;
         self.bytes.pre_tokenize(&mut split).map_err(words)?;
-        split.tokenize(|word| self.merges.tokenize(word.get())).map_err(words)?;
+        split
+            .tokenize(|word| self.merges.tokenize(word.get()))
+            .map_err(words)?;
         let encoding = split.into_encoding(None, 0, OffsetType::None).map_err(words)?;
         ids.extend(encoding.get_ids());
         Ok(())
@@ -127,7 +129,9 @@ impl ByteLevel {
 
     fn check(&self, text: &str) -> Result<()> {
         if let Some(byte) = text.bytes().find(|byte| self.missing[usize::from(*byte)]) {
-            return Err(Error::tokenizer(format!("no token of the vocabulary stands for byte {byte:#04x} of the text")));
+            return Err(Error::tokenizer(format!(
+                "no token of the vocabulary stands for byte {byte:#04x} of the text"
+            )));
         }
         let mut blanks = 0;
         for character in text.chars() {

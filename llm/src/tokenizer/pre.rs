@@ -10,8 +10,7 @@ use tokenizers::tokenizer::{PreTokenizedString, SplitDelimiterBehavior};
 use crate::{Error, Result};
 
 /// Words of GPT-2: contractions, letters, digits and others with one blank before them; blanks up to the last.
-const GPT2: &str =
-    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 /// Llama 3: digits by three, punctuation keeps line ends.
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 /// Qwen 2: as Llama 3, digits singly.
@@ -88,7 +87,8 @@ impl Splitter {
     pub(super) fn new(family: &Family) -> Splitter {
         let split = |expression: &&str| {
             let pattern = SplitPattern::Regex((*expression).to_owned());
-            Split::new(pattern, SplitDelimiterBehavior::Isolated, false).expect("invariant: an expression of ours")
+            Split::new(pattern, SplitDelimiterBehavior::Isolated, false)
+                .expect("invariant: an expression of ours")
         };
         Splitter(family.expressions.iter().map(split).collect())
     }

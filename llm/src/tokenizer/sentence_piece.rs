@@ -68,9 +68,9 @@ impl SentencePiece {
             builder = builder.unk_token(text.to_owned());
         }
         Ok(SentencePiece {
-            joins: builder
-                .build()
-                .map_err(|error| Error::tokenizer(format!("pieces (key \"tokenizer.ggml.tokens\"): {error}")))?,
+            joins: builder.build().map_err(|error| {
+                Error::tokenizer(format!("pieces (key \"tokenizer.ggml.tokens\"): {error}"))
+            })?,
             add_space: file.flag("tokenizer.ggml.add_space_prefix")?.unwrap_or(true),
         })
     }
@@ -98,14 +98,19 @@ impl SentencePiece {
 
 /// Texts are taken as they are: a file whose texts are to be changed first is refused.
 fn refuse_normalisation(file: &Gguf) -> Result<()> {
-    for key in ["tokenizer.ggml.precompiled_charsmap", "tokenizer.ggml.remove_extra_whitespaces"] {
+    for key in [
+        "tokenizer.ggml.precompiled_charsmap",
+        "tokenizer.ggml.remove_extra_whitespaces",
+    ] {
         let off = match file.value(key) {
             None | Some(Value::Bool(false)) => true,
             Some(Value::Array(array)) => array.is_empty(),
             Some(_) => false,
         };
         if !off {
-            return Err(Error::unsupported(format!("key {key:?} is set: changing texts before they are cut is not supported")));
+            return Err(Error::unsupported(format!(
+                "key {key:?} is set: changing texts before they are cut is not supported"
+            )));
         }
     }
     Ok(())
@@ -118,8 +123,17 @@ fn joins(vocabulary: &Vocabulary) -> Vec<(String, String)> {
         .filter(|(_, text, kind)| *kind == TokenKind::Normal && text.chars().count() <= MAX_PIECE)
         .map(|(id, text, _)| (id, text))
         .collect();
-    pieces.sort_by(|(a, _), (b, _)| vocabulary.score(*b).total_cmp(&vocabulary.score(*a)).then(a.cmp(b)));
-    let is_piece = |text: &str| vocabulary.id(text).is_some_and(|id| vocabulary.kind(id) == TokenKind::Normal);
+    pieces.sort_by(|(a, _), (b, _)| {
+        vocabulary
+            .score(*b)
+            .total_cmp(&vocabulary.score(*a))
+            .then(a.cmp(b))
+    });
+    let is_piece = |text: &str| {
+        vocabulary
+            .id(text)
+            .is_some_and(|id| vocabulary.kind(id) == TokenKind::Normal)
+    };
     let mut joins = Vec::new();
     for (_, piece) in pieces {
         let cuts = piece.char_indices().skip(1).map(|(at, _)| piece.split_at(at));

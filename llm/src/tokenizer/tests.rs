@@ -22,7 +22,11 @@ fn refused(kind: ErrorKind, words: &str, change: impl FnOnce(&mut GgufWriter)) {
     let mut writer = writer();
     change(&mut writer);
     let error = read(&writer).unwrap_err();
-    assert_eq!((error.kind(), error.to_string().contains(words)), (kind, true), "{error}");
+    assert_eq!(
+        (error.kind(), error.to_string().contains(words)),
+        (kind, true),
+        "{error}"
+    );
 }
 
 fn with_text(key: &'static str, text: &'static str) -> impl FnOnce(&mut GgufWriter) {
@@ -46,20 +50,36 @@ fn what_is_not_known_is_refused_by_name() {
         "pre-tokenizer \"tekken\" (key \"tokenizer.ggml.pre\") is not supported; supported are gpt-2, smollm, llama-bpe",
         with_text("tokenizer.ggml.pre", "tekken"),
     );
-    refused(ErrorKind::Unsupported, "\"tokenizer.ggml.pre\" is missing", |writer| {
-        writer.remove_key("tokenizer.ggml.pre");
-    });
-    refused(ErrorKind::Unsupported, "kind \"bert\"", with_text("tokenizer.ggml.model", "bert"));
-    refused(ErrorKind::Tokenizer, "\"tokenizer.ggml.model\" is missing", |writer| {
-        writer.remove_key("tokenizer.ggml.model");
-    });
+    refused(
+        ErrorKind::Unsupported,
+        "\"tokenizer.ggml.pre\" is missing",
+        |writer| {
+            writer.remove_key("tokenizer.ggml.pre");
+        },
+    );
+    refused(
+        ErrorKind::Unsupported,
+        "kind \"bert\"",
+        with_text("tokenizer.ggml.model", "bert"),
+    );
+    refused(
+        ErrorKind::Tokenizer,
+        "\"tokenizer.ggml.model\" is missing",
+        |writer| {
+            writer.remove_key("tokenizer.ggml.model");
+        },
+    );
 }
 
 #[test]
 fn a_vocabulary_must_agree_with_itself() {
     let tokens = "tokenizer.ggml.tokens";
     refused(ErrorKind::Tokenizer, "missing or empty", with_texts(tokens, &[]));
-    refused(ErrorKind::Tokenizer, "items for 1 tokens", with_texts(tokens, &["a"]));
+    refused(
+        ErrorKind::Tokenizer,
+        "items for 1 tokens",
+        with_texts(tokens, &["a"]),
+    );
     refused(ErrorKind::Tokenizer, "tokens 0 and 1 are both \"a\"", |writer| {
         writer.remove_key("tokenizer.ggml.token_type");
         with_texts(tokens, &["a", "a"])(writer);
@@ -74,16 +94,40 @@ fn a_vocabulary_must_agree_with_itself() {
         writer.i32s("tokenizer.ggml.token_type", &vec![9; byte_level_tokens().0.len()]);
     });
     let merges = "tokenizer.ggml.merges";
-    refused(ErrorKind::Tokenizer, "merge 0 (\"ab\") is no pair", with_texts(merges, &["ab"]));
-    refused(ErrorKind::Tokenizer, "merge 0 (\"x y\") needs token \"xy\"", with_texts(merges, &["x y"]));
-    refused(ErrorKind::Tokenizer, "merge 1 (\"h e\") is there twice", with_texts(merges, &["h e", "h e"]));
-    refused(ErrorKind::Tokenizer, "merge 0 (\"<|start|> x\") needs token", with_texts(merges, &["<|start|> x"]));
-    refused(ErrorKind::Tokenizer, "\"tokenizer.ggml.bos_token_id\" is 9999", |writer| {
-        writer.u32("tokenizer.ggml.bos_token_id", 9999);
-    });
-    refused(ErrorKind::Tokenizer, "\"tokenizer.ggml.bos_token_id\" is missing", |writer| {
-        writer.flag("tokenizer.ggml.add_bos_token", true);
-    });
+    refused(
+        ErrorKind::Tokenizer,
+        "merge 0 (\"ab\") is no pair",
+        with_texts(merges, &["ab"]),
+    );
+    refused(
+        ErrorKind::Tokenizer,
+        "merge 0 (\"x y\") needs token \"xy\"",
+        with_texts(merges, &["x y"]),
+    );
+    refused(
+        ErrorKind::Tokenizer,
+        "merge 1 (\"h e\") is there twice",
+        with_texts(merges, &["h e", "h e"]),
+    );
+    refused(
+        ErrorKind::Tokenizer,
+        "merge 0 (\"<|start|> x\") needs token",
+        with_texts(merges, &["<|start|> x"]),
+    );
+    refused(
+        ErrorKind::Tokenizer,
+        "\"tokenizer.ggml.bos_token_id\" is 9999",
+        |writer| {
+            writer.u32("tokenizer.ggml.bos_token_id", 9999);
+        },
+    );
+    refused(
+        ErrorKind::Tokenizer,
+        "\"tokenizer.ggml.bos_token_id\" is missing",
+        |writer| {
+            writer.flag("tokenizer.ggml.add_bos_token", true);
+        },
+    );
 }
 
 #[test]
@@ -97,7 +141,10 @@ fn a_byte_that_no_token_stands_for_is_an_error_not_a_gap() {
     let tokenizer = read(&writer).unwrap();
     assert!(tokenizer.encode("a", Specials::AsText).is_ok());
     let error = tokenizer.encode("az", Specials::AsText).unwrap_err();
-    assert_eq!(error.to_string(), "no token of the vocabulary stands for byte 0x7a of the text");
+    assert_eq!(
+        error.to_string(),
+        "no token of the vocabulary stands for byte 0x7a of the text"
+    );
 }
 
 #[test]
@@ -111,13 +158,21 @@ fn control_tokens_are_text_unless_they_are_asked_for() {
     assert_eq!(tokenizer.decode(&[end]).unwrap(), "");
     assert!(tokenizer.is_end(end) && !tokenizer.is_end(0));
     let error = tokenizer.decode(&[9999]).unwrap_err();
-    assert!(error.to_string().starts_with("token 9999 is beyond the vocabulary"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .starts_with("token 9999 is beyond the vocabulary"),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_prompt_begins_once() {
     let mut writer = writer();
-    let (start, end) = (byte_level_tokens().0.len() as u32 - 2, byte_level_tokens().0.len() as u32 - 1);
+    let (start, end) = (
+        byte_level_tokens().0.len() as u32 - 2,
+        byte_level_tokens().0.len() as u32 - 1,
+    );
     writer.u32("tokenizer.ggml.bos_token_id", start);
     writer.u32("tokenizer.ggml.eos_token_id", end);
     writer.flag("tokenizer.ggml.add_eos_token", true);
@@ -128,7 +183,10 @@ fn a_prompt_begins_once() {
     let tokenizer = read(&writer).unwrap();
     let once = tokenizer.encode_prompt("ll", Specials::Parse).unwrap();
     assert_eq!((once.len(), once[0], once[2]), (3, start, end));
-    assert_eq!(tokenizer.encode_prompt("<|start|>ll", Specials::Parse).unwrap(), once);
+    assert_eq!(
+        tokenizer.encode_prompt("<|start|>ll", Specials::Parse).unwrap(),
+        once
+    );
 }
 
 #[test]
@@ -180,7 +238,10 @@ fn pieces_need_scores_and_a_way_out() {
 #[test]
 fn the_alphabet_of_bytes_is_there_and_back() {
     let alphabet = byte_alphabet();
-    assert_eq!((alphabet[b' ' as usize], alphabet[b'\n' as usize], alphabet[0xad]), ('Ġ', 'Ċ', 'Ń'));
+    assert_eq!(
+        (alphabet[b' ' as usize], alphabet[b'\n' as usize], alphabet[0xad]),
+        ('Ġ', 'Ċ', 'Ń')
+    );
     for byte in 0..=255_u8 {
         let mut bytes = Vec::new();
         byte_level::append_bytes(&alphabet[usize::from(byte)].to_string(), &mut bytes);

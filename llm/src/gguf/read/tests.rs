@@ -18,7 +18,11 @@ fn of_bytes(bytes: Vec<u8>) -> (ErrorKind, String) {
 
 fn malformed(writer: &GgufWriter, words: &str) {
     let (kind, message) = refused(writer);
-    assert_eq!((kind, message.contains(words)), (ErrorKind::Malformed, true), "{message}");
+    assert_eq!(
+        (kind, message.contains(words)),
+        (ErrorKind::Malformed, true),
+        "{message}"
+    );
 }
 
 /// A file with one tensor of four floats.
@@ -69,7 +73,10 @@ fn values_of_every_type_come_back() {
     let texts = file.array("texts", ValueType::Text).unwrap().unwrap();
     assert_eq!(texts.texts().collect::<Vec<_>>(), ["a", "", "é"]);
     let floats = file.array("floats", ValueType::F32).unwrap().unwrap();
-    assert_eq!(floats.values().collect::<Vec<_>>(), [Value::F32(1.0), Value::F32(-1.0)]);
+    assert_eq!(
+        floats.values().collect::<Vec<_>>(),
+        [Value::F32(1.0), Value::F32(-1.0)]
+    );
     assert_eq!(file.integer("u16").unwrap(), Some(60_000));
     let error = file.integer("i16").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);
@@ -92,12 +99,25 @@ fn every_beginning_of_a_file_is_refused() {
 
 #[test]
 fn other_files_and_versions_are_refused_by_name() {
-    assert!(of_bytes(b"PK\x03\x04 and more".to_vec()).1.contains("not a GGUF file"));
-    for (version, words) in [(1, "version 1"), (2, "version 2"), (4, "version 4"), (3_u32.swap_bytes(), "big-endian")] {
+    assert!(
+        of_bytes(b"PK\x03\x04 and more".to_vec())
+            .1
+            .contains("not a GGUF file")
+    );
+    for (version, words) in [
+        (1, "version 1"),
+        (2, "version 2"),
+        (4, "version 4"),
+        (3_u32.swap_bytes(), "big-endian"),
+    ] {
         let mut writer = small();
         writer.version = version;
         let (kind, message) = refused(&writer);
-        assert_eq!((kind, message.contains(words)), (ErrorKind::Unsupported, true), "{message}");
+        assert_eq!(
+            (kind, message.contains(words)),
+            (ErrorKind::Unsupported, true),
+            "{message}"
+        );
     }
 }
 
@@ -120,8 +140,14 @@ fn counts_beyond_the_file_take_no_memory() {
         writer.raw("a", ValueType::Array.code(), value);
         writer
     };
-    malformed(&array(ValueType::Text.code(), u64::MAX), "strings, and the file has");
-    malformed(&array(ValueType::U64.code(), u64::MAX / 8 + 1), "u64, and the file has");
+    malformed(
+        &array(ValueType::Text.code(), u64::MAX),
+        "strings, and the file has",
+    );
+    malformed(
+        &array(ValueType::U64.code(), u64::MAX / 8 + 1),
+        "u64, and the file has",
+    );
     malformed(&array(77, 0), "has type 77");
     let (kind, message) = refused(&array(ValueType::Array.code(), 1));
     assert_eq!(kind, ErrorKind::Unsupported);
@@ -135,15 +161,30 @@ fn names_values_and_text_are_checked() {
         change(&mut writer);
         writer
     };
-    malformed(&with(&|writer| writer.text("name", "again")), "key \"name\" is there twice");
+    malformed(
+        &with(&|writer| writer.text("name", "again")),
+        "key \"name\" is there twice",
+    );
     malformed(&with(&|writer| writer.text("", "x")), "has no name");
-    malformed(&with(&|writer| writer.text(&"k".repeat(65_536), "x")), "at most 65535");
-    malformed(&with(&|writer| writer.raw("b", ValueType::Bool.code(), vec![2])), "boolean of 2");
+    malformed(
+        &with(&|writer| writer.text(&"k".repeat(65_536), "x")),
+        "at most 65535",
+    );
+    malformed(
+        &with(&|writer| writer.raw("b", ValueType::Bool.code(), vec![2])),
+        "boolean of 2",
+    );
     malformed(&with(&|writer| writer.raw("b", 13, vec![0])), "has type 13");
     let wrong = [2_u64.to_le_bytes().to_vec(), vec![0xc3, 0x28]].concat();
-    malformed(&with(&|writer| writer.raw("s", ValueType::Text.code(), wrong.clone())), "is not UTF-8");
+    malformed(
+        &with(&|writer| writer.raw("s", ValueType::Text.code(), wrong.clone())),
+        "is not UTF-8",
+    );
     let long = [u64::MAX.to_le_bytes().to_vec(), b"x".to_vec()].concat();
-    malformed(&with(&|writer| writer.raw("s", ValueType::Text.code(), long.clone())), "the file ends inside");
+    malformed(
+        &with(&|writer| writer.raw("s", ValueType::Text.code(), long.clone())),
+        "the file ends inside",
+    );
 }
 
 #[test]
@@ -168,7 +209,10 @@ fn tensors_are_checked() {
     malformed(&with("u", 0, &[4], Some(0)), "\"t\" and \"u\" overlap");
     let (kind, message) = refused(&with("u", 17, &[256], None));
     assert_eq!(kind, ErrorKind::Unsupported);
-    assert!(message.starts_with("tensor \"u\" is of type IQ2_XS (17), which is not supported"), "{message}");
+    assert!(
+        message.starts_with("tensor \"u\" is of type IQ2_XS (17), which is not supported"),
+        "{message}"
+    );
 }
 
 #[test]
