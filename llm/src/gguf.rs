@@ -13,14 +13,15 @@
 pub mod block;
 mod cursor;
 mod dequantize;
+pub mod limits;
 mod read;
 mod tensor;
 mod tensor_type;
 mod value;
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use polychip_host::MappedFile;
@@ -30,20 +31,7 @@ pub use tensor_type::TensorType;
 pub use value::{Array, Value, ValueType};
 
 use crate::{Error, Result};
-use value::Span;
-
-/// Most key-value pairs of a file. The largest files of llama.cpp's converter have fewer than a hundred.
-pub const MAX_KEYS: u64 = 1 << 16;
-/// Most tensors of a file. The largest known models have about two thousand.
-pub const MAX_TENSORS: u64 = 1 << 16;
-/// Most bytes of a key, by the format's description.
-pub const MAX_KEY_BYTES: u64 = (1 << 16) - 1;
-/// Most bytes of a tensor's name, by the format's description.
-pub const MAX_NAME_BYTES: u64 = 64;
-/// Most dimensions of a tensor, by the format's description.
-pub const MAX_DIMS: u32 = 4;
-/// Largest alignment of tensors that is taken: 1 MiB.
-pub const MAX_ALIGNMENT: u32 = 1 << 20;
+use read::Contents;
 
 /// A GGUF file that has been checked.
 ///
@@ -65,9 +53,7 @@ pub const MAX_ALIGNMENT: u32 = 1 << 20;
 #[derive(Clone)]
 pub struct Gguf {
     bytes: Bytes,
-    alignment: u32,
-    metadata: BTreeMap<String, Span>,
-    tensors: BTreeMap<String, tensor::Entry>,
+    contents: Arc<Contents>,
 }
 
 impl Gguf {
@@ -85,24 +71,28 @@ impl Gguf {
     /// # Errors
     /// The bytes are no GGUF file of version 3, end too soon, contradict themselves, or hold a tensor of an unsupported type.
     pub fn read(bytes: Bytes) -> Result<Gguf> {
-        read::read(bytes)
+        let contents = Arc::new(read::read(&bytes)?);
+        Ok(Gguf { bytes, contents })
     }
 
     /// What tensors' offsets are multiples of, in bytes.
     #[must_use]
     pub fn alignment(&self) -> u32 {
-        self.alignment
+        self.contents.alignment
     }
 
     /// The keys, in the order of their names.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
-        self.metadata.keys().map(String::as_str)
+        self.contents.metadata.keys().map(String::as_str)
     }
 
     /// The value of a key.
     #[must_use]
     pub fn value(&self, key: &str) -> Option<Value<'_>> {
-        self.metadata.get(key).map(|span| span.value(&self.bytes))
+        self.contents
+            .metadata
+            .get(key)
+            .map(|span| span.value(&self.bytes))
     }
 
     /// The text of a key, `None` where the file does not have it.
@@ -174,7 +164,8 @@ impl Gguf {
 
     /// The tensors, in the order of their names.
     pub fn tensors(&self) -> impl Iterator<Item = Tensor<'_>> {
-        self.tensors
+        self.contents
+            .tensors
             .iter()
             .map(|(name, entry)| entry.tensor(name, &self.bytes))
     }
@@ -182,7 +173,7 @@ impl Gguf {
     /// A tensor.
     #[must_use]
     pub fn tensor(&self, name: &str) -> Option<Tensor<'_>> {
-        let (name, entry) = self.tensors.get_key_value(name)?;
+        let (name, entry) = self.contents.tensors.get_key_value(name)?;
         Some(entry.tensor(name, &self.bytes))
     }
 
@@ -197,8 +188,8 @@ impl fmt::Debug for Gguf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gguf")
             .field("bytes", &self.bytes.len())
-            .field("keys", &self.metadata.len())
-            .field("tensors", &self.tensors.len())
+            .field("keys", &self.contents.metadata.len())
+            .field("tensors", &self.contents.tensors.len())
             .finish()
     }
 }

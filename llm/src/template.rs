@@ -2,7 +2,8 @@
 //!
 //! Templates are Jinja of the Python library `transformers`: blocks trim the line end behind them and the blanks before them,
 //! strings and containers have Python's methods, and there are `raise_exception`, `strftime_now` and a `tojson` that writes as
-//! Python's `json` does. Values are printed as Python prints them, but for floats from 1e16 on, which get no exponent.
+//! Python's `json` does. Values are printed as Python prints them, but for two habits of the library: floats
+//! from 1e16 on get no exponent, and a width given to `format` counts bytes.
 //!
 //! Invariants:
 //! 1. A template reads nothing but its variables: no file, no other template, no variable of the process.
@@ -10,6 +11,7 @@
 //! 3. A function, filter or test that is not known is an error that names it.
 
 mod json;
+mod methods;
 
 use jiff::Zoned;
 use jiff::civil::DateTime;
@@ -21,7 +23,7 @@ use crate::gguf::Gguf;
 use crate::{Error, Result, Tokenizer};
 
 /// Steps of a render: an instruction, or 64 bytes that are made. A long chat takes some ten thousand and its length.
-const STEPS: u64 = 4_000_000;
+const STEPS: u64 = 1_000_000;
 /// Longest template, in bytes. The longest of known models has about 30 KB.
 const MAX_SOURCE: usize = 1 << 20;
 const NAME: &str = "chat";
@@ -174,7 +176,7 @@ fn for_chats(environment: &mut Environment<'static>) -> Result<()> {
         .build();
     environment.set_syntax(syntax.map_err(explain)?);
     environment.set_fuel(Some(STEPS));
-    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+    environment.set_unknown_method_callback(methods::call);
     // text of a chat is no HTML
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
     environment.add_function(

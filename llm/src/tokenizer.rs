@@ -23,10 +23,8 @@ use crate::{Error, Result};
 use byte_level::ByteLevel;
 pub(crate) use byte_level::byte_alphabet;
 use sentence_piece::SentencePiece;
+pub use vocabulary::TokenId;
 use vocabulary::{TokenKind, Vocabulary};
-
-/// A token's number: its row of the embedding table.
-pub type TokenId = u32;
 
 /// What becomes of control tokens that are written out in a text, such as `<|im_end|>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

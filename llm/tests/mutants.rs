@@ -1,6 +1,6 @@
 //! Mutants of files, vocabularies and chat templates: each is refused by name or read, none panics, none takes much memory.
 //!
-//! `POLYCHIP_MUTANTS=20000 cargo nextest run -p polychip-llm --test mutants` tries that many of each.
+//! `POLYCHIP_MUTANTS=20000 cargo test -p polychip-llm --test mutants` tries that many of each; `POLYCHIP_FIRST=7` begins at another seed.
 
 use peak_alloc::PeakAlloc;
 use polychip_llm::gguf::TensorType;
@@ -13,11 +13,21 @@ static MEMORY: PeakAlloc = PeakAlloc;
 /// What reading a file may take beside the file, in bytes: tables of regular expressions, a vocabulary's maps.
 const FOR_A_FILE: usize = 32 << 20;
 /// What a template may make, in bytes.
-const FOR_A_TEMPLATE: usize = 512 << 20;
+const FOR_A_TEMPLATE: usize = 256 << 20;
+
+/// A number that somebody said, or this one.
+fn said(variable: &str, otherwise: u64) -> u64 {
+    let said = std::env::var(variable).ok();
+    said.map_or(otherwise, |said| said.parse().expect("a number"))
+}
 
 fn count() -> u64 {
-    let said = std::env::var("POLYCHIP_MUTANTS").ok();
-    said.map_or(400, |said| said.parse().expect("POLYCHIP_MUTANTS is a number"))
+    said("POLYCHIP_MUTANTS", 400)
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    let first = said("POLYCHIP_FIRST", 0);
+    first..first + count()
 }
 
 fn models() -> Vec<GgufWriter> {
@@ -100,7 +110,7 @@ fn mutants_are_refused_or_read() {
 fn files() {
     let models = models();
     let (mut read, mut refused) = (0, 0);
-    for seed in 0..count() {
+    for seed in seeds() {
         let model = &models[(seed % models.len() as u64) as usize];
         let mutant = mutant(model, seed);
         let tried = Tried(seed, &mutant.words);
@@ -134,7 +144,7 @@ fn templates() {
         "{%- set ns = namespace(x='a') -%}{% macro f(a, b=2) %}{{ a }}{{ b }}{% endmacro %}{% for m in messages[1:] %}{% if loop.last %}{{ f(m.content.split(' ')[0]) | tojson }}{% else %}{% set ns.x = ns.x ~ m.role %}{% endif %}{% endfor %}{{ ns.x }}",
     ];
     let (mut written, mut refused) = (0, 0);
-    for seed in 0..count() {
+    for seed in seeds() {
         let source = template_mutant(templates[(seed % 2) as usize], seed);
         let tried = Tried(seed, &source);
         let (peak, result) = peak(|| ChatTemplate::new(&source)?.render(&chat(), true));

@@ -1,3 +1,5 @@
+//! Every setting that changes answers is read, or refused by name.
+
 use super::*;
 use crate::ErrorKind;
 use crate::gguf::TensorType;

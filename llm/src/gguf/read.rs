@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
 use std::ops::Range;
 
-use bytes::Bytes;
-
 use super::cursor::Cursor;
+use super::limits::{MAX_ALIGNMENT, MAX_DIMS, MAX_KEY_BYTES, MAX_KEYS, MAX_NAME_BYTES, MAX_TENSORS};
 use super::tensor::Entry;
 use super::tensor_type::TensorType;
 use super::value::{Span, Value};
-use super::{Gguf, MAX_ALIGNMENT, MAX_DIMS, MAX_KEY_BYTES, MAX_KEYS, MAX_NAME_BYTES, MAX_TENSORS};
 use crate::{Error, Result};
 
 const VERSION: u32 = 3;
@@ -21,20 +19,26 @@ const LEAST_KEY: u64 = 8 + 4 + 1;
 /// Least bytes of a tensor in the table: length of the name, number of dimensions, type, offset.
 const LEAST_TENSOR: u64 = 8 + 4 + 4 + 8;
 
-pub(super) fn read(bytes: Bytes) -> Result<Gguf> {
-    let mut cursor = Cursor::new(&bytes);
+/// What a sound file says, without its bytes.
+pub(super) struct Contents {
+    pub(super) alignment: u32,
+    pub(super) metadata: BTreeMap<String, Span>,
+    pub(super) tensors: BTreeMap<String, Entry>,
+}
+
+pub(super) fn read(bytes: &[u8]) -> Result<Contents> {
+    let mut cursor = Cursor::new(bytes);
     let (tensor_count, key_count) = header(&mut cursor)?;
     let metadata = metadata(&mut cursor, key_count)?;
-    let alignment = alignment(metadata.get("general.alignment").map(|span| span.value(&bytes)))?;
+    let alignment = alignment(metadata.get("general.alignment").map(|span| span.value(bytes)))?;
     let table = table(&mut cursor, tensor_count)?;
     let data = (cursor.at() as u64).next_multiple_of(alignment.into());
     let tensors = place(table, data, alignment, bytes.len() as u64)?;
     apart(&tensors)?;
-    Ok(Gguf {
+    Ok(Contents {
         alignment,
         metadata,
         tensors,
-        bytes,
     })
 }
 

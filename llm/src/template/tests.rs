@@ -1,3 +1,5 @@
+//! Templates are bounded, and what they use that is not there is named.
+
 use super::*;
 use crate::ErrorKind;
 
@@ -43,12 +45,27 @@ fn a_render_is_bounded() {
         "{% set ns = namespace(s='ab') %}{% for a in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
         "{% set ns = namespace(s='ab') %}{% for a in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
         "{{ messages | tojson(indent=999999999999) }}",
+        "{{ '{:>999999999999}'.format(1) }}",
+        "{{ '{:.99999999999999999999f}'.format(1) }}",
+        "{% set s = 'x' * 99999999 %}{{ ('{0}' * 99).format(s) }}",
+        "{% set s = 'x' * 9999999 %}{{ ''.join([s] * 9999) }}",
+        "{% set s = 'x' * 9999999 %}{{ s.join([1] * 9999) }}",
     ] {
         refused(endless, "steps");
     }
     refused("{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}", "recursion");
     let long = ChatTemplate::new(&" ".repeat((1 << 20) + 1)).unwrap_err();
     assert!(long.to_string().contains("at most 1048576"), "{long}");
+}
+
+#[test]
+fn methods_that_are_paid_for_do_as_python_does() {
+    let text =
+        render("{{ ', '.join(['a', 1, none]) }} {{ '{:>4}|{0}|{n}'.replace('{:', '{0:').format('e', n=2) }}")
+            .unwrap();
+    assert_eq!(text, "a, 1, None    e|e|2");
+    refused("{{ ''.join() }}", "join takes one argument, 0 are given");
+    refused("{{ ''.join(1) }}", "not iterable");
 }
 
 #[test]

@@ -9,9 +9,8 @@ use tokenizers::tokenizer::{
     Model as _, NormalizedString, OffsetType, PreTokenizedString, PreTokenizer as _,
 };
 
-use super::TokenId;
 use super::pre::{self, Family, Splitter};
-use super::vocabulary::{TokenKind, Vocabulary};
+use super::vocabulary::{TokenId, TokenKind, Vocabulary};
 use crate::gguf::{Gguf, ValueType};
 use crate::{Error, Result};
 

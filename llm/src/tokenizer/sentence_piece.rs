@@ -4,8 +4,7 @@
 use tokenizers::models::bpe::{BPE, Vocab};
 use tokenizers::tokenizer::Model as _;
 
-use super::TokenId;
-use super::vocabulary::{TokenKind, Vocabulary};
+use super::vocabulary::{TokenId, TokenKind, Vocabulary};
 use crate::gguf::{Gguf, Value};
 use crate::{Error, Result};
 
@@ -15,7 +14,7 @@ const MARK: char = '\u{2581}';
 const MAX_PIECE: usize = 256;
 
 pub(super) struct SentencePiece {
-    joins: BPE,
+    merges: BPE,
     add_space: bool,
 }
 
@@ -59,7 +58,7 @@ impl SentencePiece {
             .map(|(id, text, _)| (text.to_owned(), id))
             .collect();
         let mut builder = BPE::builder()
-            .vocab_and_merges(tokens, joins(vocabulary))
+            .vocab_and_merges(tokens, pairs(vocabulary))
             // its cache is of the thread and outlives the tokenizer
             .cache_capacity(0)
             .byte_fallback(all_bytes)
@@ -68,7 +67,7 @@ impl SentencePiece {
             builder = builder.unk_token(text.to_owned());
         }
         Ok(SentencePiece {
-            joins: builder.build().map_err(|error| {
+            merges: builder.build().map_err(|error| {
                 Error::tokenizer(format!("pieces (key \"tokenizer.ggml.tokens\"): {error}"))
             })?,
             add_space: file.flag("tokenizer.ggml.add_space_prefix")?.unwrap_or(true),
@@ -88,7 +87,7 @@ impl SentencePiece {
         }
         marked.extend(text.chars().map(|one| if one == ' ' { MARK } else { one }));
         let tokens = self
-            .joins
+            .merges
             .tokenize(&marked)
             .map_err(|error| Error::tokenizer(format!("a text cannot be encoded: {error}")))?;
         ids.extend(tokens.iter().map(|token| token.id));
@@ -117,7 +116,7 @@ fn refuse_normalisation(file: &Gguf) -> Result<()> {
 }
 
 /// All pairs of pieces that are a piece together: the best score first, then in the order of the vocabulary.
-fn joins(vocabulary: &Vocabulary) -> Vec<(String, String)> {
+fn pairs(vocabulary: &Vocabulary) -> Vec<(String, String)> {
     let mut pieces: Vec<(TokenId, &str)> = vocabulary
         .iter()
         .filter(|(_, text, kind)| *kind == TokenKind::Normal && text.chars().count() <= MAX_PIECE)
@@ -134,11 +133,11 @@ fn joins(vocabulary: &Vocabulary) -> Vec<(String, String)> {
             .id(text)
             .is_some_and(|id| vocabulary.kind(id) == TokenKind::Normal)
     };
-    let mut joins = Vec::new();
+    let mut pairs = Vec::new();
     for (_, piece) in pieces {
         let cuts = piece.char_indices().skip(1).map(|(at, _)| piece.split_at(at));
-        let pairs = cuts.filter(|(left, right)| is_piece(left) && is_piece(right));
-        joins.extend(pairs.map(|(left, right)| (left.to_owned(), right.to_owned())));
+        let halves = cuts.filter(|(left, right)| is_piece(left) && is_piece(right));
+        pairs.extend(halves.map(|(left, right)| (left.to_owned(), right.to_owned())));
     }
-    joins
+    pairs
 }

@@ -1,3 +1,5 @@
+//! Vocabularies that contradict themselves are refused; texts lose nothing on their way.
+
 use super::*;
 use crate::ErrorKind;
 use crate::testing::{GgufWriter, byte_level_tokens};

@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 
-use super::TokenId;
 use crate::gguf::{Array, Gguf, Value, ValueType};
 use crate::{Error, Result};
 
 /// Longest token, in bytes. The longest of known vocabularies are runs of 256 blanks or 128 CJK characters.
 const MAX_TOKEN: usize = 4096;
+
+/// A token's number: its row of the embedding table.
+pub type TokenId = u32;
 
 /// What a token is, by `tokenizer.ggml.token_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
