@@ -115,6 +115,11 @@ impl Config {
     /// The architecture or a setting is not supported, a key is missing or out of range, a tensor is missing, has another
     /// shape, or is none of the architecture's.
     pub fn read(file: &Gguf) -> Result<Config> {
+        if let Some(pieces @ 2..) = file.integer("split.count")? {
+            return Err(Error::unsupported(format!(
+                "the model lies in {pieces} files (key \"split.count\"), which is not supported: join them first"
+            )));
+        }
         let keys = Keys {
             file,
             architecture: architecture(file)?,
@@ -194,6 +199,7 @@ impl Keys<'_> {
             )));
         }
         self.refuse_unknown()?;
+        self.refuse_both_ways()?;
         let norm_epsilon = self
             .positive("attention.layer_norm_rms_epsilon")?
             .ok_or_else(|| {
@@ -347,6 +353,16 @@ impl Keys<'_> {
             }
         }
         Ok(())
+    }
+
+    fn refuse_both_ways(&self) -> Result<()> {
+        let key = self.key("attention.causal");
+        match self.file.flag(&key)? {
+            Some(false) => Err(Error::unsupported(format!(
+                "key {key:?} is false: attention to later tokens is not supported"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// A window that is at least as long as the context changes nothing.

@@ -234,8 +234,22 @@ fn settings_that_change_answers_are_read_or_refused() {
         "window",
         with_u32("llama.attention.sliding_window", 128),
     );
+    refused(
+        ErrorKind::Unsupported,
+        "\"llama.attention.causal\" is false",
+        |writer| {
+            writer.flag("llama.attention.causal", false);
+        },
+    );
+    refused(
+        ErrorKind::Unsupported,
+        "lies in 3 files",
+        with_u32("split.count", 3),
+    );
     let mut writer = tiny(Architecture::Llama).writer();
     writer.u32("llama.expert_count", 0);
+    writer.flag("llama.attention.causal", true);
+    writer.u32("split.count", 1);
     writer.u32("llama.attention.sliding_window", 512);
     assert!(read(&writer).is_ok());
 }
