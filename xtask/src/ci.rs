@@ -30,7 +30,7 @@ use crate::tally::Tally;
 const EXPECT: &str = "POLYCHIP_EXPECT";
 
 /// Names that may stand in `POLYCHIP_EXPECT`: those of tests (`device-tests/needs`), and those of checks.
-const NEEDS: [&str; 33] = [
+const NEEDS: [&str; 35] = [
     "vulkan",
     "software-vulkan",
     "gpu-feature",
@@ -53,6 +53,8 @@ const NEEDS: [&str; 33] = [
     "sshd",
     "tmpfs",
     "namespaces",
+    "gguf",
+    "smollm2",
     "browser",
     "cbindgen",
     "bindgen",

@@ -6,12 +6,13 @@
 //! 2. A folder below `target/vendor` is whole or absent: it is made under another name and renamed.
 //! 3. Nothing here is part of the product, and nothing fetched is ever committed or shipped.
 //!
-//! Packages of Debian's stand in [`debian`], Google's LiteRT and trained models in [`litert`].
+//! Packages of Debian's stand in [`debian`], Google's LiteRT and trained models in [`litert`], a language model in [`gguf`].
 //!
 //! Not here: finding the libraries at run time (`sys`).
 
 mod coreml;
 pub(crate) mod debian;
+mod gguf;
 mod litert;
 mod rknn;
 pub(crate) mod wheel;
@@ -50,6 +51,8 @@ enum Name {
     Litert,
     /// Apple's coremltools, which judge packages for Core ML
     Coreml,
+    /// Python packages that judge the reading of language models' files, and the language model SmolLM2
+    Gguf,
     /// Rockchip's compiler for its NPUs, in a Python environment of its own
     Rknn,
     /// Mesa 25's Vulkan driver in software, beside Debian 12's own
@@ -125,6 +128,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         }
         Name::Coreml => {
             println_line(&coreml::install(&root().join("target/vendor"))?);
+            return Ok(());
+        }
+        Name::Gguf => {
+            let folder = gguf::install(&root().join("target/vendor"))?;
+            eprintln!("vendor: SmolLM2 and its judges are in {}", folder.display());
             return Ok(());
         }
         Name::Rknn => return rknn::install(options, &root().join("target/vendor")),

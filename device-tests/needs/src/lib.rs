@@ -64,11 +64,15 @@ pub enum Need {
     Tmpfs,
     /// A user who may make namespaces.
     Namespaces,
+    /// The Python package `gguf`.
+    Gguf,
+    /// The language model SmolLM2, of a public package.
+    Smollm2,
 }
 
 impl Need {
     /// All of them.
-    pub const ALL: [Need; 22] = [
+    pub const ALL: [Need; 24] = [
         Need::Vulkan,
         Need::SoftwareVulkan,
         Need::GpuFeature,
@@ -91,6 +95,8 @@ impl Need {
         Need::Sshd,
         Need::Tmpfs,
         Need::Namespaces,
+        Need::Gguf,
+        Need::Smollm2,
     ];
 
     /// The name in reports and in `POLYCHIP_EXPECT`.
@@ -119,6 +125,8 @@ impl Need {
             Need::Sshd => "sshd",
             Need::Tmpfs => "tmpfs",
             Need::Namespaces => "namespaces",
+            Need::Gguf => "gguf",
+            Need::Smollm2 => "smollm2",
         }
     }
 

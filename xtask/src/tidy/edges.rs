@@ -110,6 +110,7 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("polychip-runner", &["polychip", "polychip-farm-record"]),
+    ("polychip-llm", &["polychip-host"]),
     ("polychip-example-ocr", &["polychip"]),
     ("polychip-capi", &["polychip"]),
     ("polychip-python", &["polychip", "polychip-cli"]),

@@ -73,7 +73,7 @@ pub(super) fn install(vendor: &Path) -> Result<PathBuf> {
 }
 
 /// A Python with the packages. It may be moved: only its programs' first lines name the folder.
-fn environment(venv: &Path, requirements: &Path) -> Result<()> {
+pub(super) fn environment(venv: &Path, requirements: &Path) -> Result<()> {
     let system = system_python()?;
     let made = Command::new(&system)
         .args(["-m", "venv", "--clear"])
@@ -96,8 +96,9 @@ fn environment(venv: &Path, requirements: &Path) -> Result<()> {
         .context("starting the environment's Python")?;
     ensure!(
         installed.success(),
-        "pip could not install {REQUIREMENTS} ({installed}): it needs x86-64 Linux with glibc 2.27, Python 3.11 to \
-         3.14 and a package index"
+        "pip could not install {} ({installed}): it needs x86-64 Linux with glibc 2.27, Python 3.11 to \
+         3.14 and a package index",
+        requirements.display()
     );
     Ok(())
 }

@@ -1,0 +1,381 @@
+//! What a file says of its model: architecture, sizes, positions, norms, and which tensors there must be.
+//!
+//! Invariants:
+//! 1. A [`Config`] that exists agrees with the file: each tensor of [`Config::tensors`] is there with its shape, and no other.
+//! 2. Whatever changes answers and is not known is refused by name: architectures, scaling of positions, experts, windows.
+//!
+//! Not here: what the tensors are computed with.
+
+mod tensors;
+
+use std::fmt;
+
+pub use tensors::ExpectedTensor;
+
+use crate::gguf::{Gguf, Value, ValueType};
+use crate::{Error, Result};
+
+/// A family of models whose graph is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Architecture {
+    /// Llama and what is built like it: Mistral, SmolLM.
+    Llama,
+    /// Qwen 2 and 2.5: biases on queries, keys and values.
+    Qwen2,
+    /// Qwen 3: norms of queries and keys per head.
+    Qwen3,
+}
+
+impl Architecture {
+    const ALL: [Architecture; 3] = [Architecture::Llama, Architecture::Qwen2, Architecture::Qwen3];
+
+    /// The name in files, which also begins its keys.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Architecture::Llama => "llama",
+            Architecture::Qwen2 => "qwen2",
+            Architecture::Qwen3 => "qwen3",
+        }
+    }
+}
+
+impl fmt::Display for Architecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Which two values of a head are rotated together (RoFormer, arXiv 2104.09864).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RopePairing {
+    /// Values 2·i and 2·i+1.
+    Interleaved,
+    /// Values i and i + n/2 of n that are rotated.
+    Halves,
+}
+
+/// How angles of positions are changed for long contexts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RopeScaling {
+    /// As they are.
+    None,
+    /// Positions are divided by this.
+    Linear(f32),
+    /// Each angle is divided by its value of the tensor `rope_freqs.weight` (Llama 3.1).
+    Factors,
+}
+
+/// A model's hyper-parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The family.
+    pub architecture: Architecture,
+    /// Blocks of attention and feed-forward.
+    pub layers: u32,
+    /// Width of the residual stream.
+    pub embedding: u32,
+    /// Inner width of a feed-forward.
+    pub feed_forward: u32,
+    /// Heads of queries.
+    pub heads: u32,
+    /// Heads of keys and of values; divides `heads`.
+    pub kv_heads: u32,
+    /// Width of a head, for queries, keys and values; even.
+    pub head_size: u32,
+    /// How many of a head's first values are rotated; even, at most `head_size`.
+    pub rope_dims: u32,
+    /// Base of the angles: position · base^(-2·i / rope_dims).
+    pub rope_base: f32,
+    /// Which values are rotated together.
+    pub rope_pairing: RopePairing,
+    /// How angles are changed.
+    pub rope_scaling: RopeScaling,
+    /// What is added to the mean square before its root.
+    pub norm_epsilon: f32,
+    /// Positions that the model was trained for.
+    pub context: u32,
+    /// Rows of the embedding table.
+    pub vocabulary: u32,
+    /// Queries, keys and values have biases.
+    pub qkv_bias: bool,
+    /// Queries and keys are normalised per head before they are rotated.
+    pub qk_norm: bool,
+    /// The embedding table is also the output's matrix.
+    pub tied: bool,
+}
+
+/// Most layers: bounds the work on a file that lies about them.
+const MAX_LAYERS: u32 = 4096;
+
+impl Config {
+    /// Reads the model's hyper-parameters and compares its tensors with them.
+    ///
+    /// # Errors
+    /// The architecture or a setting is not supported, a key is missing or out of range, a tensor is missing, has another
+    /// shape, or is none of the architecture's.
+    pub fn read(file: &Gguf) -> Result<Config> {
+        if let Some(pieces @ 2..) = file.integer("split.count")? {
+            return Err(Error::unsupported(format!(
+                "the model lies in {pieces} files (key \"split.count\"), which is not supported: join them first"
+            )));
+        }
+        let keys = Keys {
+            file,
+            architecture: architecture(file)?,
+        };
+        let config = keys.config()?;
+        tensors::check(file, &config)?;
+        Ok(config)
+    }
+
+    /// The tensors of the model with their shapes, the innermost dimension first.
+    pub fn tensors(&self) -> impl Iterator<Item = ExpectedTensor> + '_ {
+        tensors::expected(self)
+    }
+}
+
+fn architecture(file: &Gguf) -> Result<Architecture> {
+    let name = file
+        .text("general.architecture")?
+        .ok_or_else(|| Error::config("key \"general.architecture\" is missing: the file holds no model"))?;
+    let known = |one: &Architecture| one.name() == name;
+    Architecture::ALL.into_iter().find(known).ok_or_else(|| {
+        let names = Architecture::ALL.map(Architecture::name).join(", ");
+        Error::unsupported(format!(
+            "architecture {name:?} is not supported; supported are {names}"
+        ))
+    })
+}
+
+/// The keys of one architecture.
+struct Keys<'a> {
+    file: &'a Gguf,
+    architecture: Architecture,
+}
+
+impl Keys<'_> {
+    fn key(&self, key: &str) -> String {
+        format!("{}.{key}", self.architecture)
+    }
+
+    fn size(&self, key: &str) -> Result<Option<u32>> {
+        let key = self.key(key);
+        match self.file.integer(&key)? {
+            Some(0) => Err(Error::config(format!("key {key:?} is 0"))),
+            found => Ok(found),
+        }
+    }
+
+    fn needed_size(&self, key: &str) -> Result<u32> {
+        self.size(key)?
+            .ok_or_else(|| Error::config(format!("key {:?} is missing", self.key(key))))
+    }
+
+    fn positive(&self, key: &str) -> Result<Option<f32>> {
+        let key = self.key(key);
+        match self.file.float(&key)? {
+            Some(value) if value <= 0.0 => Err(Error::config(format!("key {key:?} is {value}, not above 0"))),
+            found => Ok(found),
+        }
+    }
+
+    fn config(&self) -> Result<Config> {
+        let layers = self.needed_size("block_count")?;
+        if layers > MAX_LAYERS {
+            let key = self.key("block_count");
+            return Err(Error::unsupported(format!(
+                "key {key:?} is {layers}, at most {MAX_LAYERS} are supported"
+            )));
+        }
+        let embedding = self.needed_size("embedding_length")?;
+        let (heads, kv_heads) = self.heads()?;
+        let head_size = self.head_size(embedding, heads)?;
+        let rope_dims = self.size("rope.dimension_count")?.unwrap_or(head_size);
+        if rope_dims > head_size || !rope_dims.is_multiple_of(2) {
+            return Err(Error::config(format!(
+                "key {:?} is {rope_dims}: it must be even and at most the head size {head_size}",
+                self.key("rope.dimension_count")
+            )));
+        }
+        self.refuse_unknown()?;
+        self.refuse_both_ways()?;
+        let norm_epsilon = self
+            .positive("attention.layer_norm_rms_epsilon")?
+            .ok_or_else(|| {
+                let key = self.key("attention.layer_norm_rms_epsilon");
+                Error::config(format!("key {key:?} is missing"))
+            })?;
+        let context = self.needed_size("context_length")?;
+        self.refuse_window(context)?;
+        Ok(Config {
+            architecture: self.architecture,
+            layers,
+            embedding,
+            feed_forward: self.needed_size("feed_forward_length")?,
+            heads,
+            kv_heads,
+            head_size,
+            rope_dims,
+            rope_base: self.positive("rope.freq_base")?.unwrap_or(10_000.0),
+            rope_pairing: match self.architecture {
+                // its converter reorders rows of queries and keys
+                Architecture::Llama => RopePairing::Interleaved,
+                Architecture::Qwen2 | Architecture::Qwen3 => RopePairing::Halves,
+            },
+            rope_scaling: self.rope_scaling()?,
+            norm_epsilon,
+            context,
+            vocabulary: self.vocabulary()?,
+            qkv_bias: match self.architecture {
+                Architecture::Qwen2 => true,
+                Architecture::Llama | Architecture::Qwen3 => self.file.tensor("blk.0.attn_q.bias").is_some(),
+            },
+            qk_norm: self.architecture == Architecture::Qwen3,
+            tied: self.file.tensor("output.weight").is_none(),
+        })
+    }
+
+    fn heads(&self) -> Result<(u32, u32)> {
+        let heads = self.needed_size("attention.head_count")?;
+        let kv_heads = self.size("attention.head_count_kv")?.unwrap_or(heads);
+        if !heads.is_multiple_of(kv_heads) {
+            return Err(Error::config(format!(
+                "{heads} heads ({:?}) are no multiple of {kv_heads} heads of keys ({:?})",
+                self.key("attention.head_count"),
+                self.key("attention.head_count_kv")
+            )));
+        }
+        Ok((heads, kv_heads))
+    }
+
+    fn head_size(&self, embedding: u32, heads: u32) -> Result<u32> {
+        let size = match self.size("attention.key_length")? {
+            Some(size) => size,
+            None if embedding.is_multiple_of(heads) => embedding / heads,
+            None => {
+                return Err(Error::config(format!(
+                    "embeddings of {embedding} are no multiple of {heads} heads, and key {:?} is missing",
+                    self.key("attention.key_length")
+                )));
+            }
+        };
+        if !size.is_multiple_of(2) {
+            return Err(Error::config(format!(
+                "heads of {size}: pairs of values are rotated, so it must be even"
+            )));
+        }
+        match self.size("attention.value_length")? {
+            Some(values) if values != size => Err(Error::unsupported(format!(
+                "heads of values of {values} beside heads of keys of {size} are not supported"
+            ))),
+            _ => Ok(size),
+        }
+    }
+
+    fn vocabulary(&self) -> Result<u32> {
+        let table = self
+            .file
+            .tensor("token_embd.weight")
+            .ok_or_else(|| Error::config("tensor \"token_embd.weight\" is missing"))?;
+        let rows = table.dims().get(1).copied().unwrap_or(1);
+        let rows = u32::try_from(rows)
+            .map_err(|_| Error::unsupported(format!("a vocabulary of {rows} tokens is not supported")))?;
+        if let Some(stated) = self.size("vocab_size")?
+            && stated != rows
+        {
+            return Err(Error::config(format!(
+                "key {:?} is {stated}, tensor \"token_embd.weight\" has {rows} rows",
+                self.key("vocab_size")
+            )));
+        }
+        let tokens = self.file.array("tokenizer.ggml.tokens", ValueType::Text)?;
+        if let Some(tokens) = tokens
+            && tokens.len() > rows as usize
+        {
+            return Err(Error::config(format!(
+                "{} tokens (\"tokenizer.ggml.tokens\") and {rows} rows of \"token_embd.weight\"",
+                tokens.len()
+            )));
+        }
+        Ok(rows)
+    }
+
+    fn rope_scaling(&self) -> Result<RopeScaling> {
+        let key = self.key("rope.scaling.type");
+        let factor = match self.positive("rope.scaling.factor")? {
+            None => self.positive("rope.scale_linear")?,
+            found => found,
+        };
+        let factors = self.file.tensor("rope_freqs.weight").is_some();
+        match (self.file.text(&key)?, factor, factors) {
+            // a file of the time before the type had a key
+            (None, Some(factor), false) if factor != 1.0 => Ok(RopeScaling::Linear(factor)),
+            (None | Some("none"), _, false) => Ok(RopeScaling::None),
+            (None | Some("none"), None | Some(1.0), true) => Ok(RopeScaling::Factors),
+            (Some("linear"), Some(factor), false) => Ok(RopeScaling::Linear(factor)),
+            (Some("linear"), None, false) => Err(Error::config(format!(
+                "key {key:?} is \"linear\", and key {:?} is missing",
+                self.key("rope.scaling.factor")
+            ))),
+            (Some(other), ..) if !matches!(other, "none" | "linear") => Err(Error::unsupported(format!(
+                "scaling of positions {other:?} (key {key:?}) is not supported; supported are none, linear, and the tensor rope_freqs.weight"
+            ))),
+            _ => Err(Error::unsupported(
+                "scaling of positions by a factor and by the tensor rope_freqs.weight at once is not supported",
+            )),
+        }
+    }
+
+    /// Settings that change answers and that no architecture here knows, unless they say "off".
+    fn refuse_unknown(&self) -> Result<()> {
+        for key in [
+            "expert_count",
+            "attention.max_alibi_bias",
+            "attention.clamp_kqv",
+            "attention.scale",
+            "embedding_scale",
+            "residual_scale",
+            "logit_scale",
+            "attn_logit_softcapping",
+            "final_logit_softcapping",
+        ] {
+            let key = self.key(key);
+            let off = match self.file.value(&key) {
+                None => true,
+                Some(Value::F32(value)) => value == 0.0,
+                Some(value) => value.integer() == Some(0),
+            };
+            if !off {
+                return Err(Error::unsupported(format!(
+                    "key {key:?} is set, which is not supported"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse_both_ways(&self) -> Result<()> {
+        let key = self.key("attention.causal");
+        match self.file.flag(&key)? {
+            Some(false) => Err(Error::unsupported(format!(
+                "key {key:?} is false: attention to later tokens is not supported"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// A window that is at least as long as the context changes nothing.
+    fn refuse_window(&self, context: u32) -> Result<()> {
+        let key = self.key("attention.sliding_window");
+        match self.file.integer(&key)? {
+            Some(window) if window != 0 && window < context => Err(Error::unsupported(format!(
+                "key {key:?} is {window}: attention over a window below the context of {context} is not supported"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,129 @@
+//! Text out of a stream of tokens, as soon as its characters are whole.
+//!
+//! Invariants:
+//! 1. What has been given is never changed: all pieces after one another are the text of all tokens.
+//! 2. A piece holds whole characters; bytes that can become no character are U+FFFD, as in [`String::from_utf8_lossy`].
+//!
+//! Not here: where an answer stops ([`StopStrings`](crate::StopStrings)).
+
+use crate::{Result, TokenId, Tokenizer};
+
+/// Takes tokens of an answer one by one and gives its text.
+///
+/// ```
+/// # use polychip_llm::testing::TinyModel;
+/// # use polychip_llm::{Architecture, Detokenizer, Gguf, Specials, Tokenizer, gguf::TensorType};
+/// # let model = TinyModel { architecture: Architecture::Llama, kind: TensorType::Q8_0, layers: 1, tied: true, seed: 0 };
+/// # let file = Gguf::read(model.writer().finish().into())?;
+/// let tokenizer = Tokenizer::read(&file)?;
+/// let mut text = Detokenizer::new(&tokenizer);
+/// let pieces: Vec<String> = tokenizer
+///     .encode("é", Specials::AsText)? // two bytes, a token each
+///     .into_iter()
+///     .map(|id| text.push(id))
+///     .collect::<Result<_, _>>()?;
+/// assert_eq!(pieces, ["", "é"]);
+/// assert_eq!(text.finish(), "");
+/// # Ok::<(), polychip_llm::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Detokenizer<'a> {
+    tokenizer: &'a Tokenizer,
+    show_controls: bool,
+    /// The beginning of a character.
+    pending: Vec<u8>,
+}
+
+impl<'a> Detokenizer<'a> {
+    /// Control tokens give no text.
+    #[must_use]
+    pub fn new(tokenizer: &'a Tokenizer) -> Detokenizer<'a> {
+        Detokenizer {
+            tokenizer,
+            show_controls: false,
+            pending: Vec::new(),
+        }
+    }
+
+    /// Control tokens give their names.
+    #[must_use]
+    pub fn showing_controls(mut self) -> Detokenizer<'a> {
+        self.show_controls = true;
+        self
+    }
+
+    /// Takes a token and gives what is whole now; often nothing.
+    ///
+    /// # Errors
+    /// The id is beyond the vocabulary.
+    pub fn push(&mut self, id: TokenId) -> Result<String> {
+        if self.show_controls || !self.tokenizer.is_control(id) {
+            self.tokenizer.append_bytes(id, &mut self.pending)?;
+        }
+        Ok(whole(&mut self.pending))
+    }
+
+    /// Ends the text: U+FFFD where a character has begun and did not end.
+    #[must_use]
+    pub fn finish(&mut self) -> String {
+        let rest = String::from_utf8_lossy(&self.pending).into_owned();
+        self.pending.clear();
+        rest
+    }
+}
+
+/// Takes all bytes but the beginning of a last character.
+fn whole(pending: &mut Vec<u8>) -> String {
+    let mut kept = 0;
+    for chunk in pending.utf8_chunks() {
+        kept = match std::str::from_utf8(chunk.invalid()) {
+            // one that the next bytes may still end
+            Err(error) if error.error_len().is_none() => chunk.invalid().len(),
+            _ => 0,
+        };
+    }
+    let end = pending.len() - kept;
+    let text = String::from_utf8_lossy(&pending[..end]).into_owned();
+    pending.drain(..end);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pieces(chunks: &[Vec<u8>]) -> (Vec<String>, Vec<u8>) {
+        let mut pending = Vec::new();
+        let pieces = chunks.iter().map(|chunk| {
+            pending.extend(chunk);
+            whole(&mut pending)
+        });
+        (pieces.collect(), pending)
+    }
+
+    #[test]
+    fn a_character_is_given_when_its_last_byte_is_there() {
+        let grin: Vec<Vec<u8>> = "😀".bytes().map(|byte| vec![byte]).collect();
+        assert_eq!(pieces(&grin).0, ["", "", "", "😀"]);
+        // a byte that begins nothing is given at once, one that no longer fits with the next
+        assert_eq!(
+            pieces(&[vec![0xff], vec![0xf0, 0x9f], vec![b'a']]).0,
+            ["\u{fffd}", "", "\u{fffd}a"]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_after_one_another_are_the_whole_text(
+            chunks in prop::collection::vec(prop::collection::vec(
+                prop_oneof![any::<u8>(), prop::sample::select("aé漢😀".as_bytes().to_vec())], 0..5), 0..20),
+        ) {
+            let (pieces, pending) = pieces(&chunks);
+            prop_assert!(pending.len() <= 3);
+            let given = pieces.concat() + &String::from_utf8_lossy(&pending);
+            prop_assert_eq!(given, String::from_utf8_lossy(&chunks.concat()).into_owned());
+        }
+    }
+}

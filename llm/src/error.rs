@@ -1,0 +1,112 @@
+//! The one error of this crate.
+//!
+//! Invariants:
+//! 1. A message names the tensor, key, token or file concerned, and the limit and value seen.
+//! 2. An error means bad input; a bug of ours is a panic.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// What went wrong, coarsely.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The file cannot be opened or mapped.
+    File,
+    /// The bytes are no GGUF file, or the file contradicts itself.
+    Malformed,
+    /// The file needs something that is not supported: a version, a block type, an architecture, a pre-tokenizer.
+    Unsupported,
+    /// The file is sound, but a key or tensor that its architecture needs is missing or of the wrong type or shape.
+    Config,
+    /// The vocabulary is none, or a text or token cannot be translated.
+    Tokenizer,
+    /// The chat template does not compile, fails or refuses the messages.
+    Template,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Repr {
+    #[error("{}: {source}", path.display())]
+    File { path: PathBuf, source: std::io::Error },
+    #[error("{0}")]
+    Malformed(String),
+    #[error("{0}")]
+    Unsupported(String),
+    #[error("{0}")]
+    Config(String),
+    #[error("{0}")]
+    Tokenizer(String),
+    #[error("chat template: {message}")]
+    Template {
+        message: String,
+        source: Option<minijinja::Error>,
+    },
+}
+
+/// Why a language model's file could not be read, or a text not be translated.
+#[derive(thiserror::Error)]
+#[error(transparent)]
+pub struct Error(Box<Repr>);
+
+impl Error {
+    fn repr(repr: Repr) -> Error {
+        Error(Box::new(repr))
+    }
+
+    pub(crate) fn file(path: &Path, source: std::io::Error) -> Error {
+        Error::repr(Repr::File {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    pub(crate) fn malformed(message: impl Into<String>) -> Error {
+        Error::repr(Repr::Malformed(message.into()))
+    }
+
+    pub(crate) fn unsupported(message: impl Into<String>) -> Error {
+        Error::repr(Repr::Unsupported(message.into()))
+    }
+
+    pub(crate) fn config(message: impl Into<String>) -> Error {
+        Error::repr(Repr::Config(message.into()))
+    }
+
+    pub(crate) fn tokenizer(message: impl Into<String>) -> Error {
+        Error::repr(Repr::Tokenizer(message.into()))
+    }
+
+    pub(crate) fn template(message: impl Into<String>) -> Error {
+        Error::repr(Repr::Template {
+            message: message.into(),
+            source: None,
+        })
+    }
+
+    pub(crate) fn jinja(message: String, source: minijinja::Error) -> Error {
+        Error::repr(Repr::Template {
+            message,
+            source: Some(source),
+        })
+    }
+
+    /// What went wrong, coarsely.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match *self.0 {
+            Repr::File { .. } => ErrorKind::File,
+            Repr::Malformed(_) => ErrorKind::Malformed,
+            Repr::Unsupported(_) => ErrorKind::Unsupported,
+            Repr::Config(_) => ErrorKind::Config,
+            Repr::Tokenizer(_) => ErrorKind::Tokenizer,
+            Repr::Template { .. } => ErrorKind::Template,
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}

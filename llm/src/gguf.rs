@@ -1,0 +1,195 @@
+//! GGUF files, version 3: metadata, a table of tensors, and the tensors' blocks where they lie.
+//!
+//! Invariants:
+//! 1. Nothing of a tensor is copied: its bytes are a slice of the file.
+//! 2. A [`Gguf`] that exists is sound: every value has been walked to its end, text is UTF-8, every tensor lies inside the
+//!    file, on its alignment, and overlaps no other.
+//! 3. Allocations while reading are bounded by the bytes that are there, never by a count that the file states.
+//!
+//! Not here: what keys mean (`config`, `tokenizer`, `template`), files of big-endian machines, files in pieces.
+//!
+//! Start with [`Gguf::open`].
+
+pub mod block;
+mod cursor;
+mod dequantize;
+pub mod limits;
+mod read;
+mod tensor;
+mod tensor_type;
+mod value;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use polychip_host::MappedFile;
+
+pub use tensor::{Blocks, Tensor};
+pub use tensor_type::TensorType;
+pub use value::{Array, Value, ValueType};
+
+use crate::{Error, Result};
+use read::Contents;
+
+/// A GGUF file that has been checked.
+///
+/// ```
+/// use polychip_llm::gguf::{Gguf, TensorType};
+/// use polychip_llm::testing::GgufWriter;
+///
+/// let mut writer = GgufWriter::new();
+/// writer.text("general.architecture", "llama");
+/// writer.tensor("output_norm.weight", TensorType::F32, &[2], [1.0_f32, -2.0].map(f32::to_le_bytes).concat());
+/// let file = Gguf::read(writer.finish().into())?;
+/// assert_eq!(file.text("general.architecture")?, Some("llama"));
+/// let norm = file.tensor("output_norm.weight").expect("it was written");
+/// let mut values = [0.0; 2];
+/// norm.dequantize(0, &mut values);
+/// assert_eq!(values, [1.0, -2.0]);
+/// # Ok::<(), polychip_llm::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Gguf {
+    bytes: Bytes,
+    contents: Arc<Contents>,
+}
+
+impl Gguf {
+    /// Maps a file and checks it. The file must not be changed while it is in use.
+    ///
+    /// # Errors
+    /// The file cannot be mapped, or is not sound.
+    pub fn open(path: &Path) -> Result<Gguf> {
+        let mapped = MappedFile::open(path).map_err(|source| Error::file(path, source))?;
+        Gguf::read(mapped.bytes())
+    }
+
+    /// Checks a file that is in memory.
+    ///
+    /// # Errors
+    /// The bytes are no GGUF file of version 3, end too soon, contradict themselves, or hold a tensor of an unsupported type.
+    pub fn read(bytes: Bytes) -> Result<Gguf> {
+        let contents = Arc::new(read::read(&bytes)?);
+        Ok(Gguf { bytes, contents })
+    }
+
+    /// What tensors' offsets are multiples of, in bytes.
+    #[must_use]
+    pub fn alignment(&self) -> u32 {
+        self.contents.alignment
+    }
+
+    /// The keys, in the order of their names.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.contents.metadata.keys().map(String::as_str)
+    }
+
+    /// The value of a key.
+    #[must_use]
+    pub fn value(&self, key: &str) -> Option<Value<'_>> {
+        self.contents
+            .metadata
+            .get(key)
+            .map(|span| span.value(&self.bytes))
+    }
+
+    /// The text of a key, `None` where the file does not have it.
+    ///
+    /// # Errors
+    /// The value is no text.
+    pub fn text(&self, key: &str) -> Result<Option<&str>> {
+        self.typed(key, "a string", |value| match value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        })
+    }
+
+    /// The yes or no of a key, `None` where the file does not have it.
+    ///
+    /// # Errors
+    /// The value is no boolean.
+    pub fn flag(&self, key: &str) -> Result<Option<bool>> {
+        self.typed(key, "a boolean", |value| match value {
+            Value::Bool(flag) => Some(flag),
+            _ => None,
+        })
+    }
+
+    /// The number of a key, whatever integer type it is written in, `None` where the file does not have it.
+    ///
+    /// # Errors
+    /// The value is no integer, or outside of `u32`.
+    pub fn integer(&self, key: &str) -> Result<Option<u32>> {
+        self.typed(key, "an integer of 32 bits without sign", |value| {
+            value.integer().and_then(|value| u32::try_from(value).ok())
+        })
+    }
+
+    /// The float of a key, `None` where the file does not have it.
+    ///
+    /// # Errors
+    /// The value is no float, or not finite.
+    pub fn float(&self, key: &str) -> Result<Option<f32>> {
+        self.typed(key, "a finite float", |value| match value {
+            Value::F32(float) if float.is_finite() => Some(float),
+            _ => None,
+        })
+    }
+
+    /// The array of a key, `None` where the file does not have it.
+    ///
+    /// # Errors
+    /// The value is no array of this type.
+    pub fn array(&self, key: &str, item: ValueType) -> Result<Option<Array<'_>>> {
+        self.typed(key, &format!("an array of {item}"), |value| match value {
+            Value::Array(array) if array.item() == item => Some(array),
+            _ => None,
+        })
+    }
+
+    fn typed<'a, T>(
+        &'a self,
+        key: &str,
+        what: &str,
+        take: impl FnOnce(Value<'a>) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let Some(value) = self.value(key) else {
+            return Ok(None);
+        };
+        let words = || Error::config(format!("key {key:?} must be {what}, and is {value}"));
+        take(value).map(Some).ok_or_else(words)
+    }
+
+    /// The tensors, in the order of their names.
+    pub fn tensors(&self) -> impl Iterator<Item = Tensor<'_>> {
+        self.contents
+            .tensors
+            .iter()
+            .map(|(name, entry)| entry.tensor(name, &self.bytes))
+    }
+
+    /// A tensor.
+    #[must_use]
+    pub fn tensor(&self, name: &str) -> Option<Tensor<'_>> {
+        let (name, entry) = self.contents.tensors.get_key_value(name)?;
+        Some(entry.tensor(name, &self.bytes))
+    }
+
+    /// The file. Clones share its memory.
+    #[must_use]
+    pub fn bytes(&self) -> Bytes {
+        self.bytes.clone()
+    }
+}
+
+impl fmt::Debug for Gguf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gguf")
+            .field("bytes", &self.bytes.len())
+            .field("keys", &self.contents.metadata.len())
+            .field("tensors", &self.contents.tensors.len())
+            .finish()
+    }
+}

@@ -1,0 +1,112 @@
+//! Blocks as f32, in the order of operations of ggml's scalar code, so that every bit is that of other readers.
+//!
+//! Products and sums are rounded one by one: no fused multiply-add.
+
+use half::{bf16, f16};
+
+use super::block::{Q4_0, Q4_1, Q4_K, Q5_K, Q6_K, Q8_0, scale_and_minimum};
+use super::tensor::Blocks;
+
+/// Fills `out` from block `first` on.
+pub(super) fn dequantize(blocks: Blocks<'_>, first: usize, out: &mut [f32]) {
+    match blocks {
+        Blocks::F32(blocks) => each(blocks, first, out, |block, out: &mut [f32; 1]| {
+            out[0] = f32::from_le_bytes(*block);
+        }),
+        Blocks::F16(blocks) => each(blocks, first, out, |block, out: &mut [f32; 1]| {
+            out[0] = f16::from_le_bytes(*block).to_f32();
+        }),
+        Blocks::BF16(blocks) => each(blocks, first, out, |block, out: &mut [f32; 1]| {
+            out[0] = bf16::from_le_bytes(*block).to_f32();
+        }),
+        Blocks::Q4_0(blocks) => each(blocks, first, out, q4_0),
+        Blocks::Q4_1(blocks) => each(blocks, first, out, q4_1),
+        Blocks::Q8_0(blocks) => each(blocks, first, out, q8_0),
+        Blocks::Q4_K(blocks) => each(blocks, first, out, q4_k),
+        Blocks::Q5_K(blocks) => each(blocks, first, out, q5_k),
+        Blocks::Q6_K(blocks) => each(blocks, first, out, q6_k),
+    }
+}
+
+fn each<const B: usize, const N: usize>(
+    blocks: &[[u8; B]],
+    first: usize,
+    out: &mut [f32],
+    one: impl Fn(&[u8; B], &mut [f32; N]),
+) {
+    let out = out.as_chunks_mut::<N>().0;
+    let blocks = &blocks[first..first + out.len()];
+    for (block, out) in blocks.iter().zip(out) {
+        one(block, out);
+    }
+}
+
+fn q4_0(block: &[u8; 18], out: &mut [f32; 32]) {
+    let block = Q4_0::new(block);
+    let scale = block.scale.to_f32();
+    for (index, byte) in block.values.iter().enumerate() {
+        out[index] = f32::from((byte & 15) as i8 - 8) * scale;
+        out[index + 16] = f32::from((byte >> 4) as i8 - 8) * scale;
+    }
+}
+
+fn q4_1(block: &[u8; 20], out: &mut [f32; 32]) {
+    let block = Q4_1::new(block);
+    let (scale, minimum) = (block.scale.to_f32(), block.minimum.to_f32());
+    for (index, byte) in block.values.iter().enumerate() {
+        out[index] = f32::from(byte & 15) * scale + minimum;
+        out[index + 16] = f32::from(byte >> 4) * scale + minimum;
+    }
+}
+
+fn q8_0(block: &[u8; 34], out: &mut [f32; 32]) {
+    let block = Q8_0::new(block);
+    let scale = block.scale.to_f32();
+    for (out, value) in out.iter_mut().zip(block.values) {
+        *out = f32::from(*value as i8) * scale;
+    }
+}
+
+fn q4_k(block: &[u8; 144], out: &mut [f32; 256]) {
+    let block = Q4_K::new(block);
+    let (scale, minimum) = (block.scale.to_f32(), block.minimum.to_f32());
+    for (group, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+        let (s, m) = scale_and_minimum(block.groups, group);
+        let (scale, minimum) = (scale * f32::from(s), minimum * f32::from(m));
+        let values = &block.values[group / 2 * 32..][..32];
+        for (out, byte) in out.iter_mut().zip(values) {
+            let value = byte >> (group % 2 * 4) & 15;
+            *out = scale * f32::from(value) - minimum;
+        }
+    }
+}
+
+fn q5_k(block: &[u8; 176], out: &mut [f32; 256]) {
+    let block = Q5_K::new(block);
+    let (scale, minimum) = (block.scale.to_f32(), block.minimum.to_f32());
+    for (group, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+        let (s, m) = scale_and_minimum(block.groups, group);
+        let (scale, minimum) = (scale * f32::from(s), minimum * f32::from(m));
+        let values = &block.values[group / 2 * 32..][..32];
+        for ((out, byte), high) in out.iter_mut().zip(values).zip(block.high) {
+            let value = (byte >> (group % 2 * 4) & 15) | ((high >> group & 1) << 4);
+            *out = scale * f32::from(value) - minimum;
+        }
+    }
+}
+
+fn q6_k(block: &[u8; 210], out: &mut [f32; 256]) {
+    let block = Q6_K::new(block);
+    let scale = block.scale.to_f32();
+    for (group, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+        let (half, part) = (group / 4, group % 4);
+        // values 0 to 63 of a half are low halves of its 64 bytes, the others high halves
+        let low = &block.low[half * 64 + part % 2 * 32..][..32];
+        let high = &block.high[half * 32..][..32];
+        for (index, out) in out.iter_mut().enumerate() {
+            let value = (low[index] >> (part / 2 * 4) & 15) | ((high[index] >> (2 * part) & 3) << 4);
+            let scale = scale * f32::from(block.scales[group * 2 + index / 16] as i8);
+            *out = scale * f32::from(value as i8 - 32);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! How a tensor's weights are written: ggml's list of types, those that are read and those that are refused by name.
+
+use std::fmt;
+
+/// A type of tensor that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(non_camel_case_types)] // ggml's names
+pub enum TensorType {
+    /// A float of 32 bits.
+    F32,
+    /// A float of 16 bits with 5 of exponent.
+    F16,
+    /// A float of 16 bits with 8 of exponent.
+    BF16,
+    /// 32 weights: a scale and values of 4 bits around 8.
+    Q4_0,
+    /// 32 weights: a scale, a minimum and values of 4 bits.
+    Q4_1,
+    /// 32 weights: a scale and values of 8 bits with sign.
+    Q8_0,
+    /// 256 weights: 8 groups with scales and minima of 6 bits, values of 4 bits.
+    Q4_K,
+    /// 256 weights: 8 groups with scales and minima of 6 bits, values of 5 bits.
+    Q5_K,
+    /// 256 weights: 16 groups with scales of 8 bits, values of 6 bits around 32.
+    Q6_K,
+}
+
+/// Names of ggml's types by their number, without those that were given up.
+const NAMES: [(u32, &str); 34] = [
+    (0, "F32"),
+    (1, "F16"),
+    (2, "Q4_0"),
+    (3, "Q4_1"),
+    (6, "Q5_0"),
+    (7, "Q5_1"),
+    (8, "Q8_0"),
+    (9, "Q8_1"),
+    (10, "Q2_K"),
+    (11, "Q3_K"),
+    (12, "Q4_K"),
+    (13, "Q5_K"),
+    (14, "Q6_K"),
+    (15, "Q8_K"),
+    (16, "IQ2_XXS"),
+    (17, "IQ2_XS"),
+    (18, "IQ3_XXS"),
+    (19, "IQ1_S"),
+    (20, "IQ4_NL"),
+    (21, "IQ3_S"),
+    (22, "IQ2_S"),
+    (23, "IQ4_XS"),
+    (24, "I8"),
+    (25, "I16"),
+    (26, "I32"),
+    (27, "I64"),
+    (28, "F64"),
+    (29, "IQ1_M"),
+    (30, "BF16"),
+    (34, "TQ1_0"),
+    (35, "TQ2_0"),
+    (39, "MXFP4"),
+    (40, "NVFP4"),
+    (41, "Q1_0"),
+];
+
+impl TensorType {
+    /// All of them.
+    pub const ALL: [TensorType; 9] = [
+        TensorType::F32,
+        TensorType::F16,
+        TensorType::BF16,
+        TensorType::Q4_0,
+        TensorType::Q4_1,
+        TensorType::Q8_0,
+        TensorType::Q4_K,
+        TensorType::Q5_K,
+        TensorType::Q6_K,
+    ];
+
+    /// The number that stands for it in files.
+    #[must_use]
+    pub fn code(self) -> u32 {
+        match self {
+            TensorType::F32 => 0,
+            TensorType::F16 => 1,
+            TensorType::Q4_0 => 2,
+            TensorType::Q4_1 => 3,
+            TensorType::Q8_0 => 8,
+            TensorType::Q4_K => 12,
+            TensorType::Q5_K => 13,
+            TensorType::Q6_K => 14,
+            TensorType::BF16 => 30,
+        }
+    }
+
+    /// The type of a number.
+    ///
+    /// # Errors
+    /// Words that name the type that is not supported, or say that there is none of this number.
+    pub(super) fn of_code(code: u32) -> Result<TensorType, String> {
+        if let Some(found) = TensorType::ALL.iter().find(|one| one.code() == code) {
+            return Ok(*found);
+        }
+        Err(match NAMES.iter().find(|(number, _)| *number == code) {
+            Some((_, name)) => format!("{name} ({code})"),
+            None => format!("{code}, which is none of ggml's"),
+        })
+    }
+
+    /// ggml's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let code = self.code();
+        NAMES
+            .iter()
+            .find(|(number, _)| *number == code)
+            .map_or("", |(_, name)| name)
+    }
+
+    /// Weights of a block.
+    #[must_use]
+    pub fn block_len(self) -> usize {
+        match self {
+            TensorType::F32 | TensorType::F16 | TensorType::BF16 => 1,
+            TensorType::Q4_0 | TensorType::Q4_1 | TensorType::Q8_0 => 32,
+            TensorType::Q4_K | TensorType::Q5_K | TensorType::Q6_K => 256,
+        }
+    }
+
+    /// Bytes of a block.
+    #[must_use]
+    pub fn block_bytes(self) -> usize {
+        match self {
+            TensorType::F32 => 4,
+            TensorType::F16 | TensorType::BF16 => 2,
+            TensorType::Q4_0 => 18,
+            TensorType::Q4_1 => 20,
+            TensorType::Q8_0 => 34,
+            TensorType::Q4_K => 144,
+            TensorType::Q5_K => 176,
+            TensorType::Q6_K => 210,
+        }
+    }
+
+    /// Whether each weight stands alone.
+    #[must_use]
+    pub fn is_float(self) -> bool {
+        self.block_len() == 1
+    }
+}
+
+impl fmt::Display for TensorType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_has_its_number_and_others_are_refused_by_name() {
+        for one in TensorType::ALL {
+            assert_eq!(TensorType::of_code(one.code()), Ok(one));
+            assert!(!one.name().is_empty());
+        }
+        assert_eq!(TensorType::of_code(17), Err("IQ2_XS (17)".to_owned()));
+        // Q4_2 was given up
+        assert_eq!(
+            TensorType::of_code(4),
+            Err("4, which is none of ggml's".to_owned())
+        );
+    }
+}

@@ -1,0 +1,33 @@
+//! Language models: what a GGUF file says of one, its tokens and its chat template.
+//!
+//! Invariants:
+//! 1. Weights stay in the mapped file: a tensor is a view of blocks, and whoever dequantises says into which memory.
+//! 2. A file that is cut, contradicts itself or asks for what is not supported is an [`Error`] that names the thing, never a
+//!    panic; what is allocated for it is bounded by a small multiple of its size.
+//! 3. Nothing falls back: an unknown architecture, block type, pre-tokenizer, position scaling or template function is refused.
+//!
+//! Not here: graphs of models, memory of keys and values, sampling, generation; other formats than GGUF.
+//!
+//! Start with [`Gguf::open`], then [`Config::read`], [`Tokenizer::read`] and [`ChatTemplate::read`].
+
+#![forbid(unsafe_code)]
+
+mod config;
+mod detokenizer;
+mod error;
+pub mod gguf;
+mod stop;
+mod template;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+mod tokenizer;
+
+pub use config::{Architecture, Config, ExpectedTensor, RopePairing, RopeScaling};
+pub use detokenizer::Detokenizer;
+pub use error::{Error, ErrorKind};
+pub use gguf::Gguf;
+pub use stop::{StopStrings, Stopped};
+pub use template::{ChatTemplate, Message};
+pub use tokenizer::{Specials, TokenId, Tokenizer};
+
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,150 @@
+//! Texts at which an answer stops, also where they come in pieces.
+//!
+//! Invariants:
+//! 1. How the text is cut into pieces changes nothing: what is given, and where it stops, is the same.
+//! 2. No byte of a stop string is given; a text that only begins like one is given as soon as it differs.
+
+/// Where an answer stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped {
+    /// Which of the stop strings it was.
+    pub index: usize,
+}
+
+/// Watches a text for stop strings.
+///
+/// ```
+/// use polychip_llm::StopStrings;
+///
+/// let mut stop = StopStrings::new(["User:"]);
+/// assert_eq!(stop.push("Paris. U"), ("Paris. ".to_owned(), None));
+/// let (text, stopped) = stop.push("ser: thanks");
+/// assert_eq!((text.as_str(), stopped.map(|stopped| stopped.index)), ("", Some(0)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct StopStrings {
+    stops: Vec<String>,
+    /// What may be the beginning of a stop string.
+    held: String,
+    stopped: Option<Stopped>,
+}
+
+impl StopStrings {
+    /// Stops at the first of these that is whole; empty ones are left out of account.
+    #[must_use]
+    pub fn new<T: Into<String>>(stops: impl IntoIterator<Item = T>) -> StopStrings {
+        StopStrings {
+            stops: stops.into_iter().map(Into::into).collect(),
+            held: String::new(),
+            stopped: None,
+        }
+    }
+
+    /// Takes a piece of the text; gives what surely belongs to the answer, and whether it stopped. After a stop it gives
+    /// nothing more.
+    #[must_use]
+    pub fn push(&mut self, piece: &str) -> (String, Option<Stopped>) {
+        if self.stopped.is_some() {
+            return (String::new(), self.stopped);
+        }
+        self.held.push_str(piece);
+        if let Some((start, index)) = self.first_whole() {
+            self.held.truncate(start);
+            self.stopped = Some(Stopped { index });
+            return (std::mem::take(&mut self.held), self.stopped);
+        }
+        let rest = self.held.split_off(self.held.len() - self.begun());
+        (std::mem::replace(&mut self.held, rest), None)
+    }
+
+    /// Ends the text: gives what was held back.
+    #[must_use]
+    pub fn finish(&mut self) -> String {
+        std::mem::take(&mut self.held)
+    }
+
+    /// The stop string that ends first, of those the longest: its start and index.
+    fn first_whole(&self) -> Option<(usize, usize)> {
+        let found = self.stops.iter().enumerate().filter(|(_, stop)| !stop.is_empty());
+        found
+            .filter_map(|(index, stop)| {
+                let start = self.held.find(stop.as_str())?;
+                Some((start + stop.len(), start, index))
+            })
+            .min()
+            .map(|(_, start, index)| (start, index))
+    }
+
+    /// Bytes at the end that a stop string begins with.
+    fn begun(&self) -> usize {
+        let longest = self.stops.iter().map(String::len).max().unwrap_or(0);
+        let most = longest.saturating_sub(1).min(self.held.len());
+        let starts = (self.held.len() - most..self.held.len()).filter(|at| self.held.is_char_boundary(*at));
+        starts
+            .map(|at| &self.held[at..])
+            .find(|tail| self.stops.iter().any(|stop| stop.starts_with(tail)))
+            .map_or(0, str::len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// All at once: the stop string that ends first decides.
+    fn expected(text: &str, stops: &[String]) -> (String, Option<usize>) {
+        for end in (0..=text.len()).filter(|end| text.is_char_boundary(*end)) {
+            let whole = stops.iter().enumerate();
+            let whole = whole.filter(|(_, stop)| !stop.is_empty() && text[..end].ends_with(stop.as_str()));
+            if let Some((index, stop)) = whole.min_by_key(|(index, stop)| (end - stop.len(), *index)) {
+                return (text[..end - stop.len()].to_owned(), Some(index));
+            }
+        }
+        (text.to_owned(), None)
+    }
+
+    #[test]
+    fn the_stop_string_that_ends_first_decides() {
+        let mut stop = StopStrings::new(["abcd", "bc", ""]);
+        let (text, stopped) = stop.push("xabcd");
+        assert_eq!((text.as_str(), stopped), ("xa", Some(Stopped { index: 1 })));
+        assert_eq!(stop.push("more").0, "");
+        assert_eq!(stop.finish(), "");
+    }
+
+    #[test]
+    fn what_only_begins_like_one_is_given_in_the_end() {
+        let mut stop = StopStrings::new(["<end>"]);
+        assert_eq!(stop.push("a <e").0, "a ");
+        assert_eq!(stop.push("g").0, "<eg");
+        assert_eq!(stop.push("<en").0, "");
+        assert_eq!(stop.finish(), "<en");
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_change_nothing(
+            text in "[abé]{0,30}",
+            stops in prop::collection::vec("[abé]{0,4}", 0..4),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        ) {
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
+            cuts.retain(|cut| text.is_char_boundary(*cut));
+            cuts.extend([0, text.len()]);
+            cuts.sort_unstable();
+            let mut stop = StopStrings::new(stops.clone());
+            let mut given = String::new();
+            let mut stopped = None;
+            for pair in cuts.windows(2) {
+                let (piece, now) = stop.push(&text[pair[0]..pair[1]]);
+                given += &piece;
+                stopped = stopped.or(now);
+            }
+            given += &stop.finish();
+            let (text, index) = expected(&text, &stops);
+            prop_assert_eq!((given, stopped.map(|stopped| stopped.index)), (text, index));
+        }
+    }
+}

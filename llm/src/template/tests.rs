@@ -1,0 +1,96 @@
+//! Templates are bounded, and what they use that is not there is named.
+
+use super::*;
+use crate::ErrorKind;
+
+fn render(source: &str) -> Result<String> {
+    ChatTemplate::new(source)?.render(&[Message::new("user", "hello")], false)
+}
+
+fn refused(source: &str, words: &str) {
+    let error = render(source).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.to_string().contains(words)),
+        (ErrorKind::Template, true),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_a_template_refuses_is_said_in_its_words() {
+    refused(
+        "{% if messages[0].role != 'system' %}{{ raise_exception('a system message must come first') }}{% endif %}",
+        "refused: a system message must come first",
+    );
+}
+
+#[test]
+fn what_is_not_known_is_named() {
+    refused("\n{{ messages | nofilter }}", "line 2");
+    refused("{{ messages | nofilter }}", "nofilter");
+    refused("{{ nofunction() }}", "nofunction");
+    refused("{{ messages[0].content.nomethod() }}", "nomethod");
+    refused("{% if messages is notest %}{% endif %}", "notest");
+    refused("{% include 'other' %}", "chat template");
+    refused("{% for m in messages %}", "chat template");
+    refused("{{ strftime_now('%!') }}", "strftime_now");
+    refused("{{ messages | tojson(intent=2) }}", "intent");
+    refused("{{ {1: 2} | tojson }}", "a key is 1");
+}
+
+#[test]
+fn a_render_is_bounded() {
+    for endless in [
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+        "{% set ns = namespace(s='ab') %}{% for a in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+        "{% set ns = namespace(s='ab') %}{% for a in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
+        "{{ messages | tojson(indent=999999999999) }}",
+        "{{ '{:>999999999999}'.format(1) }}",
+        "{{ '{:.99999999999999999999f}'.format(1) }}",
+        "{% set s = 'x' * 99999999 %}{{ ('{0}' * 99).format(s) }}",
+        "{% set s = 'x' * 9999999 %}{{ ''.join([s] * 9999) }}",
+        "{% set s = 'x' * 9999999 %}{{ s.join([1] * 9999) }}",
+    ] {
+        refused(endless, "steps");
+    }
+    refused("{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}", "recursion");
+    let long = ChatTemplate::new(&" ".repeat((1 << 20) + 1)).unwrap_err();
+    assert!(long.to_string().contains("at most 1048576"), "{long}");
+}
+
+#[test]
+fn methods_that_are_paid_for_do_as_python_does() {
+    let text =
+        render("{{ ', '.join(['a', 1, none]) }} {{ '{:>4}|{0}|{n}'.replace('{:', '{0:').format('e', n=2) }}")
+            .unwrap();
+    assert_eq!(text, "a, 1, None    e|e|2");
+    refused("{{ ''.join() }}", "join takes one argument, 0 are given");
+    refused("{{ ''.join(1) }}", "not iterable");
+}
+
+#[test]
+fn variables_come_as_json_and_are_replaced() {
+    let template = ChatTemplate::new("{{ deep.list[1] }}{{ flag }}").unwrap();
+    let template = template.with_json("deep", r#"{"list": [1, "two"]}"#).unwrap();
+    let template = template
+        .with_json("flag", "1")
+        .unwrap()
+        .with_json("flag", "2")
+        .unwrap();
+    assert_eq!(template.render(&[], false).unwrap(), "two2");
+    let error = ChatTemplate::new("")
+        .unwrap()
+        .with_json("tools", "[")
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("variable \"tools\" is no JSON"),
+        "{error}"
+    );
+    let error = ChatTemplate::new("").unwrap().with_time("yesterday").unwrap_err();
+    assert!(error.to_string().contains("time \"yesterday\""), "{error}");
+    let year = ChatTemplate::new("{{ strftime_now('%Y') }}")
+        .unwrap()
+        .render(&[], false)
+        .unwrap();
+    assert!(year.parse::<u32>().is_ok_and(|year| year > 2024), "{year}");
+}

@@ -1,0 +1,166 @@
+//! Tiny models with random weights: whole files that every reader of this crate takes.
+
+use half::f16;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::GgufWriter;
+use crate::gguf::TensorType;
+use crate::{Architecture, Config, RopePairing, RopeScaling};
+
+/// What a tiny model is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct TinyModel {
+    /// The family.
+    pub architecture: Architecture,
+    /// The type of its matrices.
+    pub kind: TensorType,
+    /// Blocks.
+    pub layers: u32,
+    /// Whether the output has no matrix of its own.
+    pub tied: bool,
+    /// The weights'.
+    pub seed: u64,
+}
+
+impl TinyModel {
+    /// What the file says of itself.
+    #[must_use]
+    pub fn config(&self) -> Config {
+        Config {
+            architecture: self.architecture,
+            layers: self.layers,
+            // rows are whole blocks of every type
+            embedding: 256,
+            feed_forward: 256,
+            heads: 4,
+            kv_heads: 2,
+            head_size: 64,
+            rope_dims: 64,
+            rope_base: 10_000.0,
+            rope_pairing: match self.architecture {
+                Architecture::Llama => RopePairing::Interleaved,
+                Architecture::Qwen2 | Architecture::Qwen3 => RopePairing::Halves,
+            },
+            rope_scaling: RopeScaling::None,
+            norm_epsilon: 1e-5,
+            context: 512,
+            vocabulary: byte_level_tokens().0.len() as u32,
+            qkv_bias: self.architecture == Architecture::Qwen2,
+            qk_norm: self.architecture == Architecture::Qwen3,
+            tied: self.tied,
+        }
+    }
+
+    /// The file in the making, to be changed by a test.
+    #[must_use]
+    pub fn writer(&self) -> GgufWriter {
+        let config = self.config();
+        let mut writer = GgufWriter::new();
+        let name = self.architecture.name();
+        writer.text("general.architecture", name);
+        for (key, value) in [
+            ("block_count", config.layers),
+            ("context_length", config.context),
+            ("embedding_length", config.embedding),
+            ("feed_forward_length", config.feed_forward),
+            ("attention.head_count", config.heads),
+            ("attention.head_count_kv", config.kv_heads),
+        ] {
+            writer.u32(&format!("{name}.{key}"), value);
+        }
+        writer.f32(
+            &format!("{name}.attention.layer_norm_rms_epsilon"),
+            config.norm_epsilon,
+        );
+        tokenizer(&mut writer);
+        let mut random = ChaCha8Rng::seed_from_u64(self.seed);
+        for tensor in config.tensors() {
+            let weights = tensor.dims.iter().product::<u64>() as usize;
+            let kind = match tensor.dims.len() {
+                1 => TensorType::F32,
+                _ => self.kind,
+            };
+            let data = random_blocks(kind, weights / kind.block_len(), &mut random);
+            writer.tensor(&tensor.name, kind, &tensor.dims, data);
+        }
+        writer
+    }
+}
+
+fn tokenizer(writer: &mut GgufWriter) {
+    let (tokens, types, merges) = byte_level_tokens();
+    let last = tokens.len() as u32 - 1;
+    writer.text("tokenizer.ggml.model", "gpt2");
+    writer.text("tokenizer.ggml.pre", "smollm");
+    writer.texts("tokenizer.ggml.tokens", &tokens);
+    writer.i32s("tokenizer.ggml.token_type", &types);
+    writer.texts("tokenizer.ggml.merges", &merges);
+    writer.u32("tokenizer.ggml.bos_token_id", last - 1);
+    writer.u32("tokenizer.ggml.eos_token_id", last);
+    writer.text(
+        "tokenizer.chat_template",
+        "{% for message in messages %}{{ '<|start|>' + message['role'] + '\\n' + message['content'] + '<|end|>' }}{% endfor %}",
+    );
+}
+
+/// A small byte-level vocabulary: all bytes, a few words, two control tokens at its end. Tokens, types, merges.
+#[must_use]
+pub fn byte_level_tokens() -> (Vec<String>, Vec<i32>, Vec<String>) {
+    let mut tokens: Vec<String> = crate::tokenizer::byte_alphabet()
+        .iter()
+        .map(char::to_string)
+        .collect();
+    let mut merges = Vec::new();
+    for (left, right) in [
+        ("h", "e"),
+        ("l", "l"),
+        ("he", "ll"),
+        ("hell", "o"),
+        ("Ġ", "Ġ"),
+        ("Ġ", "w"),
+        ("1", "2"),
+        ("o", "r"),
+    ] {
+        tokens.push(format!("{left}{right}"));
+        merges.push(format!("{left} {right}"));
+    }
+    let mut types = vec![1; tokens.len()];
+    tokens.extend(["<|start|>".to_owned(), "<|end|>".to_owned()]);
+    types.extend([3, 3]);
+    (tokens, types, merges)
+}
+
+/// Blocks with random values, small finite scales and minima.
+pub fn random_blocks(kind: TensorType, count: usize, random: &mut impl Rng) -> Vec<u8> {
+    let mut out = Vec::with_capacity(count * kind.block_bytes());
+    for _ in 0..count {
+        match kind {
+            TensorType::F32 => out.extend(random.random_range(-1.0_f32..1.0).to_le_bytes()),
+            TensorType::F16 => out.extend(f16::from_f32(random.random_range(-1.0..1.0)).to_le_bytes()),
+            TensorType::BF16 => {
+                let value = half::bf16::from_f32(random.random_range(-1.0..1.0));
+                out.extend(value.to_le_bytes());
+            }
+            quantised => {
+                let start = out.len();
+                out.resize(start + quantised.block_bytes(), 0);
+                let block = &mut out[start..];
+                random.fill_bytes(block);
+                let mut scale = |at: usize| {
+                    let value = f16::from_f32(random.random_range(-0.02..0.02));
+                    block[at..at + 2].copy_from_slice(&value.to_le_bytes());
+                };
+                match quantised {
+                    TensorType::Q4_0 | TensorType::Q8_0 => scale(0),
+                    TensorType::Q6_K => scale(208),
+                    _ => {
+                        scale(0);
+                        scale(2);
+                    }
+                }
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,357 @@
+//! A file's vocabulary: text as token ids and back.
+//!
+//! Invariants:
+//! 1. Every byte of a text is in its tokens, or encoding fails; nothing is dropped.
+//! 2. Text becomes a control token only where the caller asks for that ([`Specials::Parse`]).
+//! 3. How words are split is what `tokenizer.ggml.pre` says; a name that is not known is refused.
+//!
+//! Not here: text out of a stream of tokens (`detokenizer`), where an answer stops (`stop`), chats (`template`).
+
+mod byte_level;
+mod pre;
+mod sentence_piece;
+mod vocabulary;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+
+use crate::gguf::Gguf;
+use crate::{Error, Result};
+
+use byte_level::ByteLevel;
+pub(crate) use byte_level::byte_alphabet;
+use sentence_piece::SentencePiece;
+pub use vocabulary::TokenId;
+use vocabulary::{TokenKind, Vocabulary};
+
+/// What becomes of control tokens that are written out in a text, such as `<|im_end|>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Specials {
+    /// They become the tokens: for what a chat template wrote.
+    Parse,
+    /// They are text like any other: for what a person wrote.
+    AsText,
+}
+
+/// Control tokens that end an answer, whatever else the file says.
+const ENDS: [&str; 9] = [
+    "<|im_end|>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end|>",
+    "<|return|>",
+    "<end_of_turn>",
+    "</s>",
+];
+
+/// Longest text that is encoded at once, in bytes: offsets of 32 bits with room for marks.
+const MAX_TEXT: usize = 1 << 28;
+
+enum Model {
+    ByteLevel(ByteLevel),
+    SentencePiece(SentencePiece),
+}
+
+/// Translates text to token ids and back.
+///
+/// ```
+/// use polychip_llm::testing::TinyModel;
+/// use polychip_llm::{Architecture, Gguf, Specials, Tokenizer, gguf::TensorType};
+///
+/// # let model = TinyModel { architecture: Architecture::Llama, kind: TensorType::Q8_0, layers: 1, tied: true, seed: 0 };
+/// # let file = Gguf::read(model.writer().finish().into())?;
+/// let tokenizer = Tokenizer::read(&file)?; // of `Gguf::open("model.gguf")`
+/// let ids = tokenizer.encode("hello world", Specials::AsText)?;
+/// assert_eq!(tokenizer.decode(&ids)?, "hello world");
+/// # Ok::<(), polychip_llm::Error>(())
+/// ```
+pub struct Tokenizer {
+    model: Model,
+    vocabulary: Vocabulary,
+    /// Control tokens and tokens of users; the ids by pattern.
+    all: Matcher,
+    /// Tokens of users alone.
+    of_users: Matcher,
+    bos: Option<TokenId>,
+    eos: Option<TokenId>,
+    add_bos: bool,
+    add_eos: bool,
+    ends: BTreeSet<TokenId>,
+}
+
+impl Tokenizer {
+    /// Reads a file's vocabulary.
+    ///
+    /// # Errors
+    /// The file has none, its kind or its pre-tokenizer is not supported, or it contradicts itself.
+    pub fn read(file: &Gguf) -> Result<Tokenizer> {
+        let kind = file.text("tokenizer.ggml.model")?.ok_or_else(|| {
+            Error::tokenizer("key \"tokenizer.ggml.model\" is missing: the file has no vocabulary")
+        })?;
+        let vocabulary = Vocabulary::read(file, kind == "llama")?;
+        let (model, add_bos) = match kind {
+            "gpt2" => {
+                let model = ByteLevel::read(file, &vocabulary)?;
+                let add_bos = model.adds_bos();
+                (Model::ByteLevel(model), add_bos)
+            }
+            "llama" => (
+                Model::SentencePiece(SentencePiece::read(file, &vocabulary)?),
+                true,
+            ),
+            other => {
+                return Err(Error::unsupported(format!(
+                    "vocabularies of kind {other:?} (key \"tokenizer.ggml.model\") are not supported; supported are gpt2 (byte-level BPE) and llama (SentencePiece)"
+                )));
+            }
+        };
+        let id = |key: &str| vocabulary.id_of_key(file, key);
+        let bos = id("tokenizer.ggml.bos_token_id")?;
+        let eos = id("tokenizer.ggml.eos_token_id")?;
+        let mut ends: BTreeSet<TokenId> = ENDS
+            .iter()
+            .filter_map(|text| vocabulary.id(text))
+            .filter(|id| vocabulary.kind(*id) == TokenKind::Control)
+            .collect();
+        ends.extend(eos);
+        ends.extend(id("tokenizer.ggml.eot_token_id")?);
+        ends.extend(id("tokenizer.ggml.eom_token_id")?);
+        let add_bos = file
+            .flag("tokenizer.ggml.add_bos_token")?
+            .unwrap_or(add_bos && bos.is_some());
+        let add_eos = file.flag("tokenizer.ggml.add_eos_token")?.unwrap_or(false);
+        for (add, id, name) in [(add_bos, bos, "bos"), (add_eos, eos, "eos")] {
+            if add && id.is_none() {
+                return Err(Error::tokenizer(format!(
+                    "key \"tokenizer.ggml.add_{name}_token\" is true, and key \"tokenizer.ggml.{name}_token_id\" is missing"
+                )));
+            }
+        }
+        Ok(Tokenizer {
+            all: Matcher::new(&vocabulary, |kind| {
+                matches!(
+                    kind,
+                    TokenKind::Control | TokenKind::Unknown | TokenKind::UserDefined
+                )
+            })?,
+            of_users: Matcher::new(&vocabulary, |kind| kind == TokenKind::UserDefined)?,
+            model,
+            vocabulary,
+            bos,
+            eos,
+            add_bos,
+            add_eos,
+            ends,
+        })
+    }
+
+    /// How many tokens there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.vocabulary.len()
+    }
+
+    /// Never: a vocabulary without tokens is refused.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The token that begins a text.
+    #[must_use]
+    pub fn bos(&self) -> Option<TokenId> {
+        self.bos
+    }
+
+    /// The token that ends a text.
+    #[must_use]
+    pub fn eos(&self) -> Option<TokenId> {
+        self.eos
+    }
+
+    /// Whether an answer ends with this token.
+    #[must_use]
+    pub fn is_end(&self, id: TokenId) -> bool {
+        self.ends.contains(&id)
+    }
+
+    /// Whether this token stands for no text.
+    #[must_use]
+    pub fn is_control(&self, id: TokenId) -> bool {
+        matches!(self.vocabulary.get(id), Some((_, TokenKind::Control)))
+    }
+
+    /// The token of exactly this text, as the vocabulary writes it.
+    #[must_use]
+    pub fn id(&self, token: &str) -> Option<TokenId> {
+        self.vocabulary.id(token)
+    }
+
+    /// A token as the vocabulary writes it.
+    #[must_use]
+    pub fn token(&self, id: TokenId) -> Option<&str> {
+        self.vocabulary.get(id).map(|(text, _)| text)
+    }
+
+    /// The tokens of a text, without those that begin and end one.
+    ///
+    /// # Errors
+    /// The text has a byte that no token stands for, is longer than 256 MiB, or has a run of blanks that is too long to be split.
+    pub fn encode(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>> {
+        if text.len() > MAX_TEXT {
+            return Err(Error::tokenizer(format!(
+                "a text of {} bytes, at most {MAX_TEXT} are encoded at once",
+                text.len()
+            )));
+        }
+        let matcher = match specials {
+            Specials::Parse => &self.all,
+            Specials::AsText => &self.of_users,
+        };
+        let mut ids = Vec::new();
+        let mut first = true;
+        for piece in matcher.pieces(text) {
+            match piece {
+                Piece::Token(id) => {
+                    ids.push(id);
+                    first = true;
+                }
+                Piece::Text(text) => {
+                    match &self.model {
+                        Model::ByteLevel(model) => model.encode(text, &mut ids)?,
+                        Model::SentencePiece(model) => model.encode(text, first, &mut ids)?,
+                    }
+                    first = false;
+                }
+            }
+        }
+        Ok(ids)
+    }
+
+    /// The tokens of a prompt: those of the text, with the tokens around it that the file asks for. A text that brings its
+    /// first token, as chat templates do, gets no second one.
+    ///
+    /// # Errors
+    /// As for [`Tokenizer::encode`].
+    pub fn encode_prompt(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>> {
+        let mut ids = self.encode(text, specials)?;
+        if let Some(bos) = self.bos.filter(|bos| self.add_bos && ids.first() != Some(bos)) {
+            ids.insert(0, bos);
+        }
+        if self.add_eos {
+            ids.extend(self.eos);
+        }
+        Ok(ids)
+    }
+
+    /// The text of tokens, without control tokens. Bytes that are no UTF-8 become U+FFFD.
+    ///
+    /// # Errors
+    /// An id is beyond the vocabulary.
+    pub fn decode(&self, ids: &[TokenId]) -> Result<String> {
+        let mut bytes = Vec::new();
+        for id in ids {
+            if !self.is_control(*id) {
+                self.append_bytes(*id, &mut bytes)?;
+            }
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        Ok(match &self.model {
+            Model::SentencePiece(model) if model.adds_space() => {
+                text.strip_prefix(' ').unwrap_or(&text).to_owned()
+            }
+            _ => text.into_owned(),
+        })
+    }
+
+    /// Appends the bytes that a token stands for; a control token's name.
+    ///
+    /// # Errors
+    /// The id is beyond the vocabulary.
+    pub fn append_bytes(&self, id: TokenId, out: &mut Vec<u8>) -> Result<()> {
+        let (text, kind) = self.vocabulary.get(id).ok_or_else(|| {
+            Error::tokenizer(format!(
+                "token {id} is beyond the vocabulary of {} tokens",
+                self.len()
+            ))
+        })?;
+        match (kind, &self.model) {
+            (TokenKind::Control | TokenKind::Unknown | TokenKind::UserDefined, _) => {
+                out.extend(text.as_bytes());
+            }
+            (_, Model::ByteLevel(_)) => byte_level::append_bytes(text, out),
+            (kind, Model::SentencePiece(_)) => sentence_piece::append_bytes(text, kind, out),
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Tokenizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokenizer")
+            .field("tokens", &self.len())
+            .field("bos", &self.bos)
+            .field("eos", &self.eos)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A text cut at the tokens that are written out in it.
+enum Piece<'a> {
+    Text(&'a str),
+    Token(TokenId),
+}
+
+/// Finds tokens that are written out in a text: the leftmost, of those the longest.
+struct Matcher {
+    automaton: Option<AhoCorasick>,
+    ids: Vec<TokenId>,
+}
+
+impl Matcher {
+    fn new(vocabulary: &Vocabulary, which: impl Fn(TokenKind) -> bool) -> Result<Matcher> {
+        let (texts, ids): (Vec<&str>, Vec<TokenId>) = vocabulary
+            .iter()
+            .filter(|(_, text, kind)| which(*kind) && !text.is_empty())
+            .map(|(id, text, _)| (text, id))
+            .unzip();
+        let automaton = (!ids.is_empty())
+            .then(|| {
+                AhoCorasick::builder()
+                    .match_kind(MatchKind::LeftmostLongest)
+                    // the other kind that it may choose takes a kilobyte for each byte of a token
+                    .kind(Some(AhoCorasickKind::ContiguousNFA))
+                    .build(texts)
+            })
+            .transpose()
+            .map_err(|error| Error::tokenizer(format!("{} special tokens: {error}", ids.len())))?;
+        Ok(Matcher { automaton, ids })
+    }
+
+    fn pieces<'a>(&self, text: &'a str) -> Vec<Piece<'a>> {
+        let mut pieces = Vec::new();
+        let mut end = 0;
+        for found in self
+            .automaton
+            .iter()
+            .flat_map(|automaton| automaton.find_iter(text))
+        {
+            if end < found.start() {
+                pieces.push(Piece::Text(&text[end..found.start()]));
+            }
+            pieces.push(Piece::Token(self.ids[found.pattern().as_usize()]));
+            end = found.end();
+        }
+        if end < text.len() {
+            pieces.push(Piece::Text(&text[end..]));
+        }
+        pieces
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! How a text is cut into words before bytes are merged: one expression or several in turn, by `tokenizer.ggml.pre`.
+//!
+//! Each expression cuts what those before it left; what matches and what lies between are words. The expressions are those
+//! that the models were trained with.
+
+use tokenizers::PreTokenizer as _;
+use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
+use tokenizers::tokenizer::{PreTokenizedString, SplitDelimiterBehavior};
+
+use crate::{Error, Result};
+
+/// Words of GPT-2: contractions, letters, digits and others with one blank before them; blanks up to the last.
+const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+/// Llama 3: digits by three, punctuation keeps line ends.
+const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// Qwen 2: as Llama 3, digits singly.
+const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// How one family of models cuts texts.
+pub(super) struct Family {
+    /// Names in files.
+    names: &'static [&'static str],
+    expressions: &'static [&'static str],
+    /// Composed characters (Unicode's form C) come first.
+    pub(super) compose: bool,
+    /// A word that is a token is taken whole, whatever the merges say.
+    pub(super) whole_words: bool,
+    /// A text begins with the token for that, where the file says nothing else.
+    pub(super) adds_bos: bool,
+}
+
+static FAMILIES: [Family; 5] = [
+    Family {
+        names: &["gpt-2"],
+        expressions: &[GPT2],
+        compose: false,
+        whole_words: false,
+        adds_bos: false,
+    },
+    Family {
+        names: &["smollm"],
+        // digits singly first
+        expressions: &[r"\p{N}", GPT2],
+        compose: false,
+        whole_words: false,
+        adds_bos: false,
+    },
+    Family {
+        names: &["llama-bpe", "llama3", "llama-v3"],
+        expressions: &[LLAMA3],
+        compose: false,
+        whole_words: true,
+        adds_bos: true,
+    },
+    Family {
+        names: &["qwen2", "deepseek-r1-qwen"],
+        expressions: &[QWEN2],
+        compose: true,
+        whole_words: false,
+        adds_bos: false,
+    },
+    Family {
+        names: &["default"],
+        expressions: &[r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"],
+        compose: false,
+        whole_words: false,
+        adds_bos: false,
+    },
+];
+
+/// The family of a name.
+pub(super) fn family(name: &str) -> Result<&'static Family> {
+    let found = FAMILIES.iter().find(|family| family.names.contains(&name));
+    found.ok_or_else(|| {
+        let names: Vec<&str> = FAMILIES.iter().flat_map(|family| family.names).copied().collect();
+        Error::unsupported(format!(
+            "pre-tokenizer {name:?} (key \"tokenizer.ggml.pre\") is not supported; supported are {}",
+            names.join(", ")
+        ))
+    })
+}
+
+/// A family's expressions, compiled.
+pub(super) struct Splitter(Vec<Split>);
+
+impl Splitter {
+    pub(super) fn new(family: &Family) -> Splitter {
+        let split = |expression: &&str| {
+            let pattern = SplitPattern::Regex((*expression).to_owned());
+            Split::new(pattern, SplitDelimiterBehavior::Isolated, false)
+                .expect("invariant: an expression of ours")
+        };
+        Splitter(family.expressions.iter().map(split).collect())
+    }
+
+    pub(super) fn split(&self, text: &mut PreTokenizedString) -> tokenizers::Result<()> {
+        self.0.iter().try_for_each(|split| split.pre_tokenize(text))
+    }
+}
