@@ -2,9 +2,9 @@
  * layouts and codes, written down as facts in our own words. `cargo xtask bindgen` makes the Rust words of it;
  * bindings/onnxruntime calls them, and its tests hold them to libraries of several releases.
  *
- * Layouts are those of release 1.23 on 64-bit machines; later ones only add at the end of a table. A function is null in no
- * table that was asked for by a version which has it. Functions that give an `OrtStatus` give null where all went well; what is
- * given otherwise is the caller's to release. Entries that we do not call are counted, not named.
+ * Layouts are those of release 1.23 on 64-bit machines; later ones only add at the end of a table. A function is null in
+ * no table that was asked for by a version which has it. Functions that give an `OrtStatus` give null where all went well;
+ * what is given otherwise is the caller's to release. Entries that we do not call are counted, not named.
  */
 #ifndef POLYCHIP_SYS_ONNXRUNTIME_H
 #define POLYCHIP_SYS_ONNXRUNTIME_H
@@ -98,10 +98,8 @@ typedef struct OrtHardwareDevice OrtHardwareDevice;
 typedef struct OrtEpDevice OrtEpDevice;
 typedef struct OrtGraph OrtGraph;
 typedef struct OrtNode OrtNode;
-typedef struct OrtExternalInitializerInfo OrtExternalInitializerInfo;
 typedef struct OrtEpGraphSupportInfo OrtEpGraphSupportInfo;
 typedef struct OrtNodeComputeContext OrtNodeComputeContext;
-typedef struct OrtModelEditorApi OrtModelEditorApi;
 typedef struct OrtRunOptions OrtRunOptions;
 typedef struct OrtMemoryInfo OrtMemoryInfo;
 typedef struct OrtMemoryDevice OrtMemoryDevice;
@@ -119,8 +117,7 @@ typedef struct OrtApi {
     OrtStatus *(*CreateStatus)(int32_t code, const char *words);
     void *unused_1[1];
     const char *(*GetErrorMessage)(const OrtStatus *status);
-    void *unused_3[47];
-    OrtStatus *(*IsTensor)(const OrtValue *value, int *out);
+    void *unused_3[48];
     OrtStatus *(*GetTensorMutableData)(OrtValue *value, void **out);
     OrtStatus *(*FillStringTensor)(OrtValue *value, const char *const *strings, size_t count);
     OrtStatus *(*GetStringTensorDataLength)(const OrtValue *value, size_t *bytes);
@@ -136,9 +133,7 @@ typedef struct OrtApi {
     OrtStatus *(*GetSymbolicDimensions)(const OrtTensorTypeAndShapeInfo *info, const char **names, size_t count);
     void *unused_64[1];
     OrtStatus *(*GetTensorTypeAndShape)(const OrtValue *value, OrtTensorTypeAndShapeInfo **out);
-    void *unused_66[22];
-    OrtStatus *(*KernelContext_GetInputCount)(const OrtKernelContext *context, size_t *out);
-    void *unused_89[1];
+    void *unused_66[24];
     /* null where an optional input is not given */
     OrtStatus *(*KernelContext_GetInput)(const OrtKernelContext *context, size_t index, const OrtValue **out);
     /* null where nobody reads the output */
@@ -150,21 +145,16 @@ typedef struct OrtApi {
     void (*ReleaseValue)(OrtValue *value);
     void *unused_97[2];
     void (*ReleaseTensorTypeAndShapeInfo)(OrtTensorTypeAndShapeInfo *info);
-    void *unused_100[137];
-    OrtStatus *(*HasSessionConfigEntry)(const OrtSessionOptions *options, const char *key, int *out);
-    OrtStatus *(*GetSessionConfigEntry)(const OrtSessionOptions *options, const char *key, char *value, size_t *bytes);
-    void *unused_239[8];
+    void *unused_100[147];
     OrtStatus *(*Logger_LogMessage)(const OrtLogger *logger, int32_t severity, const char *message,
         const OrtPathChar *file, int line, const char *function);
-    OrtStatus *(*Logger_GetLoggingSeverityLevel)(const OrtLogger *logger, int32_t *out);
-    void *unused_249[23];
+    void *unused_248[24];
     /* fails where the room is too small, and says what is needed */
     OrtStatus *(*ReadOpAttr)(const OrtOpAttr *attribute, int32_t type, void *data, size_t bytes, size_t *needed);
     void *unused_273[16];
     OrtStatus *(*GetValueInfoName)(const OrtValueInfo *info, const char **name);
     OrtStatus *(*GetValueInfoTypeInfo)(const OrtValueInfo *info, const OrtTypeInfo **type);
-    const OrtModelEditorApi *(*GetModelEditorApi)(void);
-    void *unused_292[3];
+    void *unused_291[4];
     void (*CreateKeyValuePairs)(OrtKeyValuePairs **out);
     void (*AddKeyValuePair)(OrtKeyValuePairs *pairs, const char *key, const char *value);
     void *unused_297[1];
@@ -179,15 +169,11 @@ typedef struct OrtApi {
     void *unused_318[8];
     /* null where there is none */
     OrtStatus *(*ValueInfo_GetInitializerValue)(const OrtValueInfo *info, const OrtValue **value);
-    /* null where the elements are not in a file */
-    OrtStatus *(*ValueInfo_GetExternalInitializerInfo)(const OrtValueInfo *info, OrtExternalInitializerInfo **out);
-    void *unused_328[3];
+    void *unused_327[4];
     OrtStatus *(*ValueInfo_IsConstantInitializer)(const OrtValueInfo *info, bool *out);
     OrtStatus *(*ValueInfo_IsFromOuterScope)(const OrtValueInfo *info, bool *out);
     OrtStatus *(*Graph_GetName)(const OrtGraph *graph, const char **name);
-    /* empty where the model came from memory */
-    OrtStatus *(*Graph_GetModelPath)(const OrtGraph *graph, const OrtPathChar **path);
-    OrtStatus *(*Graph_GetOnnxIRVersion)(const OrtGraph *graph, int64_t *version);
+    void *unused_334[2];
     OrtStatus *(*Graph_GetNumOperatorSets)(const OrtGraph *graph, size_t *count);
     OrtStatus *(*Graph_GetOperatorSets)(const OrtGraph *graph, const char **domains, int64_t *versions, size_t count);
     OrtStatus *(*Graph_GetNumInputs)(const OrtGraph *graph, size_t *count); /* initialisers that are inputs, too */
@@ -199,8 +185,7 @@ typedef struct OrtApi {
     OrtStatus *(*Graph_GetNumNodes)(const OrtGraph *graph, size_t *count);
     OrtStatus *(*Graph_GetNodes)(const OrtGraph *graph, const OrtNode **nodes, size_t count); /* in topological order */
     OrtStatus *(*Graph_GetParentNode)(const OrtGraph *graph, const OrtNode **node); /* null for the main graph */
-    void *unused_347[1];
-    OrtStatus *(*Node_GetId)(const OrtNode *node, size_t *id);
+    void *unused_347[2];
     OrtStatus *(*Node_GetName)(const OrtNode *node, const char **name);
     OrtStatus *(*Node_GetOperatorType)(const OrtNode *node, const char **type);
     OrtStatus *(*Node_GetDomain)(const OrtNode *node, const char **domain);
@@ -223,13 +208,7 @@ typedef struct OrtApi {
     OrtStatus *(*Node_GetNumSubgraphs)(const OrtNode *node, size_t *count);
     OrtStatus *(*Node_GetSubgraphs)(const OrtNode *node, const OrtGraph **graphs, size_t count,
         const char **attributes);
-    OrtStatus *(*Node_GetGraph)(const OrtNode *node, const OrtGraph **graph);
-    void *unused_368[1];
-    void (*ReleaseExternalInitializerInfo)(OrtExternalInitializerInfo *info);
-    const OrtPathChar *(*ExternalInitializerInfo_GetFilePath)(const OrtExternalInitializerInfo *info);
-    int64_t (*ExternalInitializerInfo_GetFileOffset)(const OrtExternalInitializerInfo *info);
-    size_t (*ExternalInitializerInfo_GetByteSize)(const OrtExternalInitializerInfo *info);
-    void *unused_373[5];
+    void *unused_367[11];
     OrtStatus *(*GetTensorData)(const OrtValue *value, const void **out);
     OrtStatus *(*GetSessionOptionsConfigEntries)(const OrtSessionOptions *options, OrtKeyValuePairs **out);
     void *unused_380[10];

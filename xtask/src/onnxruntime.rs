@@ -53,12 +53,15 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         }
         (models::python(false)?, Some(assembled()?))
     };
-    let paths = |release: Option<PathBuf>| -> Vec<PathBuf> { release.into_iter().chain(package.clone()).collect() };
+    let paths =
+        |release: Option<PathBuf>| -> Vec<PathBuf> { release.into_iter().chain(package.clone()).collect() };
     test(&python, &paths(None), options)?;
     for release in RELEASES.iter().filter(|_| options.releases) {
         match fetched(&python, release) {
             Ok(folder) => test(&python, &paths(Some(folder)), options)?,
-            Err(error) => eprintln!("onnxruntime: SKIPPED release {release}, which cannot be fetched: {error:#}"),
+            Err(error) => {
+                eprintln!("onnxruntime: SKIPPED release {release}, which cannot be fetched: {error:#}")
+            }
         }
     }
     Ok(())
@@ -97,8 +100,17 @@ fn fetched(python: &Path, release: &str) -> Result<PathBuf> {
         return Ok(folder);
     }
     let mut pip = Command::new(python);
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]);
-    pip.arg("--target").arg(&folder).arg(format!("onnxruntime=={release}"));
+    pip.args([
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-deps",
+    ]);
+    pip.arg("--target")
+        .arg(&folder)
+        .arg(format!("onnxruntime=={release}"));
     call(&mut pip)?;
     Ok(folder)
 }
@@ -106,7 +118,18 @@ fn fetched(python: &Path, release: &str) -> Result<PathBuf> {
 /// Runs the tests in Python, with these folders before its own packages.
 fn test(python: &Path, folders: &[PathBuf], options: &Options) -> Result<()> {
     let mut tests = Command::new(python);
-    tests.args(["-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore", "--tb=short", "tests"]);
+    tests.args([
+        "-B",
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "ignore",
+        "--tb=short",
+        "tests",
+    ]);
     if let Some(named) = &options.named {
         tests.args(["-k", named]);
     }

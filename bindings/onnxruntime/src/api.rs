@@ -8,7 +8,9 @@
 
 use std::ffi::{CStr, c_char};
 
-use polychip_sys::onnxruntime::bindings::{ORT_VERSION, ORT_VERSION_SHAPES, OrtApi, OrtApiBase, OrtEpApi, OrtStatus};
+use polychip_sys::onnxruntime::bindings::{
+    ORT_VERSION, ORT_VERSION_SHAPES, OrtApi, OrtApiBase, OrtEpApi, OrtStatus,
+};
 
 use crate::failure::{Failure, Result};
 
@@ -19,12 +21,17 @@ pub(crate) struct Api {
     ep: &'static OrtEpApi,
     /// Whether the two functions at the end of the table are there.
     pub(crate) has_shapes: bool,
+    /// Whether a fused node is given what bodies within it alone read.
+    pub(crate) hands_captures: bool,
 }
 
 // SAFETY: the tables are constant memory of the runtime's.
 unsafe impl Send for Api {}
 // SAFETY: as above.
 unsafe impl Sync for Api {}
+
+/// The first release that was seen to hand fused nodes what only bodies within them read; 1.26 does not.
+const HANDS_CAPTURES: u32 = 31;
 
 impl Api {
     /// Asks for the tables; words for a person where the runtime is too old.
@@ -38,19 +45,26 @@ impl Api {
         // SAFETY: any version may be asked for; what is given is null or lives as long as the runtime.
         let table = |version: u32| unsafe { get(version).as_ref() };
         // SAFETY: the runtime's version is constant text.
-        let version = base.GetVersionString.map_or("", |text| unsafe { text_at(text()) });
+        let version = base
+            .GetVersionString
+            .map_or("", |text| unsafe { text_at(text()) });
         let minor: Option<u32> = version.split('.').nth(1).and_then(|minor| minor.parse().ok());
         let ort = table(ORT_VERSION).ok_or_else(|| {
             format!("ONNX Runtime {version} is too old for the Polychip provider, which needs 1.{ORT_VERSION} or newer")
         })?;
-        let ep = ort.GetEpApi.ok_or("this ONNX Runtime was built without providers in libraries")?;
+        let ep = ort
+            .GetEpApi
+            .ok_or("this ONNX Runtime was built without providers in libraries")?;
         // SAFETY: as above.
-        let ep = unsafe { ep().as_ref() }.ok_or("this ONNX Runtime was built without providers in libraries")?;
+        let ep =
+            unsafe { ep().as_ref() }.ok_or("this ONNX Runtime was built without providers in libraries")?;
         Ok(Api {
             ort,
             ep,
             // a version that is not there may not be asked for: the runtime says so on standard error
-            has_shapes: minor.is_some_and(|minor| minor >= ORT_VERSION_SHAPES) && table(ORT_VERSION_SHAPES).is_some(),
+            hands_captures: minor.is_some_and(|minor| minor >= HANDS_CAPTURES),
+            has_shapes: minor.is_some_and(|minor| minor >= ORT_VERSION_SHAPES)
+                && table(ORT_VERSION_SHAPES).is_some(),
         })
     }
 

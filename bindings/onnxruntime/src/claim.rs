@@ -64,12 +64,13 @@ impl Asked<'_> {
             refusals.push(if is_all { None } else { self.node(*node, &opsets) });
         }
         let mut claimed: Vec<bool> = refusals.iter().map(Option::is_none).collect();
-        let sets = sets::sets(&touches, &values.kinds, &mut claimed);
+        let sets = sets::sets(&touches, &values.kinds, &mut claimed, self.api.hands_captures);
         let mut refused = Vec::new();
         for ((node, refusal), is_claimed) in nodes.iter().zip(refusals).zip(&claimed) {
             if !is_claimed {
                 let why = refusal.unwrap_or_else(|| {
-                    "it takes or gives a sequence or an optional across the edge of what is run here".to_owned()
+                    "it takes or gives what this ONNX Runtime does not hand over: a sequence, an optional, what a body reads"
+                        .to_owned()
                 });
                 refused.push((words_of(*node)?, why));
             }
@@ -90,17 +91,12 @@ impl Asked<'_> {
         }
     }
 
-    /// Whether the node around a body, or one further out, is claimed with the body.
+    /// Whether the node around a body is claimed, and the body with it. One further out is only where this one is.
     fn is_claimed_around(&self, body: Graph<'_>) -> Result<bool> {
-        let mut inner = body;
-        while let Some(node) = inner.parent()? {
-            let outer = node.graph()?;
-            if self.node(node, &outer.opsets()?).is_none() {
-                return Ok(true);
-            }
-            inner = outer;
-        }
-        Ok(false)
+        let Some(node) = body.parent()? else {
+            return Ok(false);
+        };
+        Ok(self.node(node, &body.opsets()?).is_none())
     }
 
     /// Why a node is not run here, if so.
@@ -143,8 +139,12 @@ impl Asked<'_> {
             Ok(support) => support,
             Err(error) => return Some(error.to_string()),
         };
-        let refused = (0..support.graph().node_count())
-            .find(|node| support.targets().iter().all(|target| target.refusals[*node].is_some()))?;
+        let refused = (0..support.graph().node_count()).find(|node| {
+            support
+                .targets()
+                .iter()
+                .all(|target| target.refusals[*node].is_some())
+        })?;
         let reasons = support.targets().iter().filter_map(|target| {
             let refusal = target.refusals[refused].as_ref()?;
             Some(format!("{}: {}", target.name, refusal.words))
@@ -166,7 +166,10 @@ fn looks_like_body(graph: Graph<'_>, nodes: &[Node<'_>]) -> Result<bool> {
             // bodies of functions that were inlined have no types yet
             matches!(
                 (trip.ty()?, condition.ty()?),
-                (Type::Tensor(I64, _) | Type::Other, Type::Tensor(BOOL, _) | Type::Other)
+                (
+                    Type::Tensor(I64, _) | Type::Other,
+                    Type::Tensor(BOOL, _) | Type::Other
+                )
             )
         }
         _ => false,
@@ -242,16 +245,26 @@ impl Values {
         Ok(Some(number))
     }
 
+    /// The number of a value that is read.
+    fn read(&mut self, info: Info<'_>) -> Result<Option<usize>> {
+        let before = self.kinds.len();
+        let number = self.number(info)?;
+        if number == Some(before) {
+            // what no node before wrote comes from outside
+            self.kinds[before].is_outer = true;
+        }
+        Ok(number)
+    }
+
     fn touched(&mut self, node: Node<'_>) -> Result<Touches> {
         let mut touches = Touches::default();
-        for info in node.inputs()?.into_iter().flatten().chain(node.captures()?) {
-            let before = self.kinds.len();
-            let Some(number) = self.number(info)? else {
-                continue;
-            };
-            // what no node before wrote comes from outside
-            self.kinds[number].is_outer |= number == before;
-            touches.reads.push(number);
+        for info in node.inputs()?.into_iter().flatten() {
+            touches.reads.extend(self.read(info)?);
+        }
+        for info in node.captures()? {
+            if !info.is_constant()? {
+                touches.captures.extend(self.read(info)?);
+            }
         }
         for info in node.outputs()?.into_iter().flatten() {
             touches.writes.extend(self.number(info)?);

@@ -131,10 +131,11 @@ unsafe extern "C" fn get_vendor_id(_factory: *const sys::OrtEpFactory) -> u32 {
 }
 
 unsafe extern "C" fn get_version(_factory: *const sys::OrtEpFactory) -> *const c_char {
-    const VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
-        Ok(version) => version,
-        Err(_) => c"",
-    };
+    const VERSION: &CStr =
+        match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+            Ok(version) => version,
+            Err(_) => c"",
+        };
     VERSION.as_ptr()
 }
 
@@ -165,7 +166,8 @@ unsafe extern "C" fn create_allocator(
     ptr::null_mut()
 }
 
-unsafe extern "C" fn release_allocator(_factory: *mut sys::OrtEpFactory, _allocator: *mut sys::OrtAllocator) {}
+unsafe extern "C" fn release_allocator(_factory: *mut sys::OrtEpFactory, _allocator: *mut sys::OrtAllocator) {
+}
 
 unsafe extern "C" fn create_data_transfer(
     _factory: *mut sys::OrtEpFactory,
@@ -236,7 +238,12 @@ fn of_kind(runtime: &Runtime, kind: i32) -> Vec<&str> {
         };
         wanted as i32 == kind
     };
-    runtime.devices().iter().filter(is_of).map(polychip::Device::name).collect()
+    runtime
+        .devices()
+        .iter()
+        .filter(is_of)
+        .map(polychip::Device::name)
+        .collect()
 }
 
 fn device(

@@ -142,11 +142,18 @@ impl Fused {
         let sessions = if unranked.is_empty() {
             Sessions::One(making.compiled(model, &places)?)
         } else {
-            let given = model.graph.as_ref().map(|graph| &graph.input[..]).unwrap_or_default();
+            let given = model
+                .graph
+                .as_ref()
+                .map(|graph| &graph.input[..])
+                .unwrap_or_default();
             let place = |own: usize| {
                 let name = &given[own].name;
                 let place = places[0].iter().position(|place| place == name);
-                Ok((place.ok_or_else(|| Failure::new(format!("{name:?} is no input of the fused node")))?, own))
+                Ok((
+                    place.ok_or_else(|| Failure::new(format!("{name:?} is no input of the fused node")))?,
+                    own,
+                ))
             };
             Sessions::ByRank {
                 open: unranked.into_iter().map(place).collect::<Result<_>>()?,
@@ -197,9 +204,14 @@ impl Fused {
 /// How many sizes an input of a run has.
 fn rank(api: Api, context: *mut sys::OrtKernelContext, place: usize) -> Result<usize> {
     let mut raw = ptr::null();
-    api.check(call!(api.ort(), KernelContext_GetInput(context, place, &raw mut raw))?)?;
+    api.check(call!(
+        api.ort(),
+        KernelContext_GetInput(context, place, &raw mut raw)
+    )?)?;
     if raw.is_null() {
-        return Err(Failure::argument(format!("input {place} of the fused node is not given")));
+        return Err(Failure::argument(format!(
+            "input {place} of the fused node is not given"
+        )));
     }
     // SAFETY: what crosses the edge of a set is a tensor (`sets`), and lives until the call ends.
     let (_, sizes) = unsafe { Value::new(api, raw) }.form()?;
@@ -280,7 +292,11 @@ impl Compiled {
         if let Some((_, targets)) = lock().iter().find(|(known, _)| *known == shapes) {
             return Ok(Arc::clone(targets));
         }
-        let given = self.inputs.iter().zip(&shapes).filter(|(port, _)| !port.spec.packed);
+        let given = self
+            .inputs
+            .iter()
+            .zip(&shapes)
+            .filter(|(port, _)| !port.spec.packed);
         let given = given.map(|(port, sizes)| (port.spec.name.as_str(), sizes.as_slice()));
         let targets = targets(&self.session, self.session.outputs_for(given)?);
         let mut known = lock();
@@ -292,14 +308,21 @@ impl Compiled {
     }
 
     /// Memory of ONNX Runtime's for an output; none where nobody reads it.
-    fn output(&self, context: *mut sys::OrtKernelContext, port: &Port, sizes: &[i64]) -> Result<Option<NonNull<u8>>> {
+    fn output(
+        &self,
+        context: *mut sys::OrtKernelContext,
+        port: &Port,
+        sizes: &[i64],
+    ) -> Result<Option<NonNull<u8>>> {
         let Some(value) = self.place(context, port, sizes)? else {
             return Ok(None);
         };
         let mut data: *mut c_void = ptr::null_mut();
         self.api
             .check(call!(self.api.ort(), GetTensorMutableData(value, &raw mut data))?)?;
-        Ok(Some(NonNull::new(data.cast()).unwrap_or(NonNull::<u128>::dangling().cast())))
+        Ok(Some(
+            NonNull::new(data.cast()).unwrap_or(NonNull::<u128>::dangling().cast()),
+        ))
     }
 
     fn place(
@@ -317,7 +340,13 @@ impl Compiled {
     }
 
     /// Copies an output of which the run has told the size.
-    fn copy(&self, context: *mut sys::OrtKernelContext, port: &Port, index: usize, outputs: &Outputs) -> Result<()> {
+    fn copy(
+        &self,
+        context: *mut sys::OrtKernelContext,
+        port: &Port,
+        index: usize,
+        outputs: &Outputs,
+    ) -> Result<()> {
         let view = outputs.at(index)?;
         if port.spec.packed {
             let packed = Packed::from_bytes(view.bytes());
@@ -361,7 +390,10 @@ fn targets(session: &Session, specs: Vec<TensorSpec>) -> Arc<[Target]> {
         let Ok(memory) = Memory::new(spec.bytes.max(1)) else {
             return Target::Copied;
         };
-        if session.output_in_memory(&spec.name, &spec.shape, &memory).is_err() {
+        if session
+            .output_in_memory(&spec.name, &spec.shape, &memory)
+            .is_err()
+        {
             return Target::Copied;
         }
         let sizes = spec.shape.iter().map(|size| *size as i64).collect();

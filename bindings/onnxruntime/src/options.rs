@@ -68,7 +68,10 @@ impl Options {
                     policy = policy.with_setting(name, value)?;
                 }
             } else {
-                let mut known: Vec<&str> = words::of_policy().chain(words::of_runtime()).chain([REPORT]).collect();
+                let mut known: Vec<&str> = words::of_policy()
+                    .chain(words::of_runtime())
+                    .chain([REPORT])
+                    .collect();
                 known.sort_unstable();
                 return Err(Failure::argument(format!(
                     "the provider has no option {name:?}; its options are: {}",
@@ -91,7 +94,11 @@ impl Options {
 /// The values of an option: several where it may be set several times.
 fn values<'a>(name: &str, value: &'a str) -> Vec<&'a str> {
     if words::is_repeated(name) {
-        value.split(SEPARATOR).map(str::trim).filter(|value| !value.is_empty()).collect()
+        value
+            .split(SEPARATOR)
+            .map(str::trim)
+            .filter(|value| !value.is_empty())
+            .collect()
     } else {
         vec![value]
     }
@@ -121,7 +128,10 @@ pub(crate) fn runtime(settings: Vec<(String, String)>) -> Result<Runtime> {
 /// As [`Options::read`].
 unsafe fn entries(api: Api, options: *const OrtSessionOptions) -> Result<BTreeMap<String, String>> {
     let mut pairs: *mut OrtKeyValuePairs = ptr::null_mut();
-    api.check(call!(api.ort(), GetSessionOptionsConfigEntries(options, &raw mut pairs))?)?;
+    api.check(call!(
+        api.ort(),
+        GetSessionOptionsConfigEntries(options, &raw mut pairs)
+    )?)?;
     let (mut keys, mut texts, mut count) = (ptr::null(), ptr::null(), 0);
     call!(
         api.ort(),
@@ -144,13 +154,26 @@ mod tests {
     #[test]
     fn options_are_words_of_the_command_line() {
         let read = |pairs: &[(&str, &str)]| Options::of(pairs.iter().copied());
-        let options = read(&[("threads", "1"), ("only-given-folders", "yes"), ("report", "r.json")]).unwrap();
+        let options = read(&[
+            ("threads", "1"),
+            ("only-given-folders", "yes"),
+            ("report", "r.json"),
+        ])
+        .unwrap();
         assert_eq!(options.report, Some(PathBuf::from("r.json")));
         assert!(!options.runtime.devices().is_empty());
-        read(&[("heat", "cpu:0=30C+9K/W; npu:0=30C+1K/W"), ("only-given-folders", "yes")]).unwrap();
+        read(&[
+            ("heat", "cpu:0=30C+9K/W; npu:0=30C+1K/W"),
+            ("only-given-folders", "yes"),
+        ])
+        .unwrap();
         let words = |pairs: &[(&str, &str)]| read(pairs).err().unwrap().words;
         let unknown = words(&[("thread", "1")]);
-        assert!(unknown.contains("no option \"thread\"") && unknown.contains("report, ") && unknown.contains("threads"));
+        assert!(
+            unknown.contains("no option \"thread\"")
+                && unknown.contains("report, ")
+                && unknown.contains("threads")
+        );
         assert!(words(&[("deadline", "soon")]).contains("deadline"));
         assert!(words(&[("plugins", " ; "), ("set", "x")]).contains("set"));
         let device = words(&[("devices", "npu:7"), ("only-given-folders", "yes")]);

@@ -98,7 +98,9 @@ macro_rules! list {
 macro_rules! text {
     ($this:expr, $get:ident) => {{
         let mut text = ptr::null();
-        $this.api.check(call!($this.api.ort(), $get($this.raw, &raw mut text))?)?;
+        $this
+            .api
+            .check(call!($this.api.ort(), $get($this.raw, &raw mut text))?)?;
         // SAFETY: the text is the runtime's and lives as long as what it is of.
         Ok(unsafe { text_at(text) })
     }};
@@ -112,8 +114,10 @@ impl<'a> Graph<'a> {
     /// Versions of ops by domain.
     pub(crate) fn opsets(self) -> Result<Vec<(String, i64)>> {
         let mut count = 0;
-        self.api
-            .check(call!(self.api.ort(), Graph_GetNumOperatorSets(self.raw, &raw mut count))?)?;
+        self.api.check(call!(
+            self.api.ort(),
+            Graph_GetNumOperatorSets(self.raw, &raw mut count)
+        )?)?;
         let mut domains = vec![ptr::null(); count];
         let mut versions = vec![0i64; count];
         self.api.check(call!(
@@ -171,14 +175,19 @@ impl<'a> Graph<'a> {
             *const sys::OrtNode
         );
         // SAFETY: the graph's nodes live as long as the graph.
-        Ok(nodes.into_iter().map(|node| unsafe { Node::new(self.api, node) }).collect())
+        Ok(nodes
+            .into_iter()
+            .map(|node| unsafe { Node::new(self.api, node) })
+            .collect())
     }
 
     /// The node whose body the graph is; none of the main graph.
     pub(crate) fn parent(self) -> Result<Option<Node<'a>>> {
         let mut node = ptr::null();
-        self.api
-            .check(call!(self.api.ort(), Graph_GetParentNode(self.raw, &raw mut node))?)?;
+        self.api.check(call!(
+            self.api.ort(),
+            Graph_GetParentNode(self.raw, &raw mut node)
+        )?)?;
         // SAFETY: the node around a body lives as long as the body.
         Ok((!node.is_null()).then(|| unsafe { Node::new(self.api, node) }))
     }
@@ -232,7 +241,8 @@ impl<'a> Node<'a> {
 
     fn infos(self, raw: Vec<*const sys::OrtValueInfo>) -> Vec<Option<Info<'a>>> {
         // SAFETY: the node's values live as long as its graph.
-        let info = |info: *const sys::OrtValueInfo| (!info.is_null()).then(|| unsafe { Info::new(self.api, info) });
+        let info =
+            |info: *const sys::OrtValueInfo| (!info.is_null()).then(|| unsafe { Info::new(self.api, info) });
         raw.into_iter().map(info).collect()
     }
 
@@ -246,14 +256,18 @@ impl<'a> Node<'a> {
         );
         let present = attributes.into_iter().filter(|attribute| !attribute.is_null());
         // SAFETY: the node's attributes live as long as its graph.
-        Ok(present.map(|attribute| unsafe { Attribute::new(self.api, attribute) }).collect())
+        Ok(present
+            .map(|attribute| unsafe { Attribute::new(self.api, attribute) })
+            .collect())
     }
 
     /// The bodies, by the names of their attributes.
     pub(crate) fn bodies(self) -> Result<Vec<(&'a str, Graph<'a>)>> {
         let mut count = 0;
-        self.api
-            .check(call!(self.api.ort(), Node_GetNumSubgraphs(self.raw, &raw mut count))?)?;
+        self.api.check(call!(
+            self.api.ort(),
+            Node_GetNumSubgraphs(self.raw, &raw mut count)
+        )?)?;
         if count == 0 {
             return Ok(Vec::new());
         }
@@ -267,18 +281,6 @@ impl<'a> Node<'a> {
             unsafe { (text_at(name), Graph::new(self.api, graph)) }
         };
         Ok(names.into_iter().zip(graphs).map(body).collect())
-    }
-
-    /// The graph that the node stands in.
-    pub(crate) fn graph(self) -> Result<Graph<'a>> {
-        let mut graph = ptr::null();
-        self.api
-            .check(call!(self.api.ort(), Node_GetGraph(self.raw, &raw mut graph))?)?;
-        if graph.is_null() {
-            return Err(Failure::new("ONNX Runtime does not say which graph a node is of"));
-        }
-        // SAFETY: the graph lives as long as its node.
-        Ok(unsafe { Graph::new(self.api, graph) })
     }
 }
 
@@ -320,8 +322,10 @@ impl Info<'_> {
     /// What is known of it.
     pub(crate) fn ty(self) -> Result<Type> {
         let mut ty = ptr::null();
-        self.api
-            .check(call!(self.api.ort(), GetValueInfoTypeInfo(self.raw, &raw mut ty))?)?;
+        self.api.check(call!(
+            self.api.ort(),
+            GetValueInfoTypeInfo(self.raw, &raw mut ty)
+        )?)?;
         if ty.is_null() {
             return Ok(Type::Other);
         }
@@ -352,7 +356,10 @@ impl Info<'_> {
         let (mut sizes, mut names) = (vec![0i64; rank], vec![ptr::null(); rank]);
         if rank > 0 {
             api.check(call!(api.ort(), GetDimensions(info, sizes.as_mut_ptr(), rank))?)?;
-            api.check(call!(api.ort(), GetSymbolicDimensions(info, names.as_mut_ptr(), rank))?)?;
+            api.check(call!(
+                api.ort(),
+                GetSymbolicDimensions(info, names.as_mut_ptr(), rank)
+            )?)?;
         }
         let size = |(size, name): (i64, *const std::ffi::c_char)| {
             // SAFETY: the names live as long as the type.
@@ -362,7 +369,10 @@ impl Info<'_> {
                 (_, name) => Size::Named(name.to_owned()),
             }
         };
-        Ok(Type::Tensor(element, Some(sizes.into_iter().zip(names).map(size).collect())))
+        Ok(Type::Tensor(
+            element,
+            Some(sizes.into_iter().zip(names).map(size).collect()),
+        ))
     }
 }
 

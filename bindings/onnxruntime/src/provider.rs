@@ -138,7 +138,10 @@ impl Drop for Provider {
         };
         let written = self.entry.json().map_err(std::io::Error::from);
         if let Err(error) = written.and_then(|json| std::fs::write(file, json + "\n")) {
-            self.log.warning(&format!("the report cannot be written to {}: {error}", file.display()));
+            self.log.warning(&format!(
+                "the report cannot be written to {}: {error}",
+                file.display()
+            ));
         }
     }
 }

@@ -14,10 +14,10 @@ use polychip_graph::onnx::messages::{self, TypeValue, attribute_type as kind};
 use polychip_graph::onnx::{self, NoExternalData};
 use polychip_ops::DType;
 
+use crate::api::Api;
 use crate::failure::{Failure, Result};
 use crate::ort::{Attribute, Graph, Held, Info, Node, Size, Type};
 use crate::value::{Value, onnx_code};
-use crate::api::Api;
 
 /// What the messages are read with: the version of ONNX's format that they are in the words of.
 const FORMAT: i64 = 10;
@@ -124,8 +124,8 @@ impl Reader<'_> {
         Ok(made)
     }
 
-    /// Adds constants of graphs around this one that bodies within it read: where nodes were cut out of their graph, nothing
-    /// else defines them.
+    /// Adds what bodies within a graph read of graphs around it, as constants or inputs: where nodes were cut out of their
+    /// graph, older runtimes do not say it otherwise.
     fn captures(self, graph: Graph<'_>, made: &mut messages::Graph) -> Result<()> {
         let mut missing = Vec::new();
         for node in graph.nodes()? {
@@ -141,8 +141,10 @@ impl Reader<'_> {
         for info in missing {
             let name = info.name()?;
             if defined.insert(name.to_owned()) {
-                let constant = self.constant(info)?.or_else(|| self.captured.get(name).cloned());
-                made.initializer.extend(constant);
+                match self.constant(info)?.or_else(|| self.captured.get(name).cloned()) {
+                    Some(constant) => made.initializer.push(constant),
+                    None => made.input.push(self.info(info)?),
+                }
             }
         }
         Ok(())
@@ -229,7 +231,10 @@ impl Reader<'_> {
         if dtype == DType::String {
             let literal = value.strings()?;
             let strings = literal.strings().unwrap_or_default();
-            tensor.string_data = strings.iter().map(|text| Bytes::copy_from_slice(text.as_bytes())).collect();
+            tensor.string_data = strings
+                .iter()
+                .map(|text| Bytes::copy_from_slice(text.as_bytes()))
+                .collect();
             return Ok(tensor);
         }
         // SAFETY: a constant is not written; where it is lent, the graph is gone before the call ends.
@@ -295,15 +300,28 @@ pub(crate) fn unranked(model: &messages::Model) -> Vec<usize> {
     let inputs = model.graph.iter().flat_map(|graph| &graph.input).enumerate();
     let is_open = |info: &messages::ValueInfo| {
         let value = info.r#type.as_ref().and_then(|ty| ty.value.as_ref());
-        matches!(value, Some(TypeValue::Tensor(messages::TensorKind { shape: None, .. })))
+        matches!(
+            value,
+            Some(TypeValue::Tensor(messages::TensorKind { shape: None, .. }))
+        )
     };
-    inputs.filter(|(_, info)| is_open(info)).map(|(place, _)| place).collect()
+    inputs
+        .filter(|(_, info)| is_open(info))
+        .map(|(place, _)| place)
+        .collect()
 }
 
 /// The model with so many open sizes for the inputs at these places.
-pub(crate) fn ranked(model: &messages::Model, ranks: impl Iterator<Item = (usize, usize)>) -> messages::Model {
+pub(crate) fn ranked(
+    model: &messages::Model,
+    ranks: impl Iterator<Item = (usize, usize)>,
+) -> messages::Model {
     let mut model = model.clone();
-    let inputs = model.graph.as_mut().map(|graph| &mut graph.input[..]).unwrap_or_default();
+    let inputs = model
+        .graph
+        .as_mut()
+        .map(|graph| &mut graph.input[..])
+        .unwrap_or_default();
     for (place, rank) in ranks {
         let ty = inputs[place].r#type.as_mut().and_then(|ty| ty.value.as_mut());
         if let Some(TypeValue::Tensor(kind)) = ty {

@@ -150,7 +150,10 @@ pub(crate) fn warning(claim: &Claim) -> Option<String> {
     let claimed: usize = claim.sets.iter().map(Vec::len).sum();
     let nodes = if claim.nodes == 1 { "node" } else { "nodes" };
     let mut words = match claimed {
-        0 => format!("runs none of {} {nodes}; all stay with other providers", claim.nodes),
+        0 => format!(
+            "runs none of {} {nodes}; all stay with other providers",
+            claim.nodes
+        ),
         _ => format!(
             "runs {claimed} of {} {nodes}, in {} of its own; the others stay with other providers",
             claim.nodes,
@@ -242,7 +245,11 @@ mod tests {
              known here; B: no"
         );
         claim.sets.clear();
-        assert!(warning(&claim).unwrap().starts_with("runs none of 5 nodes; all stay"));
+        assert!(
+            warning(&claim)
+                .unwrap()
+                .starts_with("runs none of 5 nodes; all stay")
+        );
         claim.refused.clear();
         assert!(warning(&claim).is_none());
     }
@@ -256,7 +263,11 @@ mod tests {
             let needed = polychip_ort_reports(ptr::null_mut(), 0);
             let small = polychip_ort_reports(text.as_mut_ptr().cast(), 4);
             assert_eq!(text[0], 1, "nothing is written where there is no room");
-            (needed, small, polychip_ort_reports(text.as_mut_ptr().cast(), text.len()))
+            (
+                needed,
+                small,
+                polychip_ort_reports(text.as_mut_ptr().cast(), text.len()),
+            )
         };
         assert_eq!((small, whole), (needed, needed));
         assert_eq!(text[needed - 1], 0);

@@ -3,6 +3,7 @@
 //! Invariants:
 //! 1. A set is convex: no path between two of its nodes leads through a node outside, and no two sets wait for each other.
 //! 2. What is no tensor (a sequence, an optional) crosses no edge of a set: its nodes are in one set, or in none.
+//! 3. Where the runtime hands a fused node nothing that bodies alone read, no set needs that.
 //!
 //! A node's depth is how often, on the worst path to it, the way leads from a node that is not claimed into one that is.
 //! It never falls along a path, and a path that leaves claimed nodes and comes back has a greater one: nodes of the same
@@ -12,7 +13,15 @@
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Touches {
     pub(crate) reads: Vec<usize>,
+    /// What its bodies read of the graph, beside constants.
+    pub(crate) captures: Vec<usize>,
     pub(crate) writes: Vec<usize>,
+}
+
+impl Touches {
+    fn all_reads(&self) -> impl Iterator<Item = usize> + '_ {
+        self.reads.iter().chain(&self.captures).copied()
+    }
 }
 
 /// A value of the graph.
@@ -24,10 +33,18 @@ pub(crate) struct Kind {
 }
 
 /// The sets of claimed nodes, each in the order of the nodes. `claimed` loses the nodes that no set can have.
-pub(crate) fn sets(nodes: &[Touches], values: &[Kind], claimed: &mut [bool]) -> Vec<Vec<usize>> {
+pub(crate) fn sets(
+    nodes: &[Touches],
+    values: &[Kind],
+    claimed: &mut [bool],
+    hands_captures: bool,
+) -> Vec<Vec<usize>> {
     loop {
         let depths = depths(nodes, values.len(), claimed);
-        let stuck = stuck(nodes, values, claimed, &depths);
+        let mut stuck = stuck(nodes, values, claimed, &depths);
+        if !hands_captures {
+            stuck.extend(starved(nodes, claimed, &depths));
+        }
         if stuck.is_empty() {
             return gathered(claimed, &depths);
         }
@@ -42,7 +59,7 @@ fn depths(nodes: &[Touches], values: usize, claimed: &[bool]) -> Vec<usize> {
     let mut written: Vec<Option<(usize, bool)>> = vec![None; values];
     let mut depths = Vec::with_capacity(nodes.len());
     for (node, is_claimed) in nodes.iter().zip(claimed) {
-        let before = node.reads.iter().filter_map(|value| written[*value]);
+        let before = node.all_reads().filter_map(|value| written[value]);
         let depth = before
             .map(|(depth, writer)| depth + usize::from(*is_claimed && !writer))
             .max()
@@ -59,9 +76,9 @@ fn depths(nodes: &[Touches], values: usize, claimed: &[bool]) -> Vec<usize> {
 fn stuck(nodes: &[Touches], values: &[Kind], claimed: &[bool], depths: &[usize]) -> Vec<usize> {
     let mut users: Vec<Vec<usize>> = vec![Vec::new(); values.len()];
     for (index, node) in nodes.iter().enumerate() {
-        for value in node.reads.iter().chain(&node.writes) {
-            if !values[*value].is_tensor {
-                users[*value].push(index);
+        for value in node.all_reads().chain(node.writes.iter().copied()) {
+            if !values[value].is_tensor {
+                users[value].push(index);
             }
         }
     }
@@ -75,6 +92,18 @@ fn stuck(nodes: &[Touches], values: &[Kind], claimed: &[bool], depths: &[usize])
         }
     }
     stuck
+}
+
+/// Claimed nodes whose bodies read what no node of their set reads itself or writes.
+fn starved(nodes: &[Touches], claimed: &[bool], depths: &[usize]) -> Vec<usize> {
+    let is_there = |node: usize, value: &usize| {
+        let others = nodes.iter().zip(claimed).zip(depths);
+        let mut of_set = others.filter(|((_, is_claimed), depth)| **is_claimed && **depth == depths[node]);
+        of_set.any(|((other, _), _)| other.reads.contains(value) || other.writes.contains(value))
+    };
+    let claimed = (0..nodes.len()).filter(|node| claimed[*node]);
+    let starved = claimed.filter(|node| nodes[*node].captures.iter().any(|value| !is_there(*node, value)));
+    starved.collect()
 }
 
 fn gathered(claimed: &[bool], depths: &[usize]) -> Vec<Vec<usize>> {
@@ -102,6 +131,7 @@ mod tests {
     fn graph(reads: &[&[usize]]) -> Vec<Touches> {
         let node = |(index, reads): (usize, &&[usize])| Touches {
             reads: reads.to_vec(),
+            captures: Vec::new(),
             writes: vec![index],
         };
         reads.iter().enumerate().map(node).collect()
@@ -111,11 +141,14 @@ mod tests {
     fn what_can_be_fused_is_one_set_and_what_others_stand_between_is_two() {
         let diamond = graph(&[&[], &[0], &[0], &[1, 2]]);
         let values = [TENSOR; 4];
-        assert_eq!(sets(&diamond, &values, &mut [true; 4]), [vec![0, 1, 2, 3]]);
+        assert_eq!(sets(&diamond, &values, &mut [true; 4], true), [vec![0, 1, 2, 3]]);
         // 2 lies between 0 and 3: 3 waits for it, 1 does not
         let mut claimed = [true, true, false, true];
-        assert_eq!(sets(&diamond, &values, &mut claimed), [vec![0, 1], vec![3]]);
-        assert_eq!(sets(&diamond, &values, &mut [false; 4]), Vec::<Vec<usize>>::new());
+        assert_eq!(sets(&diamond, &values, &mut claimed, true), [vec![0, 1], vec![3]]);
+        assert_eq!(
+            sets(&diamond, &values, &mut [false; 4], true),
+            Vec::<Vec<usize>>::new()
+        );
     }
 
     #[test]
@@ -123,14 +156,29 @@ mod tests {
         let chain = graph(&[&[], &[0], &[1], &[2]]);
         let mut values = [TENSOR; 4];
         values[1].is_tensor = false;
-        assert_eq!(sets(&chain, &values, &mut [true; 4]), [vec![0, 1, 2, 3]]);
+        assert_eq!(sets(&chain, &values, &mut [true; 4], true), [vec![0, 1, 2, 3]]);
         // its reader is not claimed, so its writer is not either
         let mut claimed = [true, true, false, true];
-        assert_eq!(sets(&chain, &values, &mut claimed), [vec![0], vec![3]]);
+        assert_eq!(sets(&chain, &values, &mut claimed, true), [vec![0], vec![3]]);
         assert_eq!(claimed, [true, false, false, true]);
         values[1].is_outer = true;
         let mut claimed = [true; 4];
-        assert_eq!(sets(&chain, &values, &mut claimed), [vec![0], vec![3]]);
+        assert_eq!(sets(&chain, &values, &mut claimed, true), [vec![0], vec![3]]);
+    }
+
+    #[test]
+    fn a_body_gets_what_a_node_of_its_set_reads_or_writes() {
+        let mut nodes = graph(&[&[], &[0], &[1]]);
+        nodes[2].captures = vec![0];
+        let mut claimed = [true; 3];
+        assert_eq!(sets(&nodes, &[TENSOR; 3], &mut claimed, false), [vec![0, 1, 2]]);
+        let mut claimed = [false, true, true];
+        assert_eq!(sets(&nodes, &[TENSOR; 3], &mut claimed, false), [vec![1, 2]]);
+        nodes[1].reads.clear();
+        let mut claimed = [false, true, true];
+        assert_eq!(sets(&nodes, &[TENSOR; 3], &mut claimed, false), [vec![1]]);
+        let mut claimed = [false, true, true];
+        assert_eq!(sets(&nodes, &[TENSOR; 3], &mut claimed, true), [vec![1], vec![2]]);
     }
 
     proptest! {
@@ -148,7 +196,7 @@ mod tests {
             }
             let values: Vec<Kind> = odd.iter().map(|odd| Kind { is_tensor: !odd, is_outer: false }).collect();
             let mut left = claimed.clone();
-            let sets = sets(&nodes, &values, &mut left);
+            let sets = sets(&nodes, &values, &mut left, true);
             // whatever is claimed still is in one set, and nothing else is
             let mut of = vec![None; nodes.len()];
             for (number, set) in sets.iter().enumerate() {

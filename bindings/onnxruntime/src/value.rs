@@ -35,7 +35,12 @@ impl Value {
             let (mut code, mut sizes, mut rank) = (0, ptr::null(), 0);
             api.check(call!(
                 api.ort(),
-                GetTensorElementTypeAndShapeDataReference(self.raw, &raw mut code, &raw mut sizes, &raw mut rank)
+                GetTensorElementTypeAndShapeDataReference(
+                    self.raw,
+                    &raw mut code,
+                    &raw mut sizes,
+                    &raw mut rank
+                )
             )?)?;
             let sizes: &[i64] = if rank == 0 {
                 &[]
@@ -86,7 +91,9 @@ impl Value {
         let bytes = bytes.ok_or_else(|| Failure::new("a tensor has more bytes than an address"))?;
         let data = self.data()?;
         // SAFETY: the caller's promise; so many elements stand there.
-        Ok((dtype, sizes, unsafe { std::slice::from_raw_parts(data.as_ptr(), bytes) }))
+        Ok((dtype, sizes, unsafe {
+            std::slice::from_raw_parts(data.as_ptr(), bytes)
+        }))
     }
 
     /// The strings of a tensor.
@@ -94,8 +101,10 @@ impl Value {
         let (_, sizes) = self.form()?;
         let count: usize = sizes.iter().product();
         let mut bytes = 0;
-        self.api
-            .check(call!(self.api.ort(), GetStringTensorDataLength(self.raw, &raw mut bytes))?)?;
+        self.api.check(call!(
+            self.api.ort(),
+            GetStringTensorDataLength(self.raw, &raw mut bytes)
+        )?)?;
         let mut text = vec![0u8; bytes];
         let mut starts = vec![0usize; count];
         if count > 0 {
@@ -116,8 +125,8 @@ impl Value {
             std::str::from_utf8(bytes).map_err(|_| Failure::argument("a string of an input is not UTF-8"))
         };
         let strings: Vec<&str> = starts.windows(2).map(string).collect::<Result<_>>()?;
-        let mut literal =
-            Literal::from_strings(&strings).ok_or_else(|| Failure::argument("a string of an input is too long"))?;
+        let mut literal = Literal::from_strings(&strings)
+            .ok_or_else(|| Failure::argument("a string of an input is too long"))?;
         literal.shape = sizes.to_vec();
         Ok(literal)
     }
@@ -137,9 +146,11 @@ impl Value {
 
 /// The element type with ONNX Runtime's code, which is not ONNX's for all of them.
 pub(crate) fn dtype(code: i32) -> Result<DType> {
-    onnx_code(code)
-        .and_then(DType::from_code)
-        .ok_or_else(|| Failure::new(format!("tensors of ONNX Runtime's element type {code} are not known")))
+    onnx_code(code).and_then(DType::from_code).ok_or_else(|| {
+        Failure::new(format!(
+            "tensors of ONNX Runtime's element type {code} are not known"
+        ))
+    })
 }
 
 /// ONNX's code of an element type for ONNX Runtime's: the same up to 23, then the runtime has its own order.
@@ -156,7 +167,9 @@ pub(crate) fn onnx_code(code: i32) -> Option<u32> {
 }
 
 fn unsigned(sizes: &[i64]) -> Result<Sizes> {
-    let size = |size: &i64| usize::try_from(*size).map_err(|_| Failure::new(format!("a tensor has the size {size}")));
+    let size = |size: &i64| {
+        usize::try_from(*size).map_err(|_| Failure::new(format!("a tensor has the size {size}")))
+    };
     sizes.iter().map(size).collect()
 }
 

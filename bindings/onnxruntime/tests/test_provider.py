@@ -20,9 +20,10 @@ from onnx import TensorProto, helper
 def test_the_library_is_registered_and_its_device_offered() -> None:
     [device, *_] = devices()
     assert (device.ep_name, device.ep_vendor) == (NAME, "Polychip")
-    assert device.ep_metadata["version"].count(".") == 2
     assert "cpu:0" in device.ep_metadata["polychip_devices"]
-    assert os.path.samefile(device.ep_metadata["library_path"], polychip_ort.get_library_path())
+    if "library_path" in device.ep_metadata:
+        # newer releases say where it came from
+        assert os.path.samefile(device.ep_metadata["library_path"], polychip_ort.get_library_path())
 
 
 def test_a_model_runs_here_and_the_report_says_so(relu: bytes) -> None:
@@ -99,11 +100,20 @@ assert (report["nodes"], report["claimed"], len(report["parts"])) == (4, 3, 2), 
     assert "runs 3 of 4 nodes" in done.stderr and "com.microsoft.CDist" in done.stderr, done.stderr
 
 
+def refusal(model: bytes, capsys, options: dict[str, str], settings: dict[str, str] | None = None) -> str:
+    """Why there is no provider. Older releases print it, and make a session without."""
+    try:
+        assert NAME not in session(model, options, settings).get_providers()
+    except AssertionError:
+        raise
+    except Exception as error:  # noqa: BLE001
+        return str(error)
+    return capsys.readouterr().out
+
+
 def test_options_that_are_not_known_are_errors_that_list_what_is(relu: bytes, capsys) -> None:
     def words(options: dict[str, str]) -> str:
-        # ONNX Runtime's module prints the error, and makes a session without the provider
-        assert NAME not in session(relu, options).get_providers()
-        return capsys.readouterr().out
+        return refusal(relu, capsys, options)
 
     assert 'no option "thread"' in words({"thread": "1"})
     assert "deadline" in words({"deadline": "soon"})
@@ -148,7 +158,9 @@ def test_bodies_are_run_with_their_nodes() -> None:
     np.testing.assert_array_equal(own.run(None, {"c": np.array(True), "x": x})[0], 2 * x)
     np.testing.assert_array_equal(own.run(None, {"c": np.array(False), "x": x})[0], -x)
     report = polychip_ort.reports()[-1]
-    assert report["claimed"] == report["nodes"]
+    # older releases do not hand over what bodies alone read
+    hands_over = int(ort.__version__.split(".")[1]) >= 31
+    assert report["claimed"] == (report["nodes"] if hands_over else 0)
 
 
 def test_strings_go_in_and_out_and_are_counted() -> None:
@@ -204,8 +216,7 @@ def test_a_hundred_sessions_are_open_at_once(relu: bytes) -> None:
 
 def test_a_compiled_model_is_refused_with_what_to_do(relu: bytes, tmp_path, capsys) -> None:
     file = str(tmp_path / "context.onnx")
-    session(relu, settings={"ep.context_enable": "1", "ep.context_file_path": file})
-    words = capsys.readouterr().out
+    words = refusal(relu, capsys, {}, {"ep.context_enable": "1", "ep.context_file_path": file})
     assert "ep.context_enable" in words and "`cache`" in words
 
 

@@ -116,22 +116,12 @@ pub struct OrtNode {
 }
 #[repr(C)]
 #[derive(Debug)]
-pub struct OrtExternalInitializerInfo {
-    _unused: [u8; 0],
-}
-#[repr(C)]
-#[derive(Debug)]
 pub struct OrtEpGraphSupportInfo {
     _unused: [u8; 0],
 }
 #[repr(C)]
 #[derive(Debug)]
 pub struct OrtNodeComputeContext {
-    _unused: [u8; 0],
-}
-#[repr(C)]
-#[derive(Debug)]
-pub struct OrtModelEditorApi {
     _unused: [u8; 0],
 }
 #[repr(C)]
@@ -178,10 +168,7 @@ pub struct OrtApi {
     pub unused_1: [*mut ::core::ffi::c_void; 1usize],
     pub GetErrorMessage:
         ::core::option::Option<unsafe extern "C" fn(status: *const OrtStatus) -> *const ::core::ffi::c_char>,
-    pub unused_3: [*mut ::core::ffi::c_void; 47usize],
-    pub IsTensor: ::core::option::Option<
-        unsafe extern "C" fn(value: *const OrtValue, out: *mut ::core::ffi::c_int) -> *mut OrtStatus,
-    >,
+    pub unused_3: [*mut ::core::ffi::c_void; 48usize],
     pub GetTensorMutableData: ::core::option::Option<
         unsafe extern "C" fn(value: *mut OrtValue, out: *mut *mut ::core::ffi::c_void) -> *mut OrtStatus,
     >,
@@ -241,11 +228,7 @@ pub struct OrtApi {
             out: *mut *mut OrtTensorTypeAndShapeInfo,
         ) -> *mut OrtStatus,
     >,
-    pub unused_66: [*mut ::core::ffi::c_void; 22usize],
-    pub KernelContext_GetInputCount: ::core::option::Option<
-        unsafe extern "C" fn(context: *const OrtKernelContext, out: *mut usize) -> *mut OrtStatus,
-    >,
-    pub unused_89: [*mut ::core::ffi::c_void; 1usize],
+    pub unused_66: [*mut ::core::ffi::c_void; 24usize],
     pub KernelContext_GetInput: ::core::option::Option<
         unsafe extern "C" fn(
             context: *const OrtKernelContext,
@@ -269,23 +252,7 @@ pub struct OrtApi {
     pub unused_97: [*mut ::core::ffi::c_void; 2usize],
     pub ReleaseTensorTypeAndShapeInfo:
         ::core::option::Option<unsafe extern "C" fn(info: *mut OrtTensorTypeAndShapeInfo)>,
-    pub unused_100: [*mut ::core::ffi::c_void; 137usize],
-    pub HasSessionConfigEntry: ::core::option::Option<
-        unsafe extern "C" fn(
-            options: *const OrtSessionOptions,
-            key: *const ::core::ffi::c_char,
-            out: *mut ::core::ffi::c_int,
-        ) -> *mut OrtStatus,
-    >,
-    pub GetSessionConfigEntry: ::core::option::Option<
-        unsafe extern "C" fn(
-            options: *const OrtSessionOptions,
-            key: *const ::core::ffi::c_char,
-            value: *mut ::core::ffi::c_char,
-            bytes: *mut usize,
-        ) -> *mut OrtStatus,
-    >,
-    pub unused_239: [*mut ::core::ffi::c_void; 8usize],
+    pub unused_100: [*mut ::core::ffi::c_void; 147usize],
     pub Logger_LogMessage: ::core::option::Option<
         unsafe extern "C" fn(
             logger: *const OrtLogger,
@@ -296,10 +263,7 @@ pub struct OrtApi {
             function: *const ::core::ffi::c_char,
         ) -> *mut OrtStatus,
     >,
-    pub Logger_GetLoggingSeverityLevel: ::core::option::Option<
-        unsafe extern "C" fn(logger: *const OrtLogger, out: *mut i32) -> *mut OrtStatus,
-    >,
-    pub unused_249: [*mut ::core::ffi::c_void; 23usize],
+    pub unused_248: [*mut ::core::ffi::c_void; 24usize],
     pub ReadOpAttr: ::core::option::Option<
         unsafe extern "C" fn(
             attribute: *const OrtOpAttr,
@@ -319,8 +283,7 @@ pub struct OrtApi {
     pub GetValueInfoTypeInfo: ::core::option::Option<
         unsafe extern "C" fn(info: *const OrtValueInfo, type_: *mut *const OrtTypeInfo) -> *mut OrtStatus,
     >,
-    pub GetModelEditorApi: ::core::option::Option<unsafe extern "C" fn() -> *const OrtModelEditorApi>,
-    pub unused_292: [*mut ::core::ffi::c_void; 3usize],
+    pub unused_291: [*mut ::core::ffi::c_void; 4usize],
     pub CreateKeyValuePairs: ::core::option::Option<unsafe extern "C" fn(out: *mut *mut OrtKeyValuePairs)>,
     pub AddKeyValuePair: ::core::option::Option<
         unsafe extern "C" fn(
@@ -349,13 +312,7 @@ pub struct OrtApi {
     pub ValueInfo_GetInitializerValue: ::core::option::Option<
         unsafe extern "C" fn(info: *const OrtValueInfo, value: *mut *const OrtValue) -> *mut OrtStatus,
     >,
-    pub ValueInfo_GetExternalInitializerInfo: ::core::option::Option<
-        unsafe extern "C" fn(
-            info: *const OrtValueInfo,
-            out: *mut *mut OrtExternalInitializerInfo,
-        ) -> *mut OrtStatus,
-    >,
-    pub unused_328: [*mut ::core::ffi::c_void; 3usize],
+    pub unused_327: [*mut ::core::ffi::c_void; 4usize],
     pub ValueInfo_IsConstantInitializer: ::core::option::Option<
         unsafe extern "C" fn(info: *const OrtValueInfo, out: *mut bool) -> *mut OrtStatus,
     >,
@@ -365,12 +322,7 @@ pub struct OrtApi {
     pub Graph_GetName: ::core::option::Option<
         unsafe extern "C" fn(graph: *const OrtGraph, name: *mut *const ::core::ffi::c_char) -> *mut OrtStatus,
     >,
-    pub Graph_GetModelPath: ::core::option::Option<
-        unsafe extern "C" fn(graph: *const OrtGraph, path: *mut *const OrtPathChar) -> *mut OrtStatus,
-    >,
-    pub Graph_GetOnnxIRVersion: ::core::option::Option<
-        unsafe extern "C" fn(graph: *const OrtGraph, version: *mut i64) -> *mut OrtStatus,
-    >,
+    pub unused_334: [*mut ::core::ffi::c_void; 2usize],
     pub Graph_GetNumOperatorSets: ::core::option::Option<
         unsafe extern "C" fn(graph: *const OrtGraph, count: *mut usize) -> *mut OrtStatus,
     >,
@@ -425,9 +377,7 @@ pub struct OrtApi {
     pub Graph_GetParentNode: ::core::option::Option<
         unsafe extern "C" fn(graph: *const OrtGraph, node: *mut *const OrtNode) -> *mut OrtStatus,
     >,
-    pub unused_347: [*mut ::core::ffi::c_void; 1usize],
-    pub Node_GetId:
-        ::core::option::Option<unsafe extern "C" fn(node: *const OrtNode, id: *mut usize) -> *mut OrtStatus>,
+    pub unused_347: [*mut ::core::ffi::c_void; 2usize],
     pub Node_GetName: ::core::option::Option<
         unsafe extern "C" fn(node: *const OrtNode, name: *mut *const ::core::ffi::c_char) -> *mut OrtStatus,
     >,
@@ -502,20 +452,7 @@ pub struct OrtApi {
             attributes: *mut *const ::core::ffi::c_char,
         ) -> *mut OrtStatus,
     >,
-    pub Node_GetGraph: ::core::option::Option<
-        unsafe extern "C" fn(node: *const OrtNode, graph: *mut *const OrtGraph) -> *mut OrtStatus,
-    >,
-    pub unused_368: [*mut ::core::ffi::c_void; 1usize],
-    pub ReleaseExternalInitializerInfo:
-        ::core::option::Option<unsafe extern "C" fn(info: *mut OrtExternalInitializerInfo)>,
-    pub ExternalInitializerInfo_GetFilePath: ::core::option::Option<
-        unsafe extern "C" fn(info: *const OrtExternalInitializerInfo) -> *const OrtPathChar,
-    >,
-    pub ExternalInitializerInfo_GetFileOffset:
-        ::core::option::Option<unsafe extern "C" fn(info: *const OrtExternalInitializerInfo) -> i64>,
-    pub ExternalInitializerInfo_GetByteSize:
-        ::core::option::Option<unsafe extern "C" fn(info: *const OrtExternalInitializerInfo) -> usize>,
-    pub unused_373: [*mut ::core::ffi::c_void; 5usize],
+    pub unused_367: [*mut ::core::ffi::c_void; 11usize],
     pub GetTensorData: ::core::option::Option<
         unsafe extern "C" fn(value: *const OrtValue, out: *mut *const ::core::ffi::c_void) -> *mut OrtStatus,
     >,
@@ -546,7 +483,6 @@ const _: () = {
     ["Offset of field: OrtApi::unused_1"][::core::mem::offset_of!(OrtApi, unused_1) - 8usize];
     ["Offset of field: OrtApi::GetErrorMessage"][::core::mem::offset_of!(OrtApi, GetErrorMessage) - 16usize];
     ["Offset of field: OrtApi::unused_3"][::core::mem::offset_of!(OrtApi, unused_3) - 24usize];
-    ["Offset of field: OrtApi::IsTensor"][::core::mem::offset_of!(OrtApi, IsTensor) - 400usize];
     ["Offset of field: OrtApi::GetTensorMutableData"]
         [::core::mem::offset_of!(OrtApi, GetTensorMutableData) - 408usize];
     ["Offset of field: OrtApi::FillStringTensor"]
@@ -571,9 +507,6 @@ const _: () = {
     ["Offset of field: OrtApi::GetTensorTypeAndShape"]
         [::core::mem::offset_of!(OrtApi, GetTensorTypeAndShape) - 520usize];
     ["Offset of field: OrtApi::unused_66"][::core::mem::offset_of!(OrtApi, unused_66) - 528usize];
-    ["Offset of field: OrtApi::KernelContext_GetInputCount"]
-        [::core::mem::offset_of!(OrtApi, KernelContext_GetInputCount) - 704usize];
-    ["Offset of field: OrtApi::unused_89"][::core::mem::offset_of!(OrtApi, unused_89) - 712usize];
     ["Offset of field: OrtApi::KernelContext_GetInput"]
         [::core::mem::offset_of!(OrtApi, KernelContext_GetInput) - 720usize];
     ["Offset of field: OrtApi::KernelContext_GetOutput"]
@@ -586,25 +519,16 @@ const _: () = {
     ["Offset of field: OrtApi::ReleaseTensorTypeAndShapeInfo"]
         [::core::mem::offset_of!(OrtApi, ReleaseTensorTypeAndShapeInfo) - 792usize];
     ["Offset of field: OrtApi::unused_100"][::core::mem::offset_of!(OrtApi, unused_100) - 800usize];
-    ["Offset of field: OrtApi::HasSessionConfigEntry"]
-        [::core::mem::offset_of!(OrtApi, HasSessionConfigEntry) - 1896usize];
-    ["Offset of field: OrtApi::GetSessionConfigEntry"]
-        [::core::mem::offset_of!(OrtApi, GetSessionConfigEntry) - 1904usize];
-    ["Offset of field: OrtApi::unused_239"][::core::mem::offset_of!(OrtApi, unused_239) - 1912usize];
     ["Offset of field: OrtApi::Logger_LogMessage"]
         [::core::mem::offset_of!(OrtApi, Logger_LogMessage) - 1976usize];
-    ["Offset of field: OrtApi::Logger_GetLoggingSeverityLevel"]
-        [::core::mem::offset_of!(OrtApi, Logger_GetLoggingSeverityLevel) - 1984usize];
-    ["Offset of field: OrtApi::unused_249"][::core::mem::offset_of!(OrtApi, unused_249) - 1992usize];
+    ["Offset of field: OrtApi::unused_248"][::core::mem::offset_of!(OrtApi, unused_248) - 1984usize];
     ["Offset of field: OrtApi::ReadOpAttr"][::core::mem::offset_of!(OrtApi, ReadOpAttr) - 2176usize];
     ["Offset of field: OrtApi::unused_273"][::core::mem::offset_of!(OrtApi, unused_273) - 2184usize];
     ["Offset of field: OrtApi::GetValueInfoName"]
         [::core::mem::offset_of!(OrtApi, GetValueInfoName) - 2312usize];
     ["Offset of field: OrtApi::GetValueInfoTypeInfo"]
         [::core::mem::offset_of!(OrtApi, GetValueInfoTypeInfo) - 2320usize];
-    ["Offset of field: OrtApi::GetModelEditorApi"]
-        [::core::mem::offset_of!(OrtApi, GetModelEditorApi) - 2328usize];
-    ["Offset of field: OrtApi::unused_292"][::core::mem::offset_of!(OrtApi, unused_292) - 2336usize];
+    ["Offset of field: OrtApi::unused_291"][::core::mem::offset_of!(OrtApi, unused_291) - 2328usize];
     ["Offset of field: OrtApi::CreateKeyValuePairs"]
         [::core::mem::offset_of!(OrtApi, CreateKeyValuePairs) - 2360usize];
     ["Offset of field: OrtApi::AddKeyValuePair"]
@@ -623,18 +547,13 @@ const _: () = {
     ["Offset of field: OrtApi::unused_318"][::core::mem::offset_of!(OrtApi, unused_318) - 2544usize];
     ["Offset of field: OrtApi::ValueInfo_GetInitializerValue"]
         [::core::mem::offset_of!(OrtApi, ValueInfo_GetInitializerValue) - 2608usize];
-    ["Offset of field: OrtApi::ValueInfo_GetExternalInitializerInfo"]
-        [::core::mem::offset_of!(OrtApi, ValueInfo_GetExternalInitializerInfo) - 2616usize];
-    ["Offset of field: OrtApi::unused_328"][::core::mem::offset_of!(OrtApi, unused_328) - 2624usize];
+    ["Offset of field: OrtApi::unused_327"][::core::mem::offset_of!(OrtApi, unused_327) - 2616usize];
     ["Offset of field: OrtApi::ValueInfo_IsConstantInitializer"]
         [::core::mem::offset_of!(OrtApi, ValueInfo_IsConstantInitializer) - 2648usize];
     ["Offset of field: OrtApi::ValueInfo_IsFromOuterScope"]
         [::core::mem::offset_of!(OrtApi, ValueInfo_IsFromOuterScope) - 2656usize];
     ["Offset of field: OrtApi::Graph_GetName"][::core::mem::offset_of!(OrtApi, Graph_GetName) - 2664usize];
-    ["Offset of field: OrtApi::Graph_GetModelPath"]
-        [::core::mem::offset_of!(OrtApi, Graph_GetModelPath) - 2672usize];
-    ["Offset of field: OrtApi::Graph_GetOnnxIRVersion"]
-        [::core::mem::offset_of!(OrtApi, Graph_GetOnnxIRVersion) - 2680usize];
+    ["Offset of field: OrtApi::unused_334"][::core::mem::offset_of!(OrtApi, unused_334) - 2672usize];
     ["Offset of field: OrtApi::Graph_GetNumOperatorSets"]
         [::core::mem::offset_of!(OrtApi, Graph_GetNumOperatorSets) - 2688usize];
     ["Offset of field: OrtApi::Graph_GetOperatorSets"]
@@ -657,7 +576,6 @@ const _: () = {
     ["Offset of field: OrtApi::Graph_GetParentNode"]
         [::core::mem::offset_of!(OrtApi, Graph_GetParentNode) - 2768usize];
     ["Offset of field: OrtApi::unused_347"][::core::mem::offset_of!(OrtApi, unused_347) - 2776usize];
-    ["Offset of field: OrtApi::Node_GetId"][::core::mem::offset_of!(OrtApi, Node_GetId) - 2784usize];
     ["Offset of field: OrtApi::Node_GetName"][::core::mem::offset_of!(OrtApi, Node_GetName) - 2792usize];
     ["Offset of field: OrtApi::Node_GetOperatorType"]
         [::core::mem::offset_of!(OrtApi, Node_GetOperatorType) - 2800usize];
@@ -687,17 +605,7 @@ const _: () = {
         [::core::mem::offset_of!(OrtApi, Node_GetNumSubgraphs) - 2920usize];
     ["Offset of field: OrtApi::Node_GetSubgraphs"]
         [::core::mem::offset_of!(OrtApi, Node_GetSubgraphs) - 2928usize];
-    ["Offset of field: OrtApi::Node_GetGraph"][::core::mem::offset_of!(OrtApi, Node_GetGraph) - 2936usize];
-    ["Offset of field: OrtApi::unused_368"][::core::mem::offset_of!(OrtApi, unused_368) - 2944usize];
-    ["Offset of field: OrtApi::ReleaseExternalInitializerInfo"]
-        [::core::mem::offset_of!(OrtApi, ReleaseExternalInitializerInfo) - 2952usize];
-    ["Offset of field: OrtApi::ExternalInitializerInfo_GetFilePath"]
-        [::core::mem::offset_of!(OrtApi, ExternalInitializerInfo_GetFilePath) - 2960usize];
-    ["Offset of field: OrtApi::ExternalInitializerInfo_GetFileOffset"]
-        [::core::mem::offset_of!(OrtApi, ExternalInitializerInfo_GetFileOffset) - 2968usize];
-    ["Offset of field: OrtApi::ExternalInitializerInfo_GetByteSize"]
-        [::core::mem::offset_of!(OrtApi, ExternalInitializerInfo_GetByteSize) - 2976usize];
-    ["Offset of field: OrtApi::unused_373"][::core::mem::offset_of!(OrtApi, unused_373) - 2984usize];
+    ["Offset of field: OrtApi::unused_367"][::core::mem::offset_of!(OrtApi, unused_367) - 2936usize];
     ["Offset of field: OrtApi::GetTensorData"][::core::mem::offset_of!(OrtApi, GetTensorData) - 3024usize];
     ["Offset of field: OrtApi::GetSessionOptionsConfigEntries"]
         [::core::mem::offset_of!(OrtApi, GetSessionOptionsConfigEntries) - 3032usize];
