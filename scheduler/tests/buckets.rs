@@ -137,7 +137,10 @@ fn outputs_are_cut_into_memory_of_the_app_also_where_nobody_waits() {
     y.resize(&[3, 3]).unwrap();
     t.resize(&[3, 3]).unwrap();
     let known = session.outputs_for([("x", [3, 4])]).unwrap();
-    assert!(known.iter().all(|spec| spec.shape == [3, 3] && spec.bytes == 36), "{known:?}");
+    assert!(
+        known.iter().all(|spec| spec.shape == [3, 3] && spec.bytes == 36),
+        "{known:?}"
+    );
     let lent = Memory::of_vec(vec![0.0f32; 9]);
     let of_app = session.output_in_memory("t", &[3, 3], &lent).unwrap();
     let mut x = session.input("x").unwrap();

@@ -336,7 +336,9 @@ impl Shapes {
         let (sizes, padding) = open.bucket(sizes)?;
         let inner = open.specialised(&sizes, self.background.as_ref())?;
         let outputs = inner.outputs.iter().enumerate().map(|(index, spec)| {
-            let cut = padding.as_ref().and_then(|padding| padding.shapes.outputs[index].as_deref());
+            let cut = padding
+                .as_ref()
+                .and_then(|padding| padding.shapes.outputs[index].as_deref());
             cut.map_or_else(|| Ok(spec.clone()), |shape| spec.sized(shape))
         });
         outputs.collect()
