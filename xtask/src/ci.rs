@@ -30,7 +30,7 @@ use crate::tally::Tally;
 const EXPECT: &str = "POLYCHIP_EXPECT";
 
 /// Names that may stand in `POLYCHIP_EXPECT`: those of tests (`device-tests/needs`), and those of checks.
-const NEEDS: [&str; 33] = [
+const NEEDS: [&str; 35] = [
     "vulkan",
     "software-vulkan",
     "gpu-feature",
@@ -45,6 +45,8 @@ const NEEDS: [&str; 33] = [
     "python",
     "c++",
     "clang",
+    "cmake",
+    "pkg-config",
     "sanitizers",
     "dma-buf",
     "rknn-toolkit",
@@ -125,6 +127,12 @@ fn all(checks: Vec<Check>, only: Option<&str>) -> Result<bool> {
         results.push(one(check, &expected, &mut programs)?);
     }
     summary(&results, meter.read())
+}
+
+/// Whether `POLYCHIP_EXPECT` has this name.
+pub(crate) fn is_expected(need: &str) -> Result<bool> {
+    let names = expected(&std::env::var(EXPECT).unwrap_or_default())?;
+    Ok(names.iter().any(|name| name == need))
 }
 
 /// The names in `POLYCHIP_EXPECT`.
