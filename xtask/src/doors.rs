@@ -82,10 +82,9 @@ const DOORS: [Door; 5] = [
         page: "bindings/python/README.md",
         command: "target/python/bin/python bindings/python/examples/label.py",
         needs: &["python"],
-        program: |built| {
-            let module = python::assembled()?;
-            let mut command = built.python("bindings/python/examples/label.py")?;
-            command.env("PYTHONPATH", module);
+        program: |_| {
+            let mut command = in_python("bindings/python/examples/label.py")?;
+            command.env("PYTHONPATH", python::assembled()?);
             Ok(command)
         },
     },
@@ -97,15 +96,6 @@ struct Built {
     prefix: PathBuf,
     /// For what compilers make.
     folder: PathBuf,
-}
-
-impl Built {
-    /// An example in Python, by the Python that the tests use.
-    fn python(&self, script: &str) -> Result<Command> {
-        let mut command = Command::new(models::python(false)?);
-        command.arg("-B").arg(root().join(script));
-        Ok(command)
-    }
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -131,7 +121,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let library = root().join("target/debug/libpolychip_capi.so");
         capi_install::lay_out(&built.prefix, &[library], env!("CARGO_PKG_VERSION"))?;
     }
-    let (mut wanted, mut passed, mut skipped) = (None, 0, 0);
+    let mut wanted: Option<String> = None;
+    let (mut passed, mut skipped) = (0, 0);
     let mut wrong = Vec::new();
     for door in &DOORS {
         if let Some((need, why)) = missing(door) {
@@ -139,14 +130,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
                 wrong.push(format!("{}: {need} should be here: {why}", door.name));
             } else {
                 skipped += 1;
-                println!("door {} (skipped, needs {need}: {why}) ... ignored", door.name);
+                eprintln!("door {} (skipped, needs {need}: {why}) ... ignored", door.name);
             }
             continue;
         }
         match answer(door, &built) {
             Ok(said) if wanted.as_ref().is_none_or(|wanted| *wanted == said) => {
                 passed += 1;
-                println!("door {} ... ok: {said}", door.name);
+                eprintln!("door {} ... ok: {said}", door.name);
                 wanted.get_or_insert(said);
             }
             Ok(said) => wrong.push(format!(
@@ -158,7 +149,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         }
     }
     let failed = wrong.len();
-    println!("test result: {passed} passed; {failed} failed; {skipped} ignored");
+    eprintln!("test result: {passed} passed; {failed} failed; {skipped} ignored");
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     Ok(())
 }
@@ -215,6 +206,13 @@ fn words(command: &mut Command) -> Result<String> {
 
 fn program(path: &str) -> Command {
     Command::new(root().join(path))
+}
+
+/// An example in Python, by the Python that the tests use.
+fn in_python(script: &str) -> Result<Command> {
+    let mut command = Command::new(models::python(false)?);
+    command.arg("-B").arg(root().join(script));
+    Ok(command)
 }
 
 /// What a door needs and is not here: its name, and why that is thought.
