@@ -15,7 +15,6 @@ use self_cell::self_cell;
 use crate::entry::caught;
 use crate::failure::{Failure, Result};
 use crate::handle::{Kind, Object, Table};
-use crate::session::{Started, Written};
 use crate::status::POLYCHIP_ERROR_TIMEOUT;
 
 /// A thread that waits looks so often whether the run was cancelled meanwhile.
@@ -30,15 +29,10 @@ pub(crate) struct RunObject {
 
 enum State {
     /// Nobody waits with the device.
-    Going(Box<Going>),
+    Going(Box<Run>),
     /// A thread waits with the device.
     Waited,
     Ended(Result<Box<Given>>),
-}
-
-struct Going {
-    run: Run,
-    written: Written,
 }
 
 /// What a run gave.
@@ -69,9 +63,8 @@ pub(crate) struct OutputWords {
 }
 
 impl RunObject {
-    pub(crate) fn new(started: Started) -> RunObject {
-        let Started { run, written } = started;
-        RunObject::with(State::Going(Box::new(Going { run, written })))
+    pub(crate) fn new(run: Run) -> RunObject {
+        RunObject::with(State::Going(Box::new(run)))
     }
 
     /// A run that has given its outputs.
@@ -131,25 +124,25 @@ impl RunObject {
     }
 
     /// Waits with the device, no longer than until `end`; what has become of the run.
-    fn wait_with_device(&self, mut going: Box<Going>, end: Option<Instant>) -> State {
+    fn wait_with_device(&self, mut run: Box<Run>, end: Option<Instant>) -> State {
         let mut told = false;
         let waited = caught(|| {
             loop {
                 if !told && self.cancelled.load(Ordering::Acquire) {
-                    going.run.cancel();
+                    run.cancel();
                     told = true;
                 }
                 let left = left(end);
                 let slice = left.unwrap_or(SLICE).min(SLICE);
-                match going.run.poll(slice) {
+                match run.poll(slice) {
                     Ok(None) if left.is_none_or(|left| left > slice) => {}
                     other => return other,
                 }
             }
         });
         State::Ended(match waited {
-            Ok(Ok(None)) => return State::Going(going),
-            Ok(Ok(Some(outputs))) => going.written.bring_back().map(|()| given(outputs)),
+            Ok(Ok(None)) => return State::Going(run),
+            Ok(Ok(Some(outputs))) => Ok(given(outputs)),
             Ok(Err(error)) => Err(error.into()),
             Err(failure) => Err(failure),
         })
@@ -158,8 +151,8 @@ impl RunObject {
     /// Asks the run to end early.
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
-        if let State::Going(going) = &*self.lock() {
-            going.run.cancel();
+        if let State::Going(run) = &*self.lock() {
+            run.cancel();
         }
     }
 

@@ -1,12 +1,8 @@
 //! Sessions, and how a run of one is started on tensors.
 //!
-//! Invariants:
-//! 1. Tensors are given by place, in the model's order; a run on tensors that the session has seen looks up no name.
-//! 2. What a run writes is in the app's memory when the run has ended, also of devices with memory of their own.
+//! Invariant: tensors are given by place, in the model's order; a run on tensors that the session has seen looks up no name.
 
-use std::sync::Arc;
-
-use polychip::{Output, Run, RunOptions, Session, TensorSpec};
+use polychip::{Run, RunOptions, Session, TensorSpec};
 use smallvec::SmallVec;
 
 use crate::failure::{Failure, Result};
@@ -81,12 +77,12 @@ impl SessionObject {
 
     /// Starts a run on these tensors, a handle per input and output in the model's order; 0 where none is given.
     pub(crate) fn submit(
-        self: &Arc<Self>,
+        &self,
         handle: u64,
         inputs: &[u64],
         outputs: &[u64],
         options: RunOptions,
-    ) -> Result<Started> {
+    ) -> Result<Run> {
         count("input", inputs.len(), self.inputs.len())?;
         // none is allowed for short: the run has memory for all of them
         if !outputs.is_empty() {
@@ -96,23 +92,13 @@ impl SessionObject {
         for (index, tensor) in inputs.iter().enumerate().filter(|(_, tensor)| **tensor != 0) {
             given.push(Tensor::of(*tensor)?.input(&self.at(handle, &self.inputs, index))?);
         }
-        let mut taken: SmallVec<[Taken; 2]> = SmallVec::new();
+        let mut taken: SmallVec<[_; 2]> = SmallVec::new();
         for (index, tensor) in outputs.iter().enumerate().filter(|(_, tensor)| **tensor != 0) {
-            let tensor = Tensor::of(*tensor)?;
-            let output = tensor.output(&self.at(handle, &self.outputs, index))?;
-            taken.push(Taken { tensor, output });
+            taken.push(Tensor::of(*tensor)?.output(&self.at(handle, &self.outputs, index))?);
         }
         let read: SmallVec<[_; FEW]> = given.iter().map(|input| &**input).collect();
-        let written: SmallVec<[_; FEW]> = taken.iter().map(|taken| &*taken.output).collect();
-        let run = self.session.submit_with(&read, &written, options)?;
-        drop(written);
-        Ok(Started {
-            run,
-            written: Written {
-                session: Arc::clone(self),
-                taken,
-            },
-        })
+        let written: SmallVec<[_; FEW]> = taken.iter().map(|output| &**output).collect();
+        Ok(self.session.submit_with(&read, &written, options)?)
     }
 }
 
@@ -123,39 +109,6 @@ fn count(what: &str, given: usize, wanted: usize) -> Result<()> {
     Err(Failure::argument(format!(
         "{given} {what}s were given, the model has {wanted}: give one handle per {what} in the model's order, 0 for none"
     )))
-}
-
-/// A run that was started.
-pub(crate) struct Started {
-    pub(crate) run: Run,
-    pub(crate) written: Written,
-}
-
-/// Tensors of the app that a run writes.
-pub(crate) struct Written {
-    session: Arc<SessionObject>,
-    taken: SmallVec<[Taken; 2]>,
-}
-
-struct Taken {
-    tensor: Arc<Tensor>,
-    output: Arc<Output>,
-}
-
-impl Written {
-    /// Copies what devices with memory of their own have written. The run has given its outputs.
-    pub(crate) fn bring_back(&self) -> Result<()> {
-        if self.taken.is_empty() {
-            return Ok(());
-        }
-        let imports = |device: &polychip::Device| device.info().imports_memory();
-        let planned = self.session.session.planned();
-        if planned.is_some_and(|planned| planned.devices().iter().all(imports)) {
-            return Ok(());
-        }
-        let mut taken = self.taken.iter();
-        taken.try_for_each(|taken| taken.tensor.bring_back(&taken.output))
-    }
 }
 
 impl Object for SessionObject {

@@ -91,8 +91,6 @@ fn dense(shape: &[usize], strides: &[i64]) -> Result<()> {
 pub(crate) struct Tensor {
     pub(crate) form: Form,
     memory: Memory,
-    /// Where the memory lies for the host.
-    address: usize,
     bound: Mutex<SmallVec<[Bound; 2]>>,
     mapped: Mutex<Option<AccessGuard<'static>>>,
 }
@@ -113,11 +111,9 @@ enum Side {
 impl Tensor {
     /// A tensor in this memory, which has room for it.
     pub(crate) fn new(form: Form, memory: Memory) -> Result<Tensor> {
-        let address = memory.access(Access::Read).map_err(of_memory)?.as_ptr() as usize;
         Ok(Tensor {
             form,
             memory,
-            address,
             bound: Mutex::default(),
             mapped: Mutex::default(),
         })
@@ -217,18 +213,6 @@ impl Tensor {
         bound.push(one);
         drop(bound);
         drop(gone);
-    }
-
-    /// Copies what a device with memory of its own has written.
-    pub(crate) fn bring_back(&self, output: &Output) -> Result<()> {
-        let written = output.bytes()?;
-        if written.as_ptr() as usize == self.address {
-            return Ok(());
-        }
-        let mut own = self.memory.access(Access::Write).map_err(of_memory)?;
-        let len = written.len().min(own.len());
-        own[..len].copy_from_slice(&written[..len]);
-        Ok(())
     }
 
     /// Opens the memory to the app; its address and bytes.

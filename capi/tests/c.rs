@@ -154,12 +154,13 @@ fn picture() -> Outcome {
     }
 }
 
-/// The header compiles by itself, and beside that of the plugin contract.
+/// The header compiles by itself, and beside that of the plugin contract; its structs are laid out as is listed.
 fn header_alone(compiler: Compiler) -> Outcome {
     let folder = tempfile::tempdir()?;
     let alone = folder.path().join("alone.c");
     std::fs::write(&alone, "#include <polychip.h>\n")?;
-    for source in [alone, package().join("tests/c/both_headers.c")] {
+    let tests = package().join("tests/c");
+    for source in [alone, tests.join("both_headers.c"), tests.join("layout.c")] {
         for standard in compiler.standards() {
             let mut command = compiler.command(standard);
             command

@@ -290,7 +290,8 @@ impl Session {
         Ok(self.output_in(index, spec, memory))
     }
 
-    /// An output of this shape in memory of the app, which a run that it is given to writes in place.
+    /// An output of this shape in memory of the app, which a run that it is given to writes in place. What a device that
+    /// cannot import such memory writes is copied there before the run gives its outputs; the report counts it.
     ///
     /// # Errors
     /// The model has no such output, the shape does not fit it, or the memory is too small.

@@ -328,6 +328,30 @@ impl TensorMemory {
         Ok(())
     }
 
+    /// Copies what a run has written into the app's memory, where none of its devices has that memory. The run has ended.
+    pub(crate) fn copy_to_app(&self, copied: &Copied) -> Result<()> {
+        if !self.is_lent {
+            return Ok(());
+        }
+        let bound = self.bound();
+        let Some(first) = bound.buffers.first() else {
+            return Ok(());
+        };
+        // a device that has it wrote it itself, or was given a copy for its own part
+        if bound.buffers.iter().any(|bound| bound.is_import) {
+            return Ok(());
+        }
+        let failed = |error: polychip_host::Error| {
+            let words = format!("copying output {:?} into the memory given", self.name);
+            Error::caused(kind_of_host(error.kind()), words, error)
+        };
+        let source = first.buffer.access(Access::Read, 0, self.bytes).map_err(failed)?;
+        let mut target = bound.memory.access(Access::Write).map_err(failed)?;
+        target.copy_from_slice(&source);
+        copied.add(self.bytes);
+        Ok(())
+    }
+
     /// The elements of an input, which runs may be reading too.
     pub(crate) fn read_input(&self) -> Result<AccessGuard<'static>> {
         let bound = self.bound();
@@ -374,14 +398,16 @@ impl TensorMemory {
             self.written.fetch_add(1, Ordering::AcqRel);
         }
         let bound = self.bound();
+        // elements of an input are in host memory, and so are those of an output that the app lent the memory for
+        let is_in_memory = self.is_host || self.is_lent;
         let first = bound
             .buffers
             .first()
-            .filter(|first| first.is_import || !self.is_host);
+            .filter(|first| first.is_import || !is_in_memory);
         let opened = match first {
             Some(first) => match first.buffer.access_shared(access, 0, self.bytes) {
                 // the device is of no use any more, the memory is
-                Err(error) if self.is_host && error.kind() != polychip_host::ErrorKind::InUse => {
+                Err(error) if is_in_memory && error.kind() != polychip_host::ErrorKind::InUse => {
                     bound.memory.access(access)
                 }
                 opened => opened,

@@ -166,6 +166,66 @@ fn copies_go_to_the_output_of_this_run_only() {
     assert_eq!(second.bytes().unwrap()[..], bytes(-2.0));
 }
 
+#[test]
+fn memory_of_the_app_is_written_whichever_device_computed() {
+    let imports = |kinds: &str| {
+        format!("[[device]]\nops = [\"Neg\"]\nimports = [{kinds}]\ncost = {{ fixed_ns = 1 }}\n")
+    };
+    let negated = || vec![node("Neg", "neg", &["x"], &["a"])];
+    // also where the CPU reads the output, for which it was copied to memory of the host already
+    let both = [negated(), vec![node("Abs", "abs", &["a"], &["b"])]].concat();
+    let cases = [
+        ("\"host\"", negated(), &["a"][..], 0),
+        // to the device, and back
+        ("", negated(), &["a"], 2),
+        ("", both, &["a", "b"], 2),
+    ];
+    for (kinds, nodes, outputs, copies) in cases {
+        let devices = &["null", "cpu"][..outputs.len()];
+        let session = session(nodes, outputs, &imports(kinds), devices);
+        let lent = polychip::Memory::of_vec(vec![7.0f32; 4]);
+        let output = session.output_in_memory("a", &[4], &lent).unwrap();
+        for turn in 1..4u16 {
+            let value = f32::from(turn);
+            let input = filled(&session, [value; 4]);
+            let run = session.submit_into(&[&input], &[&output]).unwrap();
+            let given = run.wait(PATIENCE).unwrap();
+            let wanted = (-value).to_le_bytes().repeat(4);
+            let found = lent.access(polychip::Access::Read).unwrap();
+            assert_eq!(found[..], wanted, "{kinds:?}, {outputs:?}");
+            assert_eq!(output.bytes().unwrap().as_ptr(), found.as_ptr());
+            if outputs.len() == 2 {
+                assert_eq!(given.get("b").unwrap().bytes(), value.to_le_bytes().repeat(4));
+            }
+            let report = session.report();
+            assert_eq!(report.copies, copies * u64::from(turn), "{kinds:?}, {outputs:?}");
+        }
+    }
+}
+
+#[test]
+fn a_run_fails_where_the_app_holds_the_memory_open_that_its_output_is_copied_to() {
+    let script = "[[device]]\nops = [\"Neg\"]\nimports = []\ncost = { fixed_ns = 1 }\n";
+    let session = session(
+        vec![node("Neg", "neg", &["x"], &["a"])],
+        &["a"],
+        script,
+        &["null"],
+    );
+    let lent = polychip::Memory::of_vec(vec![7.0f32; 4]);
+    let output = session.output_in_memory("a", &[4], &lent).unwrap();
+    let input = filled(&session, [1.0; 4]);
+    let open = lent.access(polychip::Access::Read).unwrap();
+    let run = session.submit_into(&[&input], &[&output]).unwrap();
+    let error = run.wait(PATIENCE).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InFlight, "{error}");
+    assert!(error.to_string().contains("output \"a\""), "{error}");
+    drop(open);
+    let run = session.submit_into(&[&input], &[&output]).unwrap();
+    run.wait(PATIENCE).unwrap();
+    assert_eq!(output.bytes().unwrap()[..], (-1.0f32).to_le_bytes().repeat(4));
+}
+
 /// A session on the CPU of a model that negates `x` without end.
 fn endless(policy: Policy) -> Session {
     let body = Message::default()

@@ -72,7 +72,7 @@ fn soversion(version: &str) -> String {
 }
 
 /// Copies the header and the libraries, and writes what says where they are.
-fn lay_out(prefix: &Path, libraries: &[PathBuf], version: &str) -> Result<()> {
+pub(crate) fn lay_out(prefix: &Path, libraries: &[PathBuf], version: &str) -> Result<()> {
     let source = root().join("capi");
     let (include, lib) = (prefix.join("include"), prefix.join("lib"));
     let (pkgconfig, cmake) = (lib.join("pkgconfig"), lib.join("cmake/polychip"));

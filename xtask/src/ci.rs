@@ -45,6 +45,8 @@ const NEEDS: [&str; 35] = [
     "python",
     "c++",
     "clang",
+    "cmake",
+    "pkg-config",
     "sanitizers",
     "dma-buf",
     "rknn-toolkit",
@@ -127,6 +129,12 @@ fn all(checks: Vec<Check>, only: Option<&str>) -> Result<bool> {
         results.push(one(check, &expected, &mut programs)?);
     }
     summary(&results, meter.read())
+}
+
+/// Whether `POLYCHIP_EXPECT` has this name.
+pub(crate) fn is_expected(need: &str) -> Result<bool> {
+    let names = expected(&std::env::var(EXPECT).unwrap_or_default())?;
+    Ok(names.iter().any(|name| name == need))
 }
 
 /// The names in `POLYCHIP_EXPECT`.

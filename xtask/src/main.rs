@@ -16,6 +16,7 @@ mod bindgen;
 mod capi_install;
 mod ci;
 mod differ;
+mod doors;
 mod farm_desk;
 mod golden;
 mod guest;
@@ -88,6 +89,8 @@ enum Chore {
     PlanningBench(planning_bench::Options),
     /// Make the page of `polychip partition --html` again, and open one in a browser
     Page(page::Options),
+    /// Run the demo through every door (command line, Rust, C, C++, Python); each must give the same answer
+    Doors(doors::Options),
     /// Test the Python module in Python, or make its wheel and test that
     Python(python::Options),
     /// Test the provider of ONNX Runtime in ONNX Runtime, or make its wheel and test that
@@ -147,6 +150,7 @@ fn run(chore: Chore) -> Result<bool> {
         Chore::PlacementBench(options) => placement_bench::run(&options),
         Chore::PlanningBench(options) => planning_bench::run(&options),
         Chore::Page(options) => page::run(&options),
+        Chore::Doors(options) => doors::run(&options),
         Chore::Python(options) => python::run(&options),
         Chore::Onnxruntime(options) => onnxruntime::run(&options),
         Chore::FarmDesk(options) => farm_desk::run(&options),

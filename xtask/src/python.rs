@@ -49,7 +49,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 /// The package as a wheel lays it out, of the library in target/debug.
-fn assembled() -> Result<PathBuf> {
+pub(crate) fn assembled() -> Result<PathBuf> {
     let root = root();
     let library = root.join("target/debug/lib_polychip.so");
     ensure!(

@@ -34,6 +34,13 @@ impl Model {
         self.model.open_dims()
     }
 
+    /// Named texts that its maker added.
+    #[getter]
+    fn metadata(&self, py: Python<'_>) -> PyResult<std::collections::BTreeMap<String, String>> {
+        let header = py.detach(|| self.model.header());
+        Ok(header.map_err(error::of)?.metadata)
+    }
+
     /// The same with these sizes.
     #[pyo3(signature = (**sizes))]
     fn bind(

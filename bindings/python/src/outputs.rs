@@ -5,8 +5,6 @@
 //!    copied once, from memory of the run or of the device.
 //! 2. Memory that Python has let go of is written by a later run; Python sees none that a run may write.
 
-#![allow(unsafe_code)]
-
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -43,17 +41,6 @@ impl Place {
             address,
             _memory: memory,
         })
-    }
-
-    /// The elements are in the memory that Python sees: a device that cannot use such memory has written its own, out of
-    /// which they are copied.
-    fn complete(&self) -> polychip::Result<()> {
-        let written = self.output.bytes()?;
-        if written.as_ptr() as usize != self.address {
-            // SAFETY: the memory has room for the output, no run uses it any more, and Python has not seen it yet.
-            unsafe { std::ptr::copy_nonoverlapping(written.as_ptr(), self.data(), written.len()) };
-        }
-        Ok(())
     }
 
     pub(crate) fn output(&self) -> &Output {
@@ -145,7 +132,6 @@ pub(crate) fn named<'py>(
         let spec = &pool.spec;
         let value = match place {
             Some(place) => {
-                py.detach(|| place.complete()).map_err(error::of)?;
                 let form = Form::new(spec.dtype, spec.shape.clone());
                 array(py, Tensor::new(form, Store::Place(Some(place), Arc::clone(pool))))?
             }

@@ -5,7 +5,7 @@
 use std::ffi::c_void;
 use std::time::Duration;
 
-use polychip::{Late, RunOptions};
+use polychip::{Late, Run, RunOptions};
 
 use crate::completion::{self, Watched};
 use crate::entry::entry;
@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result, polychip_failure};
 use crate::handle::Object;
 use crate::read::{Out, array, sized};
 use crate::run::RunObject;
-use crate::session::{SessionObject, Started};
+use crate::session::SessionObject;
 use crate::status::{POLYCHIP_ERROR_TIMEOUT, polychip_status_t};
 
 use super::session::polychip_session_t;
@@ -112,7 +112,7 @@ unsafe fn start(
     inputs: (*const polychip_tensor_t, u64),
     outputs: (*const polychip_tensor_t, u64),
     options: RunOptions,
-) -> Result<Started> {
+) -> Result<Run> {
     let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
     // SAFETY: the caller's promise.
     let inputs = unsafe { array(inputs.0, count(inputs.1), "inputs") }?;
@@ -198,7 +198,7 @@ pub unsafe extern "C" fn polychip_session_run(
                 said.options,
             )
         }?;
-        let Started { mut run, written } = started;
+        let mut run = started;
         let limit = limit(timeout_ns);
         // a year at a time where there is no limit
         let patience = limit.unwrap_or(Duration::from_secs(365 * 24 * 3600));
@@ -214,7 +214,6 @@ pub unsafe extern "C" fn polychip_session_run(
                 }
             }
         };
-        written.bring_back()?;
         if let Some(place) = place {
             place.put(RunObject::ended(outputs).into_handle()?);
         }

@@ -406,12 +406,14 @@ impl LoadedPlan {
         slot.finish(&self.wiring, self.clock(), timeout, self.patience)
     }
 
-    /// What is left to do for a run whose parts have all ended well: its outputs are cut where they were padded, its
-    /// states go on, and the app has its tensors back.
+    /// What is left to do for a run whose parts have all ended well: its outputs are in the app's memory, and cut where
+    /// they were padded; its states go on, and the app has its tensors back.
     pub(crate) fn complete(&self, slot: &mut Slot) -> Result<()> {
+        let mut written = slot.given.outputs.iter();
+        let copied = written.try_for_each(|(_, output)| output.copy_to_app(&self.wiring.copied));
         let cut = padding::cut(self, slot);
         slot.given.complete();
-        cut
+        copied.and(cut)
     }
 
     /// As [`LoadedPlan::complete`], of a run that nobody waits for.

@@ -140,7 +140,8 @@ impl Wiring {
         let mut found: Vec<usize> = parts.into_iter().map(|part| self.parts[part].device).collect();
         found.sort_by_key(|index| {
             let info = devices[*index].info();
-            (!info.imports_host_memory, !info.imports_memory_files, *index)
+            let (host, files) = (info.imports_host_memory, info.imports_memory_files);
+            (!host, !files, !info.imports_memory(), *index)
         });
         found.dedup();
         found

@@ -168,6 +168,7 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
         page(),
         python(),
         onnxruntime(),
+        doors(),
         Check::cargo(
             "headers of the plugin contract and the C library",
             &["xtask", "header"],
@@ -257,6 +258,12 @@ fn onnxruntime() -> Check {
 fn python() -> Check {
     let test = Step::Run(cargo(&["xtask", "python", "--built"]));
     Check::new("Python module", vec![Step::Build, test]).needs("python", crate::python::missing())
+}
+
+/// The demo through every door, of what the build has made.
+fn doors() -> Check {
+    let same = Step::Run(cargo(&["xtask", "doors", "--built"]));
+    Check::new("the demo through every door", vec![Step::Build, same])
 }
 
 /// The kernels' own tests on the aarch64 processor that has the least, and the proof that it catches a missing guard; `cargo xtask

@@ -1,0 +1,112 @@
+"""The examples, on trained models of public packages; skipped where those were not fetched."""
+
+import importlib.util
+import subprocess
+import sys
+import wave
+
+import numpy
+import pytest
+from conftest import ROOT, model, value
+from onnx import helper, load_from_string
+
+TRAINED = ROOT / "target/trained"
+OCR = TRAINED / "rapidocr-onnxruntime-1.4.4/rapidocr_onnxruntime/models"
+SPEECH = TRAINED / "silero-vad-6.2.3/silero_vad/data/silero_vad_16k_op15.onnx"
+EXAMPLES = ROOT / "bindings/python/examples"
+RATE = 16000
+
+
+def example(name):
+    """An example as a module."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def fetched(path, package):
+    if not path.exists():
+        pytest.skip(f"`cargo xtask trained --fetch --package {package}` has not been run")
+    return path
+
+
+def test_metadata_is_what_the_maker_wrote(runtime):
+    made = load_from_string(model([helper.make_node("Neg", ["x"], ["y"])], [value("x", [2])], [value("y", [2])]))
+    helper.set_model_props(made, {"letters": "a\nb", "maker": "us"})
+    assert runtime.load(made.SerializeToString()).metadata == {"letters": "a\nb", "maker": "us"}
+
+
+def test_the_page_is_read_and_its_lines_are_drawn(tmp_path):
+    pytest.importorskip("PIL")
+    from PIL import Image
+
+    models = fetched(OCR, "rapidocr-onnxruntime")
+    page, to = ROOT / "docs/examples/ocr/page.png", tmp_path / "drawn.png"
+    files = [models / "ch_PP-OCRv4_det_infer.onnx", models / "ch_PP-OCRv4_rec_infer.onnx", page, to]
+    command = [sys.executable, EXAMPLES / "ocr.py", *files]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout.splitlines()
+    # score and box are five words before the text
+    assert [line.split(maxsplit=5)[5] for line in said] == page.with_suffix(".txt").read_text().splitlines()
+    assert all(float(line.split()[0]) > 0.9 for line in said)
+    before, after = (numpy.asarray(Image.open(file).convert("RGB")) for file in (page, to))
+    left, top, right, bottom = (float(side) for side in said[0].split()[1:5])
+    changed = (before != after).any(axis=2)
+    assert changed[round(top), round(left) : round(right)].all(), "the upper side of the first line's box"
+    assert (after[changed] == [255, 0, 0]).all() and changed.mean() < 0.1
+
+
+def test_speech_is_streamed_as_onnx_runtime_does_with_the_state_by_hand():
+    onnxruntime = pytest.importorskip("onnxruntime")
+    speech = example("speech")
+    path = str(fetched(SPEECH, "silero-vad"))
+    detector = speech.Detector(path)
+    peer = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    # a voice-like sound: a buzz of 120 Hz with formants that move, in bursts
+    time = numpy.arange(RATE * 2) / RATE
+    harmonics = sum(numpy.sin(2 * numpy.pi * 120 * k * time + k) / k for k in range(1, 30))
+    sound = (0.2 * harmonics * (numpy.sin(2 * numpy.pi * 3 * time) > 0)).astype(numpy.float32)
+    steps = sound[: len(sound) // speech.STEP * speech.STEP].reshape(-1, speech.STEP)
+    ours = [detector.step(step) for step in steps]
+    state, context, wanted = numpy.zeros((2, 1, 128), numpy.float32), numpy.zeros(speech.CONTEXT, numpy.float32), []
+    for step in steps:
+        given = {"input": numpy.concatenate([context, step])[None], "state": state, "sr": numpy.array(RATE)}
+        answer, state = peer.run(["output", "stateN"], given)
+        wanted.append(answer.item())
+        context = step[-speech.CONTEXT :]
+    numpy.testing.assert_allclose(ours, wanted, atol=1e-4)
+    assert max(wanted) - min(wanted) > 0.1, "the sound is one that the answer depends on"
+    # a stream that begins anew says the same again
+    detector.restart()
+    numpy.testing.assert_allclose([detector.step(step) for step in steps[:5]], ours[:5], atol=1e-6)
+
+
+def test_silence_is_no_speech(tmp_path):
+    path = fetched(SPEECH, "silero-vad")
+    file = tmp_path / "silence.wav"
+    with wave.open(str(file), "wb") as sound:
+        sound.setnchannels(1)
+        sound.setsampwidth(2)
+        sound.setframerate(RATE)
+        sound.writeframes(bytes(2 * RATE))
+    command = [sys.executable, EXAMPLES / "speech.py", path, file]
+    assert subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout == ""
+
+
+def test_speech_begins_and_ends_with_its_steps():
+    spoken = example("speech").spoken
+    step = 512 / RATE
+    assert list(spoken([0.1, 0.6, 0.9, 0.2, 0.5])) == [(step, 3 * step), (4 * step, 5 * step)]
+    assert list(spoken([])) == list(spoken([0.4])) == []
+    assert list(spoken([1.0])) == [(0.0, step)]
+
+
+def test_an_example_names_what_it_cannot_use(tmp_path):
+    file = tmp_path / "stereo.wav"
+    with wave.open(str(file), "wb") as sound:
+        sound.setnchannels(2)
+        sound.setsampwidth(2)
+        sound.setframerate(RATE)
+        sound.writeframes(bytes(8))
+    with pytest.raises(SystemExit, match="16-bit mono at 16000 Hz"):
+        list(example("speech").steps(str(file)))

@@ -1,0 +1,339 @@
+//! `cargo xtask doors`: the demo through every door, by the program that the door's page names.
+//!
+//! Invariants:
+//! 1. Every door says the label and the probability that the command line says, digit by digit.
+//! 2. A page that does not show its door's command fails: what is tested is what a person types, of an unoptimised build.
+//! 3. C and C++ are built against the installed tree alone, found by pkg-config and by CMake.
+//! 4. What a door needs and this machine lacks is *skipped* by its name; where `POLYCHIP_EXPECT` has that name, it fails.
+//!
+//! A further door is a row of [`DOORS`].
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::root::root;
+use crate::{capi_install, ci, models, onnxruntime, python};
+
+/// The demo: model, picture and labels.
+const DEMO: [&str; 3] = [
+    "models/shapes/shapes.onnx",
+    "capi/examples/star.ppm",
+    "models/shapes/labels.txt",
+];
+
+/// What the doors' programs are built of.
+const PACKAGES: [&str; 5] = [
+    "polychip",
+    "polychip-capi",
+    "polychip-cli",
+    "polychip-onnxruntime",
+    "polychip-python",
+];
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Take what the tests have built in target/debug, and build none
+    #[arg(long)]
+    built: bool,
+}
+
+/// A way to the runtime.
+struct Door {
+    name: &'static str,
+    /// Where a person finds the command.
+    page: &'static str,
+    /// How the command on the page begins; the demo's files follow it.
+    command: &'static str,
+    /// Names of what it needs that a machine may lack.
+    needs: &'static [&'static str],
+    /// The command on what is built.
+    program: fn(&Built) -> Result<Command>,
+}
+
+/// All doors, the one that the others are compared with first.
+const DOORS: [Door; 6] = [
+    Door {
+        name: "command line",
+        page: "README.md",
+        command: "cargo run --release --package polychip-cli -- run",
+        needs: &[],
+        program: command_line,
+    },
+    Door {
+        name: "Rust",
+        page: "README.md",
+        command: "cargo run --release --package polychip --example label --",
+        needs: &[],
+        program: |_| Ok(program("target/debug/examples/label")),
+    },
+    Door {
+        name: "C, by pkg-config",
+        page: "docs/c.md",
+        command: "./label",
+        needs: &["pkg-config"],
+        program: by_pkg_config,
+    },
+    Door {
+        name: "C++, by CMake",
+        page: "docs/c.md",
+        command: "build/label_cpp",
+        needs: &["c++", "cmake"],
+        program: by_cmake,
+    },
+    Door {
+        name: "Python",
+        page: "bindings/python/README.md",
+        command: "target/python/bin/python bindings/python/examples/label.py",
+        needs: &["python"],
+        program: |_| {
+            let mut command = in_python("bindings/python/examples/label.py")?;
+            command.env("PYTHONPATH", python::assembled()?);
+            Ok(command)
+        },
+    },
+    Door {
+        name: "ONNX Runtime",
+        page: "bindings/onnxruntime/README.md",
+        command: "python bindings/onnxruntime/examples/label.py",
+        needs: &["python"],
+        program: |_| {
+            let mut command = in_python("bindings/onnxruntime/examples/label.py")?;
+            command.env("PYTHONPATH", onnxruntime::assembled()?);
+            Ok(command)
+        },
+    },
+];
+
+/// Where the doors' programs are made.
+struct Built {
+    /// The C library as it is installed.
+    prefix: PathBuf,
+    /// For what compilers make.
+    folder: PathBuf,
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    if !options.built {
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--lib", "--bins", "--examples"]);
+        for package in PACKAGES {
+            build.args(["--package", package]);
+        }
+        let status = build.current_dir(root()).status().context("starting cargo")?;
+        ensure!(status.success(), "the programs cannot be built");
+    }
+    let folder = root().join("target/doors");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("clearing {}", folder.display()))?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+    let built = Built {
+        prefix: folder.join("installed"),
+        folder,
+    };
+    if cfg!(target_os = "linux") {
+        let library = root().join("target/debug/libpolychip_capi.so");
+        capi_install::lay_out(&built.prefix, &[library], env!("CARGO_PKG_VERSION"))?;
+    }
+    let mut wanted: Option<String> = None;
+    let (mut passed, mut skipped) = (0, 0);
+    let mut wrong = Vec::new();
+    for door in &DOORS {
+        if let Some((need, why)) = missing(door) {
+            if ci::is_expected(need)? {
+                wrong.push(format!("{}: {need} should be here: {why}", door.name));
+            } else {
+                skipped += 1;
+                eprintln!("door {} (skipped, needs {need}: {why}) ... ignored", door.name);
+            }
+            continue;
+        }
+        match answer(door, &built) {
+            Ok(said) if wanted.as_ref().is_none_or(|wanted| *wanted == said) => {
+                passed += 1;
+                eprintln!("door {} ... ok: {said}", door.name);
+                wanted.get_or_insert(said);
+            }
+            Ok(said) => wrong.push(format!(
+                "{}: it says {said:?}, the command line {:?}",
+                door.name,
+                wanted.as_deref().unwrap_or_default()
+            )),
+            Err(error) => wrong.push(format!("{}: {error:#}", door.name)),
+        }
+    }
+    let failed = wrong.len();
+    eprintln!("test result: {passed} passed; {failed} failed; {skipped} ignored");
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(())
+}
+
+/// What a door says of the picture, once its page was read.
+fn answer(door: &Door, built: &Built) -> Result<String> {
+    let page = fs::read_to_string(root().join(door.page)).with_context(|| door.page.to_owned())?;
+    ensure!(
+        shows(&page, door.command),
+        "{} shows no command `{} {} …`",
+        door.page,
+        door.command,
+        DEMO[0]
+    );
+    let mut command = (door.program)(built)?;
+    if door.name != DOORS[0].name {
+        command.args(DEMO);
+    }
+    label(&words(command.current_dir(root()))?)
+}
+
+/// Whether a page has this command on the demo's model.
+fn shows(page: &str, command: &str) -> bool {
+    let wanted = format!("{command} {}", DEMO[0]);
+    page.lines().any(|line| line.trim_start().starts_with(&wanted))
+}
+
+/// The line that names the picture.
+fn label(said: &str) -> Result<String> {
+    let line = said.lines().next().unwrap_or_default();
+    let (label, probability) = line
+        .split_once(": probability ")
+        .with_context(|| format!("it names no label, but says {said:?}"))?;
+    let number: f64 = probability
+        .parse()
+        .with_context(|| format!("the probability of {line:?}"))?;
+    ensure!(
+        !label.is_empty() && number > 0.0 && number <= 1.0,
+        "{line:?} is no label with its probability"
+    );
+    Ok(line.to_owned())
+}
+
+/// What a program prints, which must go well.
+fn words(command: &mut Command) -> Result<String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().with_context(|| format!("starting {program}"))?;
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        bail!("{program} failed ({}): {}", output.status, errors.trim());
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("what {program} printed"))
+}
+
+fn program(path: &str) -> Command {
+    Command::new(root().join(path))
+}
+
+/// An example in Python, by the Python that the tests use.
+fn in_python(script: &str) -> Result<Command> {
+    let mut command = Command::new(models::python(false)?);
+    command.arg("-B").arg(root().join(script));
+    Ok(command)
+}
+
+/// What a door needs and is not here: its name, and why that is thought.
+fn missing(door: &Door) -> Option<(&'static str, String)> {
+    let missing = |need: &&'static str| {
+        let why = match *need {
+            "python" => python::missing(),
+            _ if cfg!(not(target_os = "linux")) => {
+                Some("the C library is installed on Linux only".to_owned())
+            }
+            program => lacks(program),
+        };
+        why.map(|why| (*need, why))
+    };
+    door.needs.iter().find_map(missing)
+}
+
+fn lacks(program: &str) -> Option<String> {
+    let there = Command::new(program).arg("--version").output();
+    let there = there.is_ok_and(|output| output.status.success());
+    (!there).then(|| format!("{program} is not installed"))
+}
+
+fn command_line(_: &Built) -> Result<Command> {
+    let mut command = program("target/debug/polychip");
+    command.args(["run", DEMO[0], "--input", "image=models/shapes/pictures/star.png"]);
+    command.args(["--labels", DEMO[2]]);
+    Ok(command)
+}
+
+fn by_pkg_config(built: &Built) -> Result<Command> {
+    let lib = built.prefix.join("lib");
+    let mut asked = Command::new("pkg-config");
+    asked
+        .args(["--cflags", "--libs", "polychip"])
+        .env("PKG_CONFIG_PATH", lib.join("pkgconfig"));
+    let flags = words(&mut asked)?;
+    let label = built.folder.join("label");
+    let mut compile = Command::new("cc");
+    compile
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "capi/examples/label.c"])
+        .args(flags.split_whitespace())
+        .arg(format!("-Wl,-rpath,{}", lib.display()))
+        .arg("-o")
+        .arg(&label);
+    words(compile.current_dir(root()))?;
+    Ok(Command::new(label))
+}
+
+fn by_cmake(built: &Built) -> Result<Command> {
+    let folder = built.folder.join("build");
+    let mut configure = Command::new("cmake");
+    configure
+        .arg("-S")
+        .arg(root().join("capi/examples"))
+        .arg("-B")
+        .arg(&folder)
+        .arg(format!("-DCMAKE_PREFIX_PATH={}", built.prefix.display()));
+    words(&mut configure)?;
+    words(Command::new("cmake").arg("--build").arg(&folder))?;
+    check_c(&folder)?;
+    Ok(Command::new(folder.join("label_cpp")))
+}
+
+/// The example in C runs as CMake makes it, too.
+fn check_c(folder: &Path) -> Result<()> {
+    let mut command = Command::new(folder.join("label_c"));
+    label(&words(command.args(DEMO).current_dir(root()))?).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_shows_a_command_with_the_demos_model() {
+        let page = format!("text\n./label {}  more\n", DEMO[0]);
+        assert!(shows(&page, "./label"));
+        assert!(!shows("./label other.onnx", "./label"));
+        assert!(!shows(&page, "label"));
+    }
+
+    #[test]
+    fn a_label_has_a_probability() {
+        assert_eq!(
+            label("star: probability 0.9747\n\nreport").unwrap(),
+            "star: probability 0.9747"
+        );
+        for said in [
+            "",
+            "star 0.97",
+            "star: probability",
+            "star: probability nan",
+            "star: probability 1.2",
+        ] {
+            assert!(label(said).is_err(), "{said}");
+        }
+    }
+
+    #[test]
+    fn every_doors_page_shows_its_command() {
+        for door in &DOORS {
+            let page = fs::read_to_string(root().join(door.page)).unwrap();
+            assert!(shows(&page, door.command), "{}: {}", door.page, door.command);
+        }
+    }
+}
