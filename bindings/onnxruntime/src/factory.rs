@@ -12,7 +12,8 @@ use polychip_sys::onnxruntime::bindings as sys;
 
 use crate::NAME;
 use crate::api::{Api, call};
-use crate::failure::{Failure, Result, caught, entry};
+use crate::entry::{caught, entry};
+use crate::failure::{Failure, Result};
 use crate::log::Log;
 use crate::options::{self, Options};
 use crate::provider::Provider;

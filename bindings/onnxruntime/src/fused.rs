@@ -18,7 +18,8 @@ use polychip_sys::onnxruntime::bindings as sys;
 use smallvec::SmallVec;
 
 use crate::api::{Api, call};
-use crate::failure::{Failure, Result, entry};
+use crate::entry::entry;
+use crate::failure::{Failure, Result};
 use crate::ort::{Info, Node};
 use crate::read::{imported, ranked, unranked};
 use crate::reports::{Copies, Entry};

@@ -209,7 +209,7 @@ fn all() -> String {
 /// `text` is null, or so many bytes can be written there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_ort_reports(text: *mut c_char, room: usize) -> usize {
-    let Ok(all) = crate::failure::caught(all) else {
+    let Ok(all) = crate::entry::caught(all) else {
         return 0;
     };
     let needed = all.len() + 1;
