@@ -41,8 +41,8 @@ fn words(panic: &(dyn Any + Send)) -> &str {
 fn status(api: Api, failure: &Failure) -> *mut OrtStatus {
     let words = format!("Polychip: {}", failure.words).replace('\0', " ");
     let words = CString::new(words).unwrap_or_default();
-    // SAFETY: the text ends in a zero, and the function copies it.
     match api.ort().CreateStatus {
+        // SAFETY: the text ends in a zero, and the function copies it.
         Some(create) => unsafe { create(failure.code, words.as_ptr()) },
         None => std::ptr::null_mut(),
     }

@@ -57,7 +57,7 @@ enum Sessions {
     /// The model does not say how many sizes the inputs at these places of the node have (and at these of the model): one
     /// session for each way in which runs do.
     ByRank {
-        model: messages::Model,
+        model: Box<messages::Model>,
         open: Vec<(usize, usize)>,
         made: Mutex<Vec<(Ranks, Arc<Compiled>)>>,
     },
@@ -158,7 +158,7 @@ impl Fused {
             };
             Sessions::ByRank {
                 open: unranked.into_iter().map(place).collect::<Result<_>>()?,
-                model,
+                model: Box::new(model),
                 made: Mutex::default(),
             }
         };

@@ -104,9 +104,12 @@ fn values<'a>(name: &str, value: &'a str) -> Vec<&'a str> {
     }
 }
 
+/// Settings of a runtime: names and values.
+type Settings = Vec<(String, String)>;
+
 /// The runtime with these settings: one for all sessions that have the same, since plugins open devices.
-pub(crate) fn runtime(settings: Vec<(String, String)>) -> Result<Runtime> {
-    static RUNTIMES: Mutex<Vec<(Vec<(String, String)>, Runtime)>> = Mutex::new(Vec::new());
+pub(crate) fn runtime(settings: Settings) -> Result<Runtime> {
+    static RUNTIMES: Mutex<Vec<(Settings, Runtime)>> = Mutex::new(Vec::new());
     let mut runtimes = RUNTIMES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, runtime)) = runtimes.iter().find(|(known, _)| *known == settings) {
         return Ok(runtime.clone());

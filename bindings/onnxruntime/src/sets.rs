@@ -188,7 +188,7 @@ mod tests {
             claimed in prop::collection::vec(any::<bool>(), 14),
             odd in prop::collection::vec(prop::bool::weighted(0.1), 14),
         ) {
-            let mut nodes = graph(&[&[]; 14]);
+            let mut nodes = graph(&[&[] as &[usize]; 14]);
             for (from, to) in edges {
                 if from < to {
                     nodes[to].reads.push(from);
