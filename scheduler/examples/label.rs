@@ -4,6 +4,8 @@
 //! cargo run --release --package polychip --example label -- models/shapes/shapes.onnx capi/examples/star.ppm models/shapes/labels.txt
 //! ```
 
+#![allow(clippy::print_stdout)]
+
 use std::io::{BufRead, Read};
 use std::time::Duration;
 

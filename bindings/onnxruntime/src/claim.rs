@@ -187,11 +187,15 @@ fn looks_like_body(graph: Graph<'_>, nodes: &[Node<'_>]) -> Result<bool> {
     Ok(false)
 }
 
-/// An op that is not known, in a graph or a body of its nodes.
+/// What no device of ours runs whatever it says of types, in a graph or a body of its nodes.
 fn unknown(graph: &polychip_graph::Graph) -> Option<String> {
     graph.nodes().find_map(|(_, node)| {
         if node.op == Op::Custom {
             return Some("the op is not known here".to_owned());
+        }
+        let trains = node.inputs.get(2).copied().flatten();
+        if node.op == Op::Dropout && trains.is_some_and(|trains| !graph.tensor(trains).is_constant()) {
+            return Some("the run says whether it trains, and dropout in training is random".to_owned());
         }
         node.bodies.iter().find_map(|body| unknown(&body.graph))
     })

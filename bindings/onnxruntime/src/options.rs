@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(options.report, Some(PathBuf::from("r.json")));
         assert!(!options.runtime.devices().is_empty());
         read(&[
-            ("heat", "cpu:0=30C+9K/W; npu:0=30C+1K/W"),
+            ("heat", "cpu:0=30C+9K/W; cpu:0=31C+9K/W"),
             ("only-given-folders", "yes"),
         ])
         .unwrap();

@@ -27,6 +27,8 @@ struct State {
     claimed: usize,
     refused: Vec<Refused>,
     parts: Vec<Part>,
+    /// What became of parts that are gone, for the report that is written at the end.
+    ended: Vec<Shown>,
 }
 
 /// Nodes of one op that are not claimed, for one reason.
@@ -70,12 +72,23 @@ struct Whole<'a> {
     parts: Vec<Shown>,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Clone, Serialize)]
 struct Shown {
     name: String,
     copied_input_bytes: u64,
     copied_output_bytes: u64,
     report: polychip::Report,
+}
+
+impl Shown {
+    fn new(part: &Part) -> Shown {
+        Shown {
+            name: part.name.clone(),
+            copied_input_bytes: part.copies.input_bytes.load(Ordering::Relaxed),
+            copied_output_bytes: part.copies.output_bytes.load(Ordering::Relaxed),
+            report: part.session.report(),
+        }
+    }
 }
 
 impl Entry {
@@ -99,32 +112,31 @@ impl Entry {
         });
     }
 
-    /// The parts are released: their sessions must not live on here.
+    /// The parts of this name are released: their sessions must not live on here, what they did is kept.
     pub(crate) fn released(&self, name: &str) {
-        let mut state = self.lock();
-        let gone: Vec<Part> = state.parts.extract_if(.., |part| part.name == name).collect();
-        drop(state);
+        let gone: Vec<Part> = self
+            .lock()
+            .parts
+            .extract_if(.., |part| part.name == name)
+            .collect();
         // without the lock: a session that ends waits for its last run
+        let ended: Vec<Shown> = gone.iter().map(Shown::new).collect();
         drop(gone);
+        self.lock().ended.extend(ended);
     }
 
     /// As JSON.
     pub(crate) fn json(&self) -> serde_json::Result<String> {
         let state = self.lock();
         let (nodes, claimed, refused) = (state.nodes, state.claimed, state.refused.clone());
-        let parts = state.parts.clone();
+        let (parts, mut shown) = (state.parts.clone(), state.ended.clone());
         drop(state);
-        let parts = parts.into_iter().map(|part| Shown {
-            name: part.name,
-            copied_input_bytes: part.copies.input_bytes.load(Ordering::Relaxed),
-            copied_output_bytes: part.copies.output_bytes.load(Ordering::Relaxed),
-            report: part.session.report(),
-        });
+        shown.extend(parts.iter().map(Shown::new));
         serde_json::to_string(&Whole {
             nodes,
             claimed,
             refused: &refused,
-            parts: parts.collect(),
+            parts: shown,
         })
     }
 }

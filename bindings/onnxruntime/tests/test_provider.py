@@ -66,6 +66,7 @@ def test_the_report_is_written_where_the_option_says(relu: bytes, tmp_path) -> N
     gc.collect()
     report = json.loads(file.read_text())
     assert report["claimed"] == 2
+    assert [part["report"]["runs"] for part in report["parts"]] == [1]
 
 
 def test_what_is_not_known_is_left_to_others_and_a_warning_says_why(relu: bytes, tmp_path) -> None:
