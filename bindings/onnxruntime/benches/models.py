@@ -1,23 +1,28 @@
 """Models through ONNX Runtime with the Polychip provider, beside ONNX Runtime's own CPU provider: outputs, nodes that are run
 here, and time, interleaved.
 
-    python benches/models.py [--rounds N] [--threads N] MODEL.onnx...
+    python benches/models.py [--rounds N] [--threads N] [--trained] MODEL.onnx...
 
-Sizes that a model leaves open are 1, but for those that `--size NAME=N` gives. With the module `polychip` installed, its
-direct call is timed in the same rounds.
+Inputs are random, and sizes that a model leaves open 1, but for those that `--size NAME=N` gives. `--trained` adds the models of
+packages that `cargo xtask trained --fetch` has fetched, with inputs such as they were trained for. With the module
+`polychip` installed, its direct call is timed in the same rounds.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import pathlib
 import statistics
+import sys
 import time
+import tomllib
 import typing
 
 import numpy as np
 import onnxruntime as ort
 import polychip_ort
+from onnx import TensorProto, helper
 
 try:
     import polychip
@@ -46,6 +51,30 @@ def feed(session: ort.InferenceSession, sizes: dict[str, int]) -> dict[str, np.n
     return given
 
 
+def small() -> bytes:
+    """y = x + x for f32 [2, 3]: nothing to compute, so that what a run costs beside its kernels shows."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])
+    graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "graph", [x], [y])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString()
+
+
+def trained() -> typing.Iterator[tuple[str, dict[str, np.ndarray]]]:
+    """Trained models that are here, with their inputs."""
+    root = pathlib.Path(__file__).resolve().parents[3]
+    table = root / "device-tests/models"
+    sys.path.insert(0, str(table))
+    import inputs
+
+    for package in tomllib.loads((table / "models.toml").read_text())["package"]:
+        folder = root / "target/trained" / f"{package['name']}-{package['version']}"
+        for model in package["model"]:
+            path = folder / model["file"]
+            if path.is_file():
+                given = {name: np.array(inputs.make(one), order="C") for name, one in model["inputs"].items()}
+                yield str(path), given
+
+
 def per_run(call: typing.Callable[[], object], runs: int) -> float:
     start = time.perf_counter()
     for _ in range(runs):
@@ -54,9 +83,12 @@ def per_run(call: typing.Callable[[], object], runs: int) -> float:
 
 
 def furthest(left: list[np.ndarray], right: list[np.ndarray]) -> float:
-    """The largest difference, of the largest element of its tensor."""
+    """The largest difference, of the largest element of its tensor; of sequences and strings whether they differ."""
     most = 0.0
     for one, other in zip(left, right, strict=True):
+        if isinstance(one, list) or np.asarray(one).dtype.kind in "OUS":
+            most = max(most, float(str(one) != str(other)))
+            continue
         one, other = np.asarray(one, np.float64), np.asarray(other, np.float64)
         scale = float(np.abs(other).max(initial=0.0)) or 1.0
         most = max(most, float(np.abs(one - other).max(initial=0.0)) / scale)
@@ -65,7 +97,8 @@ def furthest(left: list[np.ndarray], right: list[np.ndarray]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="+")
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--trained", action="store_true")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--size", action="append", default=[], metavar="NAME=N")
@@ -76,8 +109,12 @@ def main() -> None:
     print(f"ONNX Runtime {ort.__version__}, {arguments.threads} threads")
     print("| model | nodes run here | furthest | ONNX Runtime | provider | ratio | direct | provider / direct |")
     print("|---|---|---|---|---|---|---|---|")
-    ratios = []
-    for path in arguments.models:
+    ratios, direct_ratios = [], []
+    every: list[tuple[str | bytes, dict[str, np.ndarray] | None]] = [(small(), None)]
+    every += [(path, None) for path in arguments.models]
+    if arguments.trained:
+        every += trained()
+    for path, made in every:
         options = ort.SessionOptions()
         options.intra_op_num_threads = arguments.threads
         cpu = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -86,7 +123,7 @@ def main() -> None:
         options.add_provider_for_devices(devices[:1], {"threads": str(arguments.threads)})
         own = ort.InferenceSession(path, options)
         report = polychip_ort.reports()[-1]
-        given = feed(cpu, sizes)
+        given = feed(cpu, sizes) if made is None else made
         far = furthest(own.run(None, given), cpu.run(None, given))
         calls = [lambda: cpu.run(None, given), lambda: own.run(None, given)]
         if polychip is not None:
@@ -94,23 +131,37 @@ def main() -> None:
             calls.append(lambda: direct.run(given))
         for call in calls:
             call()
+            call()
         runs = max(1, int(ROUND / max(per_run(calls[0], 1), 1e-7)))
         times: list[list[float]] = [[] for _ in calls]
         for _ in range(arguments.rounds):
             for call, taken in zip(calls, times, strict=True):
                 taken.append(per_run(call, runs))
         median = [statistics.median(taken) for taken in times]
-        ratios.append(median[1] / median[0])
-        last = f"{median[2] * 1e6:.1f} µs | {median[1] / median[2]:.3f}" if len(median) > 2 else "not installed | "
-        name = path.rsplit("/", 1)[-1]
+        ratio = median[1] / median[0]
+        last = "not installed | "
+        if len(median) > 2:
+            direct_ratio = median[1] / median[2]
+            last = f"{median[2] * 1e6:.1f} µs | {direct_ratio:.3f}"
+        name = "`y = x + x`" if isinstance(path, bytes) else path.rsplit("/", 1)[-1]
+        if isinstance(path, str):
+            ratios.append(ratio)
+            direct_ratios += [direct_ratio] if len(median) > 2 else []
         print(
             f"| {name} | {report['claimed']} of {report['nodes']} | {far:.1e} | {median[0] * 1e6:.1f} µs | "
-            f"{median[1] * 1e6:.1f} µs | {ratios[-1]:.3f} | {last} |",
+            f"{median[1] * 1e6:.1f} µs | {ratio:.3f} | {last} |",
             flush=True,
         )
         del own, cpu
-    mean = math.exp(statistics.fmean(math.log(ratio) for ratio in ratios))
-    print(f"\ngeometric mean of {len(ratios)} models: {mean:.3f} of ONNX Runtime's time")
+    if not ratios:
+        return
+    print(f"\ngeometric mean of {len(ratios)} models: {mean(ratios):.3f} of ONNX Runtime's time")
+    if direct_ratios:
+        print(f"and {mean(direct_ratios):.3f} of the direct call's")
+
+
+def mean(ratios: list[float]) -> float:
+    return math.exp(statistics.fmean(math.log(ratio) for ratio in ratios))
 
 
 if __name__ == "__main__":

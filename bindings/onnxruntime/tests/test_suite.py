@@ -73,6 +73,8 @@ NUMPY = ("Numpy_type", "corresponding Numpy type", "Unable to handle object of t
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_case(case: typing.Any) -> None:
+    if ort.__version__.startswith("1.23.") and "sequence_map" in case.name and "expanded" not in case.name:
+        pytest.skip("release 1.23 does not say that a graph is the body of a SequenceMap, and refuses nodes fused within")
     model = case.model.SerializeToString()
     try:
         cpu = ort.InferenceSession(model, options(False), providers=["CPUExecutionProvider"])
