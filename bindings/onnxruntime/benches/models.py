@@ -104,6 +104,7 @@ def main() -> None:
     parser.add_argument("--size", action="append", default=[], metavar="NAME=N")
     arguments = parser.parse_args()
     sizes = {name: int(size) for name, size in (pair.split("=") for pair in arguments.size)}
+    ort.set_default_logger_severity(3)
     ort.register_execution_provider_library(NAME, polychip_ort.get_library_path())
     devices = [device for device in ort.get_ep_devices() if device.ep_name == NAME]
     print(f"ONNX Runtime {ort.__version__}, {arguments.threads} threads")
@@ -117,6 +118,7 @@ def main() -> None:
     for path, made in every:
         options = ort.SessionOptions()
         options.intra_op_num_threads = arguments.threads
+        options.log_severity_level = 3
         cpu = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         options = ort.SessionOptions()
         options.log_severity_level = 3
