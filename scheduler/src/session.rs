@@ -331,14 +331,15 @@ impl Session {
     }
 
     /// The outputs of a run on inputs of these shapes, planned as [`Session::prepare`] does where that was not done: sizes
-    /// that the model leaves open are known, but for those that depend on values.
+    /// that the model leaves open are known, but for those that depend on values. None of an output that no run writes: a
+    /// constant, an input handed through, the same as another output. A run refuses memory for such.
     ///
     /// # Errors
     /// As [`Session::prepare`].
     pub fn outputs_for<N: AsRef<str>, S: AsRef<[usize]>>(
         &self,
         shapes: impl IntoIterator<Item = (N, S)>,
-    ) -> Result<Vec<TensorSpec>> {
+    ) -> Result<Vec<Option<TensorSpec>>> {
         let shapes: Vec<(N, S)> = shapes.into_iter().collect();
         let mut indices = Vec::with_capacity(shapes.len());
         for (name, shape) in &shapes {

@@ -137,8 +137,9 @@ fn outputs_are_cut_into_memory_of_the_app_also_where_nobody_waits() {
     y.resize(&[3, 3]).unwrap();
     t.resize(&[3, 3]).unwrap();
     let known = session.outputs_for([("x", [3, 4])]).unwrap();
+    let is_cut = |spec: &polychip::TensorSpec| spec.shape == [3, 3] && spec.bytes == 36;
     assert!(
-        known.iter().all(|spec| spec.shape == [3, 3] && spec.bytes == 36),
+        known.iter().flatten().filter(|spec| is_cut(spec)).count() == 2,
         "{known:?}"
     );
     let lent = Memory::of_vec(vec![0.0f32; 9]);

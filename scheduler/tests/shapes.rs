@@ -80,12 +80,36 @@ fn a_session_takes_every_shape_that_its_model_allows_and_says_what_it_keeps() {
 fn sizes_of_outputs_are_known_before_the_run() {
     let session = session(&add_relu(), Policy::latency());
     let outputs = session.outputs_for([("x", [7, 3])]).unwrap();
-    let y = &outputs[0];
+    let y = outputs[0].as_ref().unwrap();
     assert_eq!((&*y.shape, y.bytes, y.open.len()), (&[7, 3][..], 84, 0));
     assert_eq!(run(&session, 7), right(7), "of the plan that was made for it");
     assert_eq!(session.report().shapes.unwrap().misses, 1);
     let error = session.outputs_for([("x", [7, 4])]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::BadInput, "{error}");
+}
+
+#[test]
+fn an_output_that_no_run_writes_is_not_written_in_silence() {
+    let made = model::Model {
+        nodes: vec![
+            node("Shape", "shape", &["x"], &["y"]),
+            node("Neg", "neg", &["x"], &["z"]),
+        ],
+        inputs: vec![port("x", F32, &["n", "3"])],
+        outputs: vec![port("y", model::I64, &["2"]), port("z", F32, &["n", "3"])],
+        ..model::Model::default()
+    };
+    let session = session(&made, Policy::latency());
+    let outputs = session.outputs_for([("x", [7, 3])]).unwrap();
+    assert!(outputs[0].is_none() && outputs[1].is_some());
+    let lent = Memory::of_vec(vec![0i64; 2]);
+    let y = session.output_in_memory("y", &[2], &lent).unwrap();
+    let mut x = session.input("x").unwrap();
+    x.resize(&[7, 3]).unwrap();
+    let error = session.submit_into(&[&x], &[&y]).unwrap_err();
+    assert!(error.to_string().contains("which no run writes"), "{error}");
+    let outputs = session.submit(&[&x]).unwrap().wait(PATIENCE).unwrap();
+    assert_eq!(outputs.get("y").unwrap().values::<i64>().unwrap()[..], [7, 3]);
 }
 
 #[test]

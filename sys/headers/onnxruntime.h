@@ -208,7 +208,9 @@ typedef struct OrtApi {
     OrtStatus *(*Node_GetNumSubgraphs)(const OrtNode *node, size_t *count);
     OrtStatus *(*Node_GetSubgraphs)(const OrtNode *node, const OrtGraph **graphs, size_t count,
         const char **attributes);
-    void *unused_367[11];
+    void *unused_367[1];
+    OrtStatus *(*Node_GetEpName)(const OrtNode *node, const char **name); /* null where no provider has it yet */
+    void *unused_369[9];
     OrtStatus *(*GetTensorData)(const OrtValue *value, const void **out);
     OrtStatus *(*GetSessionOptionsConfigEntries)(const OrtSessionOptions *options, OrtKeyValuePairs **out);
     void *unused_380[10];

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use polychip::{Model, Policy, Runtime};
 use polychip_graph::onnx::messages;
-use polychip_ops::Op;
+use polychip_ops::{DType, Op};
 
 use crate::api::Api;
 use crate::failure::Result;
@@ -61,7 +61,12 @@ impl Asked<'_> {
             .whole(graph)
             .is_ok_and(|model| self.refusal(model).is_none());
         for node in &nodes {
-            refusals.push(if is_all { None } else { self.node(*node, &opsets) });
+            refusals.push(match node.provider()? {
+                // a set with a node that another has is not taken
+                provider if !provider.is_empty() => Some(format!("{provider} has it")),
+                _ if is_all => None,
+                _ => self.node(*node, &opsets),
+            });
         }
         let mut claimed: Vec<bool> = refusals.iter().map(Option::is_none).collect();
         let sets = sets::sets(&touches, &values.kinds, &mut claimed, self.api.hands_captures);
@@ -122,10 +127,19 @@ impl Asked<'_> {
             // devices are asked when a run has told how many sizes there are
             return None;
         }
+        let strings = graph
+            .inputs
+            .iter()
+            .any(|input| graph.tensor(*input).ty.dtype == DType::String);
         let model = self.runtime.load_graph("what ONNX Runtime asks about", graph);
         let open = model.open_dims();
         if open.is_empty() {
             return self.by_devices(&model);
+        }
+        if strings {
+            return Some(
+                "strings are given, and sizes are open: the session has no room for them yet".to_owned(),
+            );
         }
         let stands_in = STAND_INS
             .iter()

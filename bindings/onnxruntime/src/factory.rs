@@ -208,8 +208,12 @@ unsafe extern "C" fn get_supported_devices(
     // SAFETY: ONNX Runtime gives back the factory that was made here.
     let api = unsafe { api_of(factory) };
     entry(api, || {
-        // SAFETY: so many devices stand there.
-        let hardware = unsafe { std::slice::from_raw_parts(hardware, count) };
+        let hardware = if count == 0 {
+            &[]
+        } else {
+            // SAFETY: so many devices stand there.
+            unsafe { std::slice::from_raw_parts(hardware, count) }
+        };
         let runtime = options::runtime(Vec::new())?;
         let mut number = 0;
         for one in hardware {

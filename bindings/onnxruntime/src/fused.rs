@@ -28,6 +28,9 @@ use crate::value::{Sizes, Value};
 /// A run waits so long for its place, and for its end.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
+/// Between two looks whether a device has let go of memory after a failure.
+const AGAIN: Duration = Duration::from_millis(1);
+
 /// So many lists of shapes are kept whose outputs are known.
 const KEPT: usize = 64;
 
@@ -102,7 +105,6 @@ impl Making {
         let graph = imported(model)?;
         let model = self.runtime.load_graph(&self.name, graph);
         let session = self.runtime.session(&model, self.policy.clone())?;
-        self.entry.compiled(&self.name, &session, &self.copies);
         let ports = |specs: Vec<TensorSpec>, places: &[String]| -> Result<Vec<Port>> {
             let port = |spec: TensorSpec| {
                 let place = places.iter().position(|place| *place == spec.name);
@@ -116,7 +118,12 @@ impl Making {
         let inputs = ports(session.inputs().cloned().collect(), &places[0])?;
         let outputs = ports(session.outputs().cloned().collect(), &places[1])?;
         let is_known = inputs.iter().all(|port| port.spec.open.is_empty());
-        let fixed = is_known.then(|| targets(&session, session.outputs().cloned().collect()));
+        let none: [(&str, &[usize]); 0] = [];
+        let fixed = match is_known {
+            true => Some(targets(&session, session.outputs_for(none)?)),
+            false => None,
+        };
+        self.entry.compiled(&self.name, &session, &self.copies);
         Ok(Arc::new(Compiled {
             api: self.api,
             session,
@@ -221,10 +228,22 @@ fn rank(api: Api, context: *mut sys::OrtKernelContext, place: usize) -> Result<u
 
 impl Compiled {
     fn compute(&self, context: *mut sys::OrtKernelContext) -> Result<()> {
+        let mut lent = SmallVec::new();
+        let result = self.run(context, &mut lent);
+        if result.is_err() {
+            // ONNX Runtime's memory goes when this returns, and a device that failed may still write it
+            while lent.iter().any(Memory::is_in_flight) {
+                std::thread::sleep(AGAIN);
+            }
+        }
+        result
+    }
+
+    fn run(&self, context: *mut sys::OrtKernelContext, lent: &mut SmallVec<[Memory; 8]>) -> Result<()> {
         let mut inputs: SmallVec<[Input; 4]> = SmallVec::new();
         let mut shapes = Shapes::new();
         for port in &self.inputs {
-            let (input, sizes) = self.input(context, port)?;
+            let (input, sizes) = self.input(context, port, lent)?;
             inputs.push(input);
             shapes.push(sizes);
         }
@@ -234,9 +253,11 @@ impl Compiled {
             if let Target::Bound(shape, sizes, bytes) = target
                 && let Some(value) = self.output(context, port, sizes)?
             {
-                // SAFETY: the value lives until the call ends, nobody else touches it, and its room is that of its sizes.
+                // SAFETY: `compute` returns when no run uses the memory any more, and the session's next run has other
+                // memory; nobody else touches it, and its room is that of its sizes.
                 let memory = unsafe { Memory::lent(value, *bytes, ()) };
                 bound.push(self.session.output_in_memory(&port.spec.name, shape, &memory)?);
+                lent.push(memory);
             }
         }
         let given: SmallVec<[&Input; 4]> = inputs.iter().collect();
@@ -253,7 +274,12 @@ impl Compiled {
     }
 
     /// An input of a run, where ONNX Runtime has it.
-    fn input(&self, context: *mut sys::OrtKernelContext, port: &Port) -> Result<(Input, Sizes)> {
+    fn input(
+        &self,
+        context: *mut sys::OrtKernelContext,
+        port: &Port,
+        lent: &mut SmallVec<[Memory; 8]>,
+    ) -> Result<(Input, Sizes)> {
         let mut raw = ptr::null();
         self.api.check(call!(
             self.api.ort(),
@@ -274,14 +300,16 @@ impl Compiled {
         }
         let (dtype, sizes) = value.form()?;
         if dtype != port.spec.dtype {
-            let words = format!("input {name:?} holds {}, not {dtype}", port.spec.dtype);
+            let words = format!("input {name:?} takes {}, and {dtype} was given", port.spec.dtype);
             return Err(Failure::argument(words));
         }
         // SAFETY: inputs of a run are not written while it goes on.
         let (_, _, bytes) = unsafe { value.bytes::<'static>() }?;
-        // SAFETY: as above; the memory is let go of before the call ends.
+        // SAFETY: as above; `compute` returns when no run uses the memory any more, and the next run has other.
         let memory = unsafe { Memory::lent(NonNull::from(bytes).cast(), bytes.len() as u64, ()) };
-        Ok((self.session.input_from(name, &sizes, &memory)?, sizes))
+        let input = self.session.input_from(name, &sizes, &memory)?;
+        lent.push(memory);
+        Ok((input, sizes))
     }
 
     /// How the outputs of a run on inputs of these shapes come to ONNX Runtime.
@@ -380,11 +408,13 @@ impl Drop for Fused {
 }
 
 /// Which outputs are written in place: those whose size is known, and that a run writes.
-fn targets(session: &Session, specs: Vec<TensorSpec>) -> Arc<[Target]> {
-    let target = |spec: TensorSpec| {
-        let is_known = !spec.packed && !spec.upper_bound && spec.open.is_empty();
+fn targets(session: &Session, specs: Vec<Option<TensorSpec>>) -> Arc<[Target]> {
+    let target = |spec: Option<TensorSpec>| {
         // a constant or an input handed through is written by no run
-        if !is_known || session.output(&spec.name).is_err() {
+        let Some(spec) = spec else {
+            return Target::Copied;
+        };
+        if spec.packed || spec.upper_bound || !spec.open.is_empty() {
             return Target::Copied;
         }
         // also where the model does not say how many axes there are

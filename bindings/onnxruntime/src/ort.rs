@@ -66,7 +66,7 @@ wrapper!(
 /// Kind, element type and sizes of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Type {
-    /// Element type by ONNX's code, and sizes; none where not even their number is known.
+    /// Element type by ONNX Runtime's code, and sizes; none where not even their number is known.
     Tensor(i32, Option<Vec<Size>>),
     Sequence,
     Optional,
@@ -204,6 +204,11 @@ impl<'a> Node<'a> {
 
     pub(crate) fn domain(self) -> Result<&'a str> {
         text!(self, Node_GetDomain)
+    }
+
+    /// The provider that has the node already; empty where none has.
+    pub(crate) fn provider(self) -> Result<&'a str> {
+        text!(self, Node_GetEpName)
     }
 
     /// The inputs; none where an optional one is left out.

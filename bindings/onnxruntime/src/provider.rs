@@ -88,7 +88,8 @@ impl Provider {
             ort_version_supported: sys::ORT_VERSION,
             drop_constant_initializers: true,
         };
-        for node in claim.sets.iter().flatten() {
+        let nodes_to_keep = claim.sets.iter().flatten().filter(|_| !self.api.has_shapes);
+        for node in nodes_to_keep {
             self.reader(&Captured::new())
                 .capture(nodes[*node], &mut self.captured())?;
         }
@@ -103,7 +104,11 @@ impl Provider {
     }
 
     fn tell(&self, graph: Graph<'_>, claim: &Claim) -> Result<()> {
-        self.entry.claimed(claim);
+        let around = graph.parent()?.map(Node::name).transpose()?;
+        self.entry.claimed(
+            &format!("{} {}", around.unwrap_or_default(), graph.name()?),
+            claim,
+        );
         let whose = match graph.parent()? {
             Some(node) => format!("of a body of node {:?}, it ", node.name()?),
             None => String::new(),

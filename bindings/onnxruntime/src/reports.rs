@@ -23,12 +23,19 @@ pub(crate) struct Entry {
 
 #[derive(Debug, Default)]
 struct State {
-    nodes: usize,
-    claimed: usize,
-    refused: Vec<Refused>,
+    /// By graph: ONNX Runtime asks again about one that it has changed.
+    graphs: BTreeMap<String, Counted>,
     parts: Vec<Part>,
     /// What became of parts that are gone, for the report that is written at the end.
     ended: Vec<Shown>,
+}
+
+/// What was claimed of one graph.
+#[derive(Debug, Default)]
+struct Counted {
+    nodes: usize,
+    claimed: usize,
+    refused: Vec<Refused>,
 }
 
 /// Nodes of one op that are not claimed, for one reason.
@@ -97,11 +104,13 @@ impl Entry {
     }
 
     /// Takes note of what was claimed of a graph.
-    pub(crate) fn claimed(&self, claim: &Claim) {
-        let mut state = self.lock();
-        state.nodes += claim.nodes;
-        state.claimed += claim.sets.iter().map(Vec::len).sum::<usize>();
-        state.refused.extend(grouped(&claim.refused));
+    pub(crate) fn claimed(&self, graph: &str, claim: &Claim) {
+        let counted = Counted {
+            nodes: claim.nodes,
+            claimed: claim.sets.iter().map(Vec::len).sum(),
+            refused: grouped(&claim.refused),
+        };
+        self.lock().graphs.insert(graph.to_owned(), counted);
     }
 
     pub(crate) fn compiled(&self, name: &str, session: &polychip::Session, copies: &Arc<Copies>) {
@@ -128,7 +137,13 @@ impl Entry {
     /// As JSON.
     pub(crate) fn json(&self) -> serde_json::Result<String> {
         let state = self.lock();
-        let (nodes, claimed, refused) = (state.nodes, state.claimed, state.refused.clone());
+        let nodes = state.graphs.values().map(|graph| graph.nodes).sum();
+        let claimed = state.graphs.values().map(|graph| graph.claimed).sum();
+        let refused: Vec<Refused> = state
+            .graphs
+            .values()
+            .flat_map(|graph| graph.refused.clone())
+            .collect();
         let (parts, mut shown) = (state.parts.clone(), state.ended.clone());
         drop(state);
         shown.extend(parts.iter().map(Shown::new));

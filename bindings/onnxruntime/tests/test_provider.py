@@ -184,6 +184,22 @@ def test_an_output_whose_size_the_values_give_has_it() -> None:
         np.testing.assert_array_equal(own.run(None, {"x": x})[0], [np.flatnonzero(x)])
 
 
+def test_an_output_that_is_a_constant_once_sizes_are_known() -> None:
+    nodes = [helper.make_node("Shape", ["x"], ["y"]), helper.make_node("Neg", ["x"], ["z"])]
+    made = model(nodes, {"x": (FLOAT, ["n", 3])}, {"y": (TensorProto.INT64, [2]), "z": (FLOAT, ["n", 3])})
+    own = session(made)
+    for rows in (5, 2, 5):
+        assert list(own.run(None, {"x": np.zeros((rows, 3), np.float32)})[0]) == [rows, 3]
+
+
+def test_strings_beside_open_sizes_are_left_to_others_and_right() -> None:
+    nodes = [helper.make_node("StringConcat", ["a", "b"], ["y"])]
+    string = TensorProto.STRING
+    made = model(nodes, {"a": (string, ["n"]), "b": (string, ["n"])}, {"y": (string, ["n"])}, opsets={"": 20})
+    own = session(made)
+    assert list(own.run(None, {"a": np.array(["x", "y"]), "b": np.array(["1", "2"])})[0]) == ["x1", "y2"]
+
+
 def test_no_elements_are_a_tensor_too(relu: bytes) -> None:
     own = session(relu)
     assert own.run(None, {"x": np.zeros((0, 3), np.float32)})[0].shape == (0, 3)

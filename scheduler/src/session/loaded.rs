@@ -380,6 +380,9 @@ impl LoadedPlan {
                 memory::hand_through(input, output)?;
             }
             if !matches!(source.source, OutputSource::Part(..)) {
+                if given.outputs.iter().any(|(output, _)| *output == index) {
+                    return Err(memory::unwritten(wiring, index));
+                }
                 continue;
             }
             if let Some((_, output)) = given.outputs.iter().find(|(output, _)| *output == index) {

@@ -130,15 +130,18 @@ pub(crate) fn hand_through(input: &TensorMemory, output: &TensorMemory) -> Resul
 
 /// Memory for an output that the app binds itself.
 pub(crate) fn output(wiring: &Wiring, index: usize, devices: &[Device], plan: u64) -> Result<TensorMemory> {
-    let tensor = written(wiring, index).ok_or_else(|| {
-        let words = format!(
-            "output {:?} is a constant or an input, which no run writes",
-            wiring.outputs[index].spec.name
-        );
-        Error::new(ErrorKind::BadInput, words)
-    })?;
+    let tensor = written(wiring, index).ok_or_else(|| unwritten(wiring, index))?;
     let (spec, users) = (spec_of(wiring, tensor), users(wiring, tensor, devices));
     TensorMemory::new(&spec, false, plan, &users)
+}
+
+/// That an output has no memory of its own that a run could write.
+pub(crate) fn unwritten(wiring: &Wiring, index: usize) -> Error {
+    let words = format!(
+        "output {:?} is a constant, an input or another output, which no run writes",
+        wiring.outputs[index].spec.name
+    );
+    Error::new(ErrorKind::BadInput, words)
 }
 
 /// Gives an output of a slot memory for `bytes` bytes, which are more than a run was known to take.

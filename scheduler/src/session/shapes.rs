@@ -324,22 +324,29 @@ impl Shapes {
         }
     }
 
-    /// The outputs of a run on inputs of these shapes.
-    pub(crate) fn outputs_for(&self, shapes: &[(usize, &[usize])]) -> Result<Vec<TensorSpec>> {
+    /// The outputs of a run on inputs of these shapes; none of those that no run writes.
+    pub(crate) fn outputs_for(&self, shapes: &[(usize, &[usize])]) -> Result<Vec<Option<TensorSpec>>> {
         for (index, shape) in shapes {
             self.inputs[*index].check(shape)?;
         }
-        let Kind::Open(open) = &self.kind else {
-            return Ok(self.outputs.clone());
+        let (inner, padding) = match &self.kind {
+            Kind::Known(special) => (Arc::clone(&special.inner), None),
+            Kind::Open(open) => {
+                let sizes = self.sizes(open, shapes.iter().map(|shape| Ok(*shape)))?;
+                let (sizes, padding) = open.bucket(sizes)?;
+                (open.specialised(&sizes, self.background.as_ref())?, padding)
+            }
         };
-        let sizes = self.sizes(open, shapes.iter().map(|shape| Ok(*shape)))?;
-        let (sizes, padding) = open.bucket(sizes)?;
-        let inner = open.specialised(&sizes, self.background.as_ref())?;
+        let plan = inner.ready()?;
         let outputs = inner.outputs.iter().enumerate().map(|(index, spec)| {
+            if !plan.wiring.is_written(index) {
+                return Ok(None);
+            }
             let cut = padding
                 .as_ref()
                 .and_then(|padding| padding.shapes.outputs[index].as_deref());
-            cut.map_or_else(|| Ok(spec.clone()), |shape| spec.sized(shape))
+            let spec = cut.map_or_else(|| Ok(spec.clone()), |shape| spec.sized(shape));
+            spec.map(Some)
         });
         outputs.collect()
     }

@@ -106,6 +106,11 @@ pub(crate) struct Wiring {
 }
 
 impl Wiring {
+    /// Whether a part writes an output.
+    pub(crate) fn is_written(&self, output: usize) -> bool {
+        matches!(self.outputs[output].source, OutputSource::Part(..))
+    }
+
     /// Whether a run needs someone here to go on after `submit` has returned.
     pub(crate) fn needs_conductor(&self) -> bool {
         self.parts.iter().any(|part| !part.after_here.is_empty())

@@ -452,7 +452,11 @@ pub struct OrtApi {
             attributes: *mut *const ::core::ffi::c_char,
         ) -> *mut OrtStatus,
     >,
-    pub unused_367: [*mut ::core::ffi::c_void; 11usize],
+    pub unused_367: [*mut ::core::ffi::c_void; 1usize],
+    pub Node_GetEpName: ::core::option::Option<
+        unsafe extern "C" fn(node: *const OrtNode, name: *mut *const ::core::ffi::c_char) -> *mut OrtStatus,
+    >,
+    pub unused_369: [*mut ::core::ffi::c_void; 9usize],
     pub GetTensorData: ::core::option::Option<
         unsafe extern "C" fn(value: *const OrtValue, out: *mut *const ::core::ffi::c_void) -> *mut OrtStatus,
     >,
@@ -606,6 +610,8 @@ const _: () = {
     ["Offset of field: OrtApi::Node_GetSubgraphs"]
         [::core::mem::offset_of!(OrtApi, Node_GetSubgraphs) - 2928usize];
     ["Offset of field: OrtApi::unused_367"][::core::mem::offset_of!(OrtApi, unused_367) - 2936usize];
+    ["Offset of field: OrtApi::Node_GetEpName"][::core::mem::offset_of!(OrtApi, Node_GetEpName) - 2944usize];
+    ["Offset of field: OrtApi::unused_369"][::core::mem::offset_of!(OrtApi, unused_369) - 2952usize];
     ["Offset of field: OrtApi::GetTensorData"][::core::mem::offset_of!(OrtApi, GetTensorData) - 3024usize];
     ["Offset of field: OrtApi::GetSessionOptionsConfigEntries"]
         [::core::mem::offset_of!(OrtApi, GetSessionOptionsConfigEntries) - 3032usize];
