@@ -1,5 +1,5 @@
-//! The library stays in memory once it is loaded: ONNX Runtime unloads providers that are given back, but devices' threads may
-//! still be ending, and a function of ours is called at `fork`.
+//! The library stays in memory once it is loaded: ONNX Runtime unloads providers that are given back, while threads of devices may
+//! still be ending.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char};
+use std::sync::OnceLock;
 
 use polychip_sys::onnxruntime::bindings::{
     ORT_VERSION, ORT_VERSION_SHAPES, OrtApi, OrtApiBase, OrtEpApi, OrtStatus,
@@ -32,6 +33,14 @@ unsafe impl Sync for Api {}
 
 /// The first release that was seen to hand fused nodes what only bodies within them read; 1.26 does not.
 const HANDS_CAPTURES: u32 = 31;
+
+/// The process that first used the library.
+static PROCESS: OnceLock<u32> = OnceLock::new();
+
+/// Whether this is a child that was forked since: it has none of the library's threads, and locks as they happened to be.
+pub(crate) fn is_forked() -> bool {
+    *PROCESS.get_or_init(std::process::id) != std::process::id()
+}
 
 impl Api {
     /// Asks for the tables; words for a person where the runtime is too old.
@@ -61,8 +70,8 @@ impl Api {
         Ok(Api {
             ort,
             ep,
-            // a version that is not there may not be asked for: the runtime says so on standard error
             hands_captures: minor.is_some_and(|minor| minor >= HANDS_CAPTURES),
+            // a version that is not there may not be asked for: the runtime says so on standard error
             has_shapes: minor.is_some_and(|minor| minor >= ORT_VERSION_SHAPES)
                 && table(ORT_VERSION_SHAPES).is_some(),
         })
@@ -98,7 +107,8 @@ impl Api {
 macro_rules! call {
     ($table:expr, $name:ident($($argument:expr),* $(,)?)) => {
         match $table.$name {
-            // SAFETY: stated where the macro is used.
+            // SAFETY: arguments are what ONNX Runtime gave, alive as the wrappers' constructors say (`ort`, `value`), or places
+            // of ours for its answers; so says whoever uses the macro, which only files do that may be unsafe.
             Some(function) => Ok(unsafe { function($($argument),*) }),
             None => Err($crate::failure::Failure::new(concat!("ONNX Runtime has no ", stringify!($name)))),
         }

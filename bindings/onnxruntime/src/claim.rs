@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. A node with bodies is claimed with all of them or not at all; then its bodies claim nothing for themselves.
 //! 2. The devices are asked about the very nodes, where sizes are known, and where they are open about nodes with sizes
-//!    that stand for them.
+//!    that stand for them. Where no such size fits, or not even their number is known, a node of a known op is claimed
+//!    unasked: the run's own sizes decide, and a refusal is its error.
 
 use std::collections::BTreeMap;
 

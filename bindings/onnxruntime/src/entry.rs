@@ -8,13 +8,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use polychip_sys::onnxruntime::bindings::OrtStatus;
 
-use crate::api::Api;
+use crate::api::{Api, is_forked};
 use crate::failure::{Failure, Result};
-use crate::process;
+
+const FORKED: &str = "this process was forked after the provider was loaded: its threads are not here; fork before, or start a new \
+                      process (Python: multiprocessing's \"spawn\")";
 
 /// Makes a call of an entry, and gives ONNX Runtime a status where it fails or panics.
 pub(crate) fn entry(api: Api, call: impl FnOnce() -> Result<()>) -> *mut OrtStatus {
-    match process::check().and_then(|()| caught(call).and_then(|result| result)) {
+    let result = if is_forked() {
+        Err(Failure::new(FORKED))
+    } else {
+        caught(call).and_then(|result| result)
+    };
+    match result {
         Ok(()) => std::ptr::null_mut(),
         Err(failure) => status(api, &failure),
     }

@@ -301,6 +301,6 @@ unsafe extern "C" fn release_ep(_factory: *mut sys::OrtEpFactory, ep: *mut sys::
         // SAFETY: it was made in `create_ep`, and is not used after this.
         let provider = unsafe { Box::from_raw(ep.cast::<Provider>()) };
         // nobody can be told
-        let _ = caught(|| drop(provider));
+        let _ = caught(|| provider.release());
     }
 }

@@ -4,7 +4,7 @@
 //! Invariants:
 //! 1. Nothing of ONNX Runtime is linked: it hands its functions in. Nothing unwinds into it.
 //! 2. What is not run stands in a warning with its reasons; a session of which nothing is run is never silent.
-//! 3. A node is claimed only where some device of ours runs it, with bodies and all.
+//! 3. A node is claimed only where some device of ours runs it, bodies and all, as far as its sizes are known by then.
 //! 4. Inputs are read and outputs written where ONNX Runtime has them; what is copied is counted.
 //!
 //! Not here: where nodes run (`scheduler`), ONNX Runtime's declarations (`sys`).
@@ -21,7 +21,6 @@ mod fused;
 mod log;
 mod options;
 mod ort;
-mod process;
 mod provider;
 #[cfg(feature = "python")]
 mod python;

@@ -11,7 +11,7 @@ use polychip::{Policy, Runtime};
 use polychip_sys::onnxruntime::bindings as sys;
 
 use crate::NAME;
-use crate::api::{Api, call};
+use crate::api::{Api, call, is_forked};
 use crate::claim::{Asked, Claim};
 use crate::entry::{caught, entry};
 use crate::failure::{Failure, Result};
@@ -73,6 +73,13 @@ impl Provider {
             api: self.api,
             constants: Constants::Copied,
             captured,
+        }
+    }
+
+    /// Lets go of it, in the process that made it: elsewhere its sessions cannot end, and the report is not this one's to write.
+    pub(crate) fn release(self: Box<Self>) {
+        if is_forked() {
+            Box::leak(self);
         }
     }
 
@@ -216,6 +223,10 @@ unsafe extern "C" fn release_node_compute_infos(
     infos: *mut *mut sys::OrtNodeComputeInfo,
     count: usize,
 ) {
+    if is_forked() {
+        // sessions cannot end here
+        return;
+    }
     for index in 0..count {
         // SAFETY: so many stand there, each made in `compile` or null.
         let info = unsafe { std::mem::replace(&mut *infos.add(index), ptr::null_mut()) };

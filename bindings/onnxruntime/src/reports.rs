@@ -230,12 +230,17 @@ fn all() -> String {
 }
 
 /// Writes what became of each session that is open, a JSON list that ends in a zero, into memory of the caller, and gives how
-/// many bytes it takes. Where there is less room nothing is written: the caller asks again with more.
+/// many bytes it takes. Where there is less room nothing is written: the caller asks again with more. 0 in a child of
+/// `fork`.
 ///
 /// # Safety
 /// `text` is null, or so many bytes can be written there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_ort_reports(text: *mut c_char, room: usize) -> usize {
+    // a child of fork could wait for ever for what is locked
+    if crate::api::is_forked() {
+        return 0;
+    }
     let Ok(all) = crate::entry::caught(all) else {
         return 0;
     };
