@@ -80,6 +80,8 @@ impl StoredPort {
                     EncodingKind::PerTensor => vec![],
                     EncodingKind::PerAxis { axis } => vec![axis as u64],
                     EncodingKind::PerBlock { axis, block } => vec![axis as u64, block as u64],
+                    // constants alone have such an encoding, and no port is a constant
+                    EncodingKind::Blocks(_) => vec![],
                 },
                 scales: encoding.scales.clone(),
                 zero_points: encoding.zero_points.clone(),

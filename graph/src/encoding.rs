@@ -4,8 +4,10 @@
 //! 1. real = (stored − zero point) × scale.
 //! 2. There is one scale per tensor, per index of the axis, or per block along it; as many zero
 //!    points, or none, which means zero.
+//! 3. Blocks that hold their own scales have neither; they stand for what their layout says, and are constants of `u8`
+//!    whose shape counts values.
 
-use polychip_ops::DType;
+use polychip_ops::{BlockLayout, DType};
 
 /// What one scale covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,6 +24,8 @@ pub enum EncodingAxis {
         /// Elements in a block.
         block: usize,
     },
+    /// Blocks along the last axis that hold their scales beside their values.
+    Blocks(BlockLayout),
 }
 
 /// Scale and zero point of a quantised tensor.
@@ -41,6 +45,24 @@ impl Encoding {
     /// Whether one scale holds for the whole tensor.
     pub fn is_per_tensor(&self) -> bool {
         self.axis == EncodingAxis::PerTensor
+    }
+
+    /// Blocks of this layout that stand for `f32`.
+    pub fn blocks(layout: BlockLayout) -> Encoding {
+        Encoding {
+            axis: EncodingAxis::Blocks(layout),
+            scales: Vec::new(),
+            zero_points: Vec::new(),
+            real: DType::F32,
+        }
+    }
+
+    /// The layout of blocks that hold their own scales.
+    pub fn block_layout(&self) -> Option<BlockLayout> {
+        match self.axis {
+            EncodingAxis::Blocks(layout) => Some(layout),
+            _ => None,
+        }
     }
 }
 

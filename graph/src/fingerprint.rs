@@ -383,6 +383,7 @@ fn encoding(feed: &mut Feed, encoding: &Encoding) {
         EncodingAxis::PerTensor => (0, 0, 0),
         EncodingAxis::PerAxis(axis) => (1, axis, 0),
         EncodingAxis::PerBlock { axis, block } => (2, axis, block),
+        EncodingAxis::Blocks(layout) => (3, 0, layout.code() as usize),
     };
     feed.number(kind);
     feed.number(axis as u64);

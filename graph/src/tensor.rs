@@ -135,7 +135,10 @@ impl Tensor {
         if !self.typed || !self.is_tensor() {
             return None;
         }
-        self.ty.dtype.byte_len(self.ty.elements()?)
+        match self.encoding.as_ref().and_then(Encoding::block_layout) {
+            Some(layout) => layout.byte_len(&self.ty.sizes()?),
+            None => self.ty.dtype.byte_len(self.ty.elements()?),
+        }
     }
 
     /// Whether its elements are known.

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use polychip_ops::{Attr, Op};
+use polychip_ops::{Attr, DType, Op};
 
 use crate::infer::describe;
 use crate::{Container, Encoding, EncodingAxis, Error, Graph, Node, NodeId, Tensor, TensorId};
@@ -141,7 +141,13 @@ fn tensor(graph: &Graph, id: TensorId, tensor: &Tensor) -> Result<(), Error> {
         else {
             return bad(format!("is a constant of type {}", tensor.ty));
         };
-        match tensor.ty.dtype.byte_len(elements) {
+        let layout = tensor.encoding.as_ref().and_then(Encoding::block_layout);
+        let needed = match layout {
+            // a shape that fits no blocks is refused with the encoding
+            Some(layout) => tensor.ty.sizes().and_then(|sizes| layout.byte_len(&sizes)),
+            None => tensor.ty.dtype.byte_len(elements),
+        };
+        match needed {
             Some(bytes) if bytes != data.bytes.len() => {
                 return bad(format!(
                     "of type {} needs {bytes} bytes, but has {}",
@@ -149,7 +155,7 @@ fn tensor(graph: &Graph, id: TensorId, tensor: &Tensor) -> Result<(), Error> {
                     data.bytes.len()
                 ));
             }
-            None if data.to_literal(&tensor.ty).is_none() => {
+            None if layout.is_none() && data.to_literal(&tensor.ty).is_none() => {
                 return bad(format!("of type {} holds other strings", tensor.ty));
             }
             _ => {}
@@ -174,6 +180,23 @@ fn encoding(tensor: &Tensor, encoding: &Encoding) -> Result<(), Error> {
             }
             Some(axis)
         }
+        EncodingAxis::Blocks(layout) => {
+            let sizes = tensor.ty.sizes().filter(|_| tensor.data.is_some());
+            if sizes.and_then(|sizes| layout.byte_len(&sizes)).is_none()
+                || tensor.ty.dtype != DType::U8
+                || encoding.real != DType::F32
+                || !encoding.scales.is_empty()
+                || !encoding.zero_points.is_empty()
+            {
+                return bad(format!(
+                    "is blocks of {layout}: the tensor must be a constant of u8, stand for f32 without other scales, and its \
+                     last size be a multiple of {}; it is {}",
+                    layout.elements(),
+                    tensor.ty
+                ));
+            }
+            return Ok(());
+        }
     };
     if let (Some(axis), Some(sizes)) = (axis, sizes)
         && axis >= sizes.len()
@@ -192,7 +215,7 @@ fn encoding(tensor: &Tensor, encoding: &Encoding) -> Result<(), Error> {
                 .iter()
                 .try_fold(1usize, |product, &size| product.checked_mul(size))
         }),
-        (_, None) => None,
+        (_, None) | (EncodingAxis::Blocks(_), _) => None,
     };
     if let Some(expected) = expected.filter(|&expected| expected != encoding.scales.len()) {
         return bad(format!(

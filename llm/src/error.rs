@@ -23,6 +23,10 @@ pub enum ErrorKind {
     Tokenizer,
     /// The chat template does not compile, fails or refuses the messages.
     Template,
+    /// Planning, compiling or running on devices failed.
+    Run,
+    /// The caller did not want it to go on.
+    Cancelled,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +46,12 @@ enum Repr {
         message: String,
         source: Option<minijinja::Error>,
     },
+    #[error(transparent)]
+    Run(polychip::Error),
+    #[error("memory of keys and values: {0}")]
+    Memory(polychip::DeviceError),
+    #[error("cancelled")]
+    Cancelled,
 }
 
 /// Why a language model's file could not be read, or a text not be translated.
@@ -84,6 +94,18 @@ impl Error {
         })
     }
 
+    pub(crate) fn run(source: polychip::Error) -> Error {
+        Error::repr(Repr::Run(source))
+    }
+
+    pub(crate) fn memory(source: polychip::DeviceError) -> Error {
+        Error::repr(Repr::Memory(source))
+    }
+
+    pub(crate) fn cancelled() -> Error {
+        Error::repr(Repr::Cancelled)
+    }
+
     pub(crate) fn jinja(message: String, source: minijinja::Error) -> Error {
         Error::repr(Repr::Template {
             message,
@@ -101,6 +123,8 @@ impl Error {
             Repr::Config(_) => ErrorKind::Config,
             Repr::Tokenizer(_) => ErrorKind::Tokenizer,
             Repr::Template { .. } => ErrorKind::Template,
+            Repr::Run(_) | Repr::Memory(_) => ErrorKind::Run,
+            Repr::Cancelled => ErrorKind::Cancelled,
         }
     }
 }

@@ -10,9 +10,7 @@
 //!
 //! Start with [`Gguf::open`].
 
-pub mod block;
 mod cursor;
-mod dequantize;
 pub mod limits;
 mod read;
 mod tensor;
@@ -26,7 +24,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use polychip_host::MappedFile;
 
-pub use tensor::{Blocks, Tensor};
+pub use tensor::Tensor;
 pub use tensor_type::TensorType;
 pub use value::{Array, Value, ValueType};
 

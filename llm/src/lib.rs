@@ -12,10 +12,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod build;
 mod config;
 mod detokenizer;
 mod error;
 pub mod gguf;
+mod model;
+mod sampler;
+mod sequence;
 mod stop;
 mod template;
 #[cfg(any(test, feature = "testing"))]
@@ -26,6 +30,9 @@ pub use config::{Architecture, Config, ExpectedTensor, RopePairing, RopeScaling}
 pub use detokenizer::Detokenizer;
 pub use error::{Error, ErrorKind};
 pub use gguf::Gguf;
+pub use model::{LanguageModel, Options};
+pub use sampler::{Sampler, Sampling};
+pub use sequence::Sequence;
 pub use stop::{StopStrings, Stopped};
 pub use template::{ChatTemplate, Message};
 pub use tokenizer::{Specials, TokenId, Tokenizer};

@@ -21,6 +21,7 @@ use crate::gguf::Gguf;
 use crate::{Error, Result};
 
 use byte_level::ByteLevel;
+#[cfg(any(test, feature = "testing"))]
 pub(crate) use byte_level::byte_alphabet;
 use sentence_piece::SentencePiece;
 pub use vocabulary::TokenId;

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use half::{bf16, f16};
 use polychip_ops::{DType, Literal};
-use polychip_sdk::Reason;
+use polychip_sdk::{Encoding, Reason};
 
 use crate::{Layout, Outcome, Part, Refusal, ScaleIndex, Tensor, TensorIndex};
 
@@ -50,6 +50,9 @@ impl Tensor {
     /// Where it is no constant, or of no integers of at most 32 bits.
     pub fn integers(&self) -> Outcome<Vec<i32>> {
         let (bytes, dims) = self.data()?;
+        if let Some(layout) = self.encoding.as_ref().and_then(Encoding::block_layout) {
+            return Err(Refusal::constant(format!("blocks of {layout} are read as reals alone")));
+        }
         integers(self.dtype, count(dims)?, &bytes)
     }
 
@@ -82,9 +85,18 @@ impl Tensor {
     /// The real values of these bytes.
     fn decoded(&self, bytes: &[u8], dims: &[usize]) -> Outcome<Vec<f32>> {
         let elements = count(dims)?;
-        holds(self.dtype, elements, bytes)?;
         let mut values = Vec::new();
         values.try_reserve_exact(elements).map_err(|_| no_memory(dims))?;
+        if let Some(layout) = self.encoding.as_ref().and_then(Encoding::block_layout) {
+            if layout.byte_len(dims) != Some(bytes.len()) {
+                let words = format!("{} bytes are no blocks of {layout} of shape {dims:?}", bytes.len());
+                return Err(Refusal::shape(words));
+            }
+            values.resize(elements, 0.0);
+            layout.dequantize(bytes, &mut values);
+            return Ok(values);
+        }
+        holds(self.dtype, elements, bytes)?;
         let wrong =
             |other: DType| Refusal::dtype(format!("a constant of {} is not read as f32", other.name()));
         match (&self.encoding, self.dtype, &self.constant) {

@@ -58,6 +58,9 @@ impl ScaleIndex {
                 let outer: usize = shape[..axis].iter().product();
                 (inner, size, block, blocks, outer * blocks * inner)
             }
+            EncodingKind::Blocks(layout) => {
+                return Err(Refusal::encoding(format!("blocks of {layout} have no array of scales")));
+            }
         };
         let zero_points = encoding.zero_points.len();
         if encoding.scales.len() < needed || (zero_points != 0 && zero_points < needed) {
@@ -76,7 +79,8 @@ impl ScaleIndex {
     pub fn at(&self, element: usize) -> usize {
         let along = element / self.inner % self.size;
         match self.kind {
-            EncodingKind::PerTensor => 0,
+            // blocks that hold their scales have no index: `new` has refused them
+            EncodingKind::PerTensor | EncodingKind::Blocks(_) => 0,
             EncodingKind::PerAxis { .. } => along,
             EncodingKind::PerBlock { .. } => {
                 let (outer, within) = (element / (self.inner * self.size), element % self.inner);
@@ -88,7 +92,7 @@ impl ScaleIndex {
     /// Elements in a row that share a scale, from any multiple of it.
     fn run(&self) -> usize {
         match self.kind {
-            EncodingKind::PerTensor => usize::MAX,
+            EncodingKind::PerTensor | EncodingKind::Blocks(_) => usize::MAX,
             EncodingKind::PerAxis { .. } => self.inner,
             EncodingKind::PerBlock { .. } => 1,
         }

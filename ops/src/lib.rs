@@ -30,6 +30,7 @@
 mod attr;
 mod attributes;
 pub mod axis;
+pub mod block;
 pub mod broadcast;
 mod dim;
 mod dtype;
@@ -45,6 +46,7 @@ mod value;
 
 pub use attr::Attr;
 pub use attributes::{AttrKey, AttrValue, Attributes};
+pub use block::BlockLayout;
 pub use dim::{Dim, MAX_RANK, TensorType};
 pub use dtype::{DType, DTypes};
 pub use error::{ErrorKind, InferError};

@@ -31,6 +31,11 @@ pub fn of_node(graph: &Graph, node: &Node) -> Work {
 
 /// Bytes of a tensor.
 pub fn bytes(tensor: &Tensor) -> u64 {
+    if let Some(data) = &tensor.data
+        && tensor.encoding.as_ref().is_some_and(|encoding| encoding.block_layout().is_some())
+    {
+        return data.bytes.len() as u64;
+    }
     let elements = usize::try_from(elements(tensor)).unwrap_or(usize::MAX);
     tensor
         .ty

@@ -11,7 +11,7 @@
 
 use polychip_cpu_kernels::reference::quantise::{self, Quantisation};
 use polychip_cpu_kernels::reference::{Element, Error, Tensor};
-use polychip_ops::{Attr, Attributes, DType, Op};
+use polychip_ops::{Attr, Attributes, BlockLayout, DType, Op};
 use polychip_sdk::{Constant, Encoding, EncodingKind, GraphView, NodeView, TensorView};
 
 use crate::control::{Body, evaluate_control};
@@ -329,6 +329,13 @@ impl Program {
 
     /// The tensor `t` as a node sees it.
     fn seen<'a>(&self, op: Op, t: u32, live: &'a [Option<Tensor>]) -> Result<std::borrow::Cow<'a, Tensor>> {
+        let value = &self.values[t as usize];
+        let blocks = value.encoding.as_ref().and_then(Encoding::block_layout);
+        if let (Some(layout), Some(constant), Some(dims)) = (blocks, &value.constant, &value.dims) {
+            return unblocked(layout, constant.bytes(), dims)
+                .map(std::borrow::Cow::Owned)
+                .map_err(|why| EvaluateError::bad_input(op, why));
+        }
         let stored = self.held(op, t, live)?;
         let encoding = self.values[t as usize].encoding.as_ref();
         let Some(e) = encoding.filter(|_| !sees_codes(op)) else {
@@ -425,6 +432,18 @@ impl Program {
     }
 }
 
+/// The values of blocks that hold their own scales.
+fn unblocked(layout: BlockLayout, blocks: &[u8], dims: &[usize]) -> std::result::Result<Tensor, Error> {
+    if layout.byte_len(dims) != Some(blocks.len()) {
+        let words = format!("{} bytes are no blocks of {layout} of shape {dims:?}", blocks.len());
+        return Err(Error::new(words));
+    }
+    let mut values = vec![0.0f32; blocks.len() / layout.bytes() * layout.elements()];
+    layout.dequantize(blocks, &mut values);
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    Tensor::from_bytes(Element::F32, dims.to_vec(), &bytes)
+}
+
 /// Scale, zero point, axis and block size of an encoding for a tensor of `shape`.
 fn scales(e: &Encoding, shape: &[usize]) -> Result<(Tensor, Option<Tensor>, i64, usize)> {
     let (dims, axis, block) = match e.kind {
@@ -437,11 +456,10 @@ fn scales(e: &Encoding, shape: &[usize]) -> Result<(Tensor, Option<Tensor>, i64,
             }
             (dims, axis, block)
         }
-        #[allow(unreachable_patterns, reason = "kinds of a later contract")]
-        _ => {
+        EncodingKind::Blocks(layout) => {
             return Err(EvaluateError::bad_input(
                 Op::DequantizeLinear,
-                Error::new("an unknown encoding"),
+                Error::new(format!("blocks of {layout} are read as reals of constants alone")),
             ));
         }
     };

@@ -93,7 +93,7 @@ fields! {
     polychip_operating_point { struct_size, flags, name, frequency_khz, power_mw }
     polychip_encoding {
         struct_size, kind, axis, block_size, scales, scale_count, zero_points, zero_point_count,
-        real_dtype, reserved,
+        real_dtype, block_layout,
     }
     polychip_tensor { struct_size, dtype, flags, rank, dims, name, encoding, data, data_bytes, fd, fd_offset }
     polychip_attribute { struct_size, code, name, value_type, flags, data, count }

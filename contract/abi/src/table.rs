@@ -27,7 +27,7 @@ use crate::telemetry::polychip_telemetry;
 pub const POLYCHIP_ABI_MAJOR: u32 = 1;
 /// Minor version of the contract: a higher one only appends. 1 appends to `polychip_device_info` how parts share a device:
 /// `preemption`, `queue_depth`, `preemption_bound_ns`, `switch_ns`.
-pub const POLYCHIP_ABI_MINOR: u32 = 1;
+pub const POLYCHIP_ABI_MINOR: u32 = 2;
 
 /// Name of the one export of a plugin library, a [`polychip_plugin_query_fn`].
 pub const QUERY_SYMBOL: &str = "polychip_plugin_query";

@@ -320,6 +320,18 @@ impl Device {
     /// The plugin refused the graph as a whole.
     pub fn query_support(&self, graph: &FlatGraph) -> Result<Vec<Support>> {
         self.0.usable()?;
+        let (known, needed) = (self.0.table().abi_minor, graph.least_minor());
+        if known < needed {
+            let refused = Support {
+                reason: abi::POLYCHIP_SUPPORT_ENCODING,
+                detail: format!(
+                    "weights in blocks, which came with contract {}.{needed}; the plugin was built for {}.{known}",
+                    abi::POLYCHIP_ABI_MAJOR,
+                    abi::POLYCHIP_ABI_MAJOR
+                ),
+            };
+            return Ok(vec![refused; graph.node_count()]);
+        }
         let mut records = vec![abi::polychip_support::sized(); graph.node_count()];
         let mut record = abi::polychip_error::sized();
         let call = self
@@ -372,7 +384,9 @@ impl Device {
             nodes.extend_from_slice(part);
             ends.push(nodes.len() as u64);
         }
-        let Some(call) = self.0.table().estimate.filter(|_| !ends.is_empty()) else {
+        // a graph that an old plugin cannot read has no node that it runs
+        let readable = self.0.table().abi_minor >= graph.least_minor();
+        let Some(call) = self.0.table().estimate.filter(|_| readable && !ends.is_empty()) else {
             return Ok(vec![None; ends.len()]);
         };
         let mut costs = vec![abi::polychip_cost::sized(); ends.len()];

@@ -158,6 +158,16 @@ impl FlatGraph {
         self
     }
 
+    /// The least minor version of the contract that a plugin must know to read the graph.
+    pub(crate) fn least_minor(&self) -> u32 {
+        let mut encodings = self.keep.encodings.iter().flatten();
+        if encodings.any(|encoding| encoding.kind == abi::POLYCHIP_ENCODING_BLOCKS) {
+            2
+        } else {
+            0
+        }
+    }
+
     /// Number of nodes.
     #[must_use]
     pub fn node_count(&self) -> usize {
@@ -270,7 +280,7 @@ impl Keep {
             flat.flags |= abi::POLYCHIP_TENSOR_UPPER_BOUND;
         }
         if let Some(encoding) = &tensor.encoding {
-            flat.encoding = self.encoding(encoding);
+            flat.encoding = self.encoding(encoding, tensor.ty.shape.as_ref().map_or(0, Vec::len));
         }
         if let Some(constant) = &tensor.data {
             flat.flags |= abi::POLYCHIP_TENSOR_CONSTANT;
@@ -287,13 +297,18 @@ impl Keep {
         Ok(flat)
     }
 
-    fn encoding(&mut self, encoding: &Encoding) -> *const abi::polychip_encoding {
+    fn encoding(&mut self, encoding: &Encoding, rank: usize) -> *const abi::polychip_encoding {
         let mut flat = abi::polychip_encoding::sized();
         (flat.kind, flat.axis, flat.block_size) = match encoding.axis {
             EncodingAxis::PerTensor => (abi::POLYCHIP_ENCODING_PER_TENSOR, 0, 0),
             EncodingAxis::PerAxis(axis) => (abi::POLYCHIP_ENCODING_PER_AXIS, axis as u32, 0),
             EncodingAxis::PerBlock { axis, block } => {
                 (abi::POLYCHIP_ENCODING_PER_BLOCK, axis as u32, block as u32)
+            }
+            EncodingAxis::Blocks(layout) => {
+                flat.block_layout = layout.code();
+                let last = rank.saturating_sub(1) as u32;
+                (abi::POLYCHIP_ENCODING_BLOCKS, last, layout.elements() as u32)
             }
         };
         flat.scales = self.floats(&encoding.scales);

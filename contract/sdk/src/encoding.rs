@@ -1,7 +1,7 @@
 //! Quantisation of a tensor, owned.
 
 use polychip_abi as abi;
-use polychip_ops::DType;
+use polychip_ops::{BlockLayout, DType};
 
 /// Which elements share a scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -20,6 +20,9 @@ pub enum EncodingKind {
         /// Elements in a block, at least 1.
         block: usize,
     },
+    /// Blocks along the last axis of a constant that hold their scales beside their values; the tensor is of `u8`, and
+    /// its extents count values.
+    Blocks(BlockLayout),
 }
 
 /// How stored integers stand for real values: (stored − zero point) × scale.
@@ -36,12 +39,23 @@ pub struct Encoding {
 }
 
 impl Encoding {
+    /// The layout of blocks that hold their own scales.
+    #[must_use]
+    pub fn block_layout(&self) -> Option<BlockLayout> {
+        match self.kind {
+            EncodingKind::Blocks(layout) => Some(layout),
+            _ => None,
+        }
+    }
+
     /// The record of the contract; it points into `self`.
     pub(crate) fn record(&self) -> abi::polychip_encoding {
         let (kind, axis, block) = match self.kind {
             EncodingKind::PerTensor => (abi::POLYCHIP_ENCODING_PER_TENSOR, 0, 0),
             EncodingKind::PerAxis { axis } => (abi::POLYCHIP_ENCODING_PER_AXIS, axis, 0),
             EncodingKind::PerBlock { axis, block } => (abi::POLYCHIP_ENCODING_PER_BLOCK, axis, block),
+            // the axis is the last one of a tensor that is not known here; no port has such an encoding
+            EncodingKind::Blocks(layout) => (abi::POLYCHIP_ENCODING_BLOCKS, 0, layout.elements()),
         };
         abi::polychip_encoding {
             kind,
@@ -56,6 +70,10 @@ impl Encoding {
             },
             zero_point_count: self.zero_points.len() as u64,
             real_dtype: self.real_dtype.code(),
+            block_layout: match self.kind {
+                EncodingKind::Blocks(layout) => layout.code(),
+                _ => 0,
+            },
             ..<abi::polychip_encoding as abi::Sized>::sized()
         }
     }

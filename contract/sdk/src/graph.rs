@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use polychip_abi as abi;
 use polychip_abi::POLYCHIP_NO_INDEX;
-use polychip_ops::{Attr, AttrKey, AttrValue, Attributes, DType, Dim, Literal, Op, TensorType};
+use polychip_ops::{Attr, AttrKey, AttrValue, Attributes, BlockLayout, DType, Dim, Literal, Op, TensorType};
 
 pub use constant::Constant;
 
@@ -673,6 +673,9 @@ impl<'a> EncodingView<'a> {
                 axis,
                 block: self.raw.block_size as usize,
             },
+            abi::POLYCHIP_ENCODING_BLOCKS => {
+                EncodingKind::Blocks(BlockLayout::from_code(self.raw.block_layout).expect(CHECKED))
+            }
             _ => EncodingKind::PerTensor,
         }
     }

@@ -180,7 +180,7 @@ impl<'a> Pair<'a> {
             EncodingAxis::PerTensor => true,
             EncodingAxis::PerAxis(axis) => !padded(axis),
             // scales stand in the order of the whole shape
-            EncodingAxis::PerBlock { .. } => !(0..axes.len()).any(padded),
+            EncodingAxis::PerBlock { .. } | EncodingAxis::Blocks(_) => !(0..axes.len()).any(padded),
         })
     }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use polychip_ops::{AttrKey, AttrValue, Attributes, DType, Dim, Literal, Op, TensorType};
+use polychip_ops::{AttrKey, AttrValue, Attributes, BlockLayout, DType, Dim, Literal, Op, TensorType};
 
 use super::lex::{Token, lex};
 use super::values;
@@ -186,7 +186,8 @@ impl Parser {
                 let id = self.declare(&mut graph, &mut known)?;
                 self.mark("=")?;
                 let ty = graph.tensor(id).ty.clone();
-                let bytes = self.elements(&ty)?;
+                let blocks = graph.tensor(id).encoding.as_ref().and_then(Encoding::block_layout);
+                let bytes = self.elements(&ty, blocks)?;
                 graph.tensor_mut(id).data = Some(Constant::new(bytes));
             } else if self.eat_word("output") {
                 let id = self.tensor(&known)?;
@@ -303,8 +304,14 @@ impl Parser {
                 axis: self.number("an axis")?,
                 block: self.number("a block size")?,
             }
+        } else if self.eat_word("blocks") {
+            let named = |layout: &BlockLayout| self.eat_word(layout.name());
+            match BlockLayout::ALL.into_iter().find(named) {
+                Some(layout) => EncodingAxis::Blocks(layout),
+                None => return self.expected("a layout of blocks"),
+            }
         } else {
-            return self.expected("`tensor`, `axis` or `block`");
+            return self.expected("`tensor`, `axis`, `block` or `blocks`");
         };
         let scales = self.list(Parser::float)?;
         let zero_points = self.list(|parser| parser.number("a zero point"))?;
@@ -326,12 +333,13 @@ impl Parser {
         Ok(value as f32)
     }
 
-    /// Elements of a constant of this type.
-    fn elements(&mut self, ty: &TensorType) -> Result<Vec<u8>, Error> {
+    /// Elements of a constant of this type, or its blocks.
+    fn elements(&mut self, ty: &TensorType, blocks: Option<BlockLayout>) -> Result<Vec<u8>, Error> {
         let Some(count) = ty.elements() else {
             return Err(self.error(format!("a constant has the type {ty}")));
         };
-        let bytes = if self.is_mark("[") {
+        let blocks = blocks.map(|layout| ty.sizes().and_then(|sizes| layout.byte_len(&sizes)));
+        let bytes = if self.is_mark("[") && blocks.is_none() {
             if ty.dtype == DType::String {
                 let texts = self.list(|parser| parser.text("a text"))?;
                 let literal = Literal::from_strings(&texts).filter(|_| texts.len() == count);
@@ -343,7 +351,8 @@ impl Parser {
                 .ok_or_else(|| self.error(format!("a number does not fit {}", ty.dtype)))?
         } else if self.eat_word("seed") {
             let seed = self.hex()?;
-            let drawn = ty.dtype.byte_len(count).and_then(|bytes| {
+            let bytes = blocks.unwrap_or_else(|| ty.dtype.byte_len(count));
+            let drawn = bytes.and_then(|bytes| {
                 self.drawable = self.drawable.checked_sub(bytes)?;
                 values::draw(ty.dtype, bytes, seed)
             });
@@ -365,8 +374,9 @@ impl Parser {
         } else {
             return self.expected("`[`, `seed` or `hex`");
         };
-        let fits = match ty.dtype.byte_len(count) {
+        let fits = match blocks.unwrap_or_else(|| ty.dtype.byte_len(count)) {
             Some(expected) => expected == bytes.len(),
+            None if blocks.is_some() => false,
             None => ty
                 .sizes()
                 .and_then(|sizes| Literal::new(ty.dtype, sizes, &bytes[..]))
@@ -495,7 +505,7 @@ impl Parser {
             if DType::from_name(word).is_some() {
                 let ty = self.ty()?;
                 self.mark("=")?;
-                let bytes = self.elements(&ty)?;
+                let bytes = self.elements(&ty, None)?;
                 let literal = ty.sizes().and_then(|sizes| Literal::new(ty.dtype, sizes, bytes));
                 return literal
                     .map(AttrValue::Tensor)

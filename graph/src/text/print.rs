@@ -299,6 +299,7 @@ fn encoding(encoding: &Encoding) -> String {
         EncodingAxis::PerTensor => "tensor".to_owned(),
         EncodingAxis::PerAxis(axis) => format!("axis {axis}"),
         EncodingAxis::PerBlock { axis, block } => format!("block {axis} {block}"),
+        EncodingAxis::Blocks(layout) => format!("blocks {layout}"),
     };
     let scales: Vec<String> = encoding.scales.iter().map(|scale| float(*scale)).collect();
     let zeros: Vec<String> = encoding.zero_points.iter().map(i32::to_string).collect();

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::dequantize;
+use half::{bf16, f16};
+
 use super::tensor_type::TensorType;
 
 /// What the table of tensors says. The range lies inside the file and is as long as type and dimensions need.
@@ -29,21 +30,6 @@ pub struct Tensor<'a> {
     name: &'a str,
     entry: &'a Entry,
     bytes: &'a [u8],
-}
-
-/// A tensor's blocks, each as its bytes; the types of [`block`](super::block) take them apart.
-#[derive(Clone, Copy)]
-#[allow(non_camel_case_types, missing_docs)] // ggml's names
-pub enum Blocks<'a> {
-    F32(&'a [[u8; 4]]),
-    F16(&'a [[u8; 2]]),
-    BF16(&'a [[u8; 2]]),
-    Q4_0(&'a [[u8; 18]]),
-    Q4_1(&'a [[u8; 20]]),
-    Q8_0(&'a [[u8; 34]]),
-    Q4_K(&'a [[u8; 144]]),
-    Q5_K(&'a [[u8; 176]]),
-    Q6_K(&'a [[u8; 210]]),
 }
 
 impl<'a> Tensor<'a> {
@@ -89,22 +75,6 @@ impl<'a> Tensor<'a> {
         self.bytes
     }
 
-    /// The blocks.
-    #[must_use]
-    pub fn blocks(&self) -> Blocks<'a> {
-        match self.kind() {
-            TensorType::F32 => Blocks::F32(self.bytes.as_chunks().0),
-            TensorType::F16 => Blocks::F16(self.bytes.as_chunks().0),
-            TensorType::BF16 => Blocks::BF16(self.bytes.as_chunks().0),
-            TensorType::Q4_0 => Blocks::Q4_0(self.bytes.as_chunks().0),
-            TensorType::Q4_1 => Blocks::Q4_1(self.bytes.as_chunks().0),
-            TensorType::Q8_0 => Blocks::Q8_0(self.bytes.as_chunks().0),
-            TensorType::Q4_K => Blocks::Q4_K(self.bytes.as_chunks().0),
-            TensorType::Q5_K => Blocks::Q5_K(self.bytes.as_chunks().0),
-            TensorType::Q6_K => Blocks::Q6_K(self.bytes.as_chunks().0),
-        }
-    }
-
     /// Writes weights as f32, from block `first` on, as many as `out` holds.
     ///
     /// # Panics
@@ -116,6 +86,21 @@ impl<'a> Tensor<'a> {
             "{} floats are no whole number of blocks of {len}",
             out.len()
         );
-        dequantize::dequantize(self.blocks(), first, out);
+        let bytes = &self.bytes[first * self.kind().block_bytes()..][..out.len() / len * self.kind().block_bytes()];
+        match self.kind() {
+            TensorType::F32 => floats(bytes, out, f32::from_le_bytes),
+            TensorType::F16 => floats(bytes, out, |half| f16::from_le_bytes(half).to_f32()),
+            TensorType::BF16 => floats(bytes, out, |half| bf16::from_le_bytes(half).to_f32()),
+            kind => {
+                let layout = kind.layout().expect("invariant: a type is of floats or of blocks");
+                layout.dequantize(bytes, out);
+            }
+        }
+    }
+}
+
+fn floats<const N: usize>(bytes: &[u8], out: &mut [f32], float: impl Fn([u8; N]) -> f32) {
+    for (out, bytes) in out.iter_mut().zip(bytes.as_chunks().0) {
+        *out = float(*bytes);
     }
 }

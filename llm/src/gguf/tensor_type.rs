@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use polychip_ops::BlockLayout;
+
 /// A type of tensor that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(non_camel_case_types)] // ggml's names
@@ -118,35 +120,40 @@ impl TensorType {
             .map_or("", |(_, name)| name)
     }
 
+    /// How its blocks are laid out, `None` where each weight stands alone.
+    #[must_use]
+    pub fn layout(self) -> Option<BlockLayout> {
+        Some(match self {
+            TensorType::F32 | TensorType::F16 | TensorType::BF16 => return None,
+            TensorType::Q4_0 => BlockLayout::Q4_0,
+            TensorType::Q4_1 => BlockLayout::Q4_1,
+            TensorType::Q8_0 => BlockLayout::Q8_0,
+            TensorType::Q4_K => BlockLayout::Q4_K,
+            TensorType::Q5_K => BlockLayout::Q5_K,
+            TensorType::Q6_K => BlockLayout::Q6_K,
+        })
+    }
+
     /// Weights of a block.
     #[must_use]
     pub fn block_len(self) -> usize {
-        match self {
-            TensorType::F32 | TensorType::F16 | TensorType::BF16 => 1,
-            TensorType::Q4_0 | TensorType::Q4_1 | TensorType::Q8_0 => 32,
-            TensorType::Q4_K | TensorType::Q5_K | TensorType::Q6_K => 256,
-        }
+        self.layout().map_or(1, BlockLayout::elements)
     }
 
     /// Bytes of a block.
     #[must_use]
     pub fn block_bytes(self) -> usize {
-        match self {
-            TensorType::F32 => 4,
-            TensorType::F16 | TensorType::BF16 => 2,
-            TensorType::Q4_0 => 18,
-            TensorType::Q4_1 => 20,
-            TensorType::Q8_0 => 34,
-            TensorType::Q4_K => 144,
-            TensorType::Q5_K => 176,
-            TensorType::Q6_K => 210,
+        match self.layout() {
+            Some(layout) => layout.bytes(),
+            None if self == TensorType::F32 => 4,
+            None => 2,
         }
     }
 
     /// Whether each weight stands alone.
     #[must_use]
     pub fn is_float(self) -> bool {
-        self.block_len() == 1
+        self.layout().is_none()
     }
 }
 

@@ -32,6 +32,7 @@ static ALPHABET: LazyLock<[char; 256]> = LazyLock::new(|| {
 });
 
 /// The character that stands for each byte in byte-level vocabularies.
+#[cfg(any(test, feature = "testing"))]
 pub(crate) fn byte_alphabet() -> &'static [char; 256] {
     &ALPHABET
 }

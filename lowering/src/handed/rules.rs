@@ -118,6 +118,7 @@ impl Rules {
         let constant = tensor.is_constant();
         match (tensor.dtype(), encoding.kind()) {
             _ if encoding.real_dtype() != DType::F32 => refused("it stands for other reals than f32"),
+            (_, EncodingKind::Blocks(layout)) => refused(&format!("blocks of {layout}")),
             (DType::I8 | DType::U8, EncodingKind::PerTensor) => Ok(()),
             (DType::I8 | DType::U8 | DType::I32, EncodingKind::PerTensor | EncodingKind::PerAxis { .. })
                 if constant =>

@@ -4,7 +4,7 @@
 
 use polychip_abi as abi;
 use polychip_abi::POLYCHIP_NO_INDEX;
-use polychip_ops::{DType, Literal, Op};
+use polychip_ops::{BlockLayout, DType, Literal, Op};
 
 use super::GraphView;
 use crate::raw::{self, Rows};
@@ -182,7 +182,10 @@ unsafe fn tensor_of(raw: &abi::polychip_tensor) -> Result<bool> {
         };
         // SAFETY: as above.
         let data = unsafe { raw::slice(raw.data, raw.data_bytes, "constant data") }?;
+        // SAFETY: as above.
+        let layout = unsafe { block_layout(raw.encoding) }?;
         let whole = match dtype {
+            _ if layout.is_some() => layout.and_then(|layout| layout.byte_len(shape)) == Some(data.len()),
             DType::String => Literal::new(dtype, shape.clone(), data).is_some(),
             _ => elements(shape).and_then(|elements| dtype.byte_len(elements)) == Some(data.len()),
         };
@@ -195,7 +198,7 @@ unsafe fn tensor_of(raw: &abi::polychip_tensor) -> Result<bool> {
     }
     if !raw.encoding.is_null() {
         // SAFETY: as above.
-        unsafe { encoding(raw.encoding, name, dims, unranked) }?;
+        unsafe { encoding(raw.encoding, name, dims, (unranked, constant, dtype)) }?;
     }
     Ok(constant)
 }
@@ -209,13 +212,27 @@ fn elements(shape: &[usize]) -> Option<usize> {
         .try_fold(1usize, |product, &dim| product.checked_mul(dim))
 }
 
+/// The layout of blocks that hold their own scales.
+///
+/// # Safety
+/// As for [`GraphView::new`].
+unsafe fn block_layout(encoding: *const abi::polychip_encoding) -> Result<Option<BlockLayout>> {
+    if encoding.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: as above.
+    let raw = unsafe { raw::read(encoding) }?;
+    let blocks = raw.kind == abi::POLYCHIP_ENCODING_BLOCKS;
+    Ok(BlockLayout::from_code(raw.block_layout).filter(|_| blocks))
+}
+
 /// # Safety
 /// As for [`GraphView::new`].
 unsafe fn encoding(
     encoding: *const abi::polychip_encoding,
     name: &str,
     dims: &[i64],
-    unranked: bool,
+    (unranked, constant, dtype): (bool, bool, DType),
 ) -> Result<()> {
     // SAFETY: as above.
     let raw = unsafe { raw::read(encoding) }?;
@@ -224,6 +241,16 @@ unsafe fn encoding(
     // SAFETY: as above.
     let zero_points = unsafe { raw::slice(raw.zero_points, raw.zero_point_count, "zero points") }?;
     let bad = |what: String| Err(Error::bad_argument(format!("encoding of tensor {name} {what}")));
+    if raw.kind == abi::POLYCHIP_ENCODING_BLOCKS {
+        let Some(layout) = BlockLayout::from_code(raw.block_layout) else {
+            return bad(format!("is of unknown block layout {}", raw.block_layout));
+        };
+        let plain = constant && dtype == DType::U8 && raw.real_dtype == DType::F32.code();
+        if !plain || !scales.is_empty() || !zero_points.is_empty() {
+            return bad(format!("is blocks of {layout}, which are constants of u8 and have no other scales"));
+        }
+        return Ok(());
+    }
     if !zero_points.is_empty() && zero_points.len() != scales.len() {
         return bad(format!(
             "has {} scales and {} zero points",

@@ -86,6 +86,9 @@ pub(super) fn quantising(
             *along = along.div_ceil(block.max(1));
             dims
         }
+        EncodingKind::Blocks(layout) => {
+            return Err(unsupported(&format!("ONNX has no blocks of {layout}")));
+        }
     };
     if dims.iter().product::<usize>() != scales.len() {
         return Err(unsupported("the number of scales is not that of its blocks"));

@@ -179,7 +179,7 @@ fn below_transpose(graph: &Graph, id: NodeId) -> Option<Node> {
             let place = AttrValue::Int(i64::try_from(place).ok()?);
             dequantise.attributes.set(Attr::Axis, place);
         }
-        EncodingAxis::PerBlock { .. } => return None,
+        EncodingAxis::PerBlock { .. } | EncodingAxis::Blocks(_) => return None,
     }
     Some(dequantise)
 }

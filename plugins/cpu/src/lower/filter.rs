@@ -47,7 +47,7 @@ impl Filter {
         let fits = match encoding.kind {
             EncodingKind::PerTensor => !encoding.scales.is_empty(),
             EncodingKind::PerAxis { axis: own } => own == axis && encoding.scales.len() == outputs,
-            EncodingKind::PerBlock { .. } => false,
+            EncodingKind::PerBlock { .. } | EncodingKind::Blocks(_) => false,
         };
         let sound = encoding.scales.iter().all(|scale| scale.is_finite());
         if !matches!(t.dtype, DType::U8 | DType::I8) || !fits || !sound || encoding.real_dtype != DType::F32 {

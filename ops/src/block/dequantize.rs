@@ -2,41 +2,28 @@
 //!
 //! Products and sums are rounded one by one: no fused multiply-add.
 
-use half::{bf16, f16};
+use super::BlockLayout;
+use super::parts::{Q4_0, Q4_1, Q4_K, Q5_K, Q6_K, Q8_0, scale_and_minimum};
 
-use super::block::{Q4_0, Q4_1, Q4_K, Q5_K, Q6_K, Q8_0, scale_and_minimum};
-use super::tensor::Blocks;
-
-/// Fills `out` from block `first` on.
-pub(super) fn dequantize(blocks: Blocks<'_>, first: usize, out: &mut [f32]) {
-    match blocks {
-        Blocks::F32(blocks) => each(blocks, first, out, |block, out: &mut [f32; 1]| {
-            out[0] = f32::from_le_bytes(*block);
-        }),
-        Blocks::F16(blocks) => each(blocks, first, out, |block, out: &mut [f32; 1]| {
-            out[0] = f16::from_le_bytes(*block).to_f32();
-        }),
-        Blocks::BF16(blocks) => each(blocks, first, out, |block, out: &mut [f32; 1]| {
-            out[0] = bf16::from_le_bytes(*block).to_f32();
-        }),
-        Blocks::Q4_0(blocks) => each(blocks, first, out, q4_0),
-        Blocks::Q4_1(blocks) => each(blocks, first, out, q4_1),
-        Blocks::Q8_0(blocks) => each(blocks, first, out, q8_0),
-        Blocks::Q4_K(blocks) => each(blocks, first, out, q4_k),
-        Blocks::Q5_K(blocks) => each(blocks, first, out, q5_k),
-        Blocks::Q6_K(blocks) => each(blocks, first, out, q6_k),
+/// Fills `out` with the values of `blocks`.
+pub(super) fn dequantize(layout: BlockLayout, blocks: &[u8], out: &mut [f32]) {
+    match layout {
+        BlockLayout::Q4_0 => each(blocks, out, q4_0),
+        BlockLayout::Q4_1 => each(blocks, out, q4_1),
+        BlockLayout::Q8_0 => each(blocks, out, q8_0),
+        BlockLayout::Q4_K => each(blocks, out, q4_k),
+        BlockLayout::Q5_K => each(blocks, out, q5_k),
+        BlockLayout::Q6_K => each(blocks, out, q6_k),
     }
 }
 
 fn each<const B: usize, const N: usize>(
-    blocks: &[[u8; B]],
-    first: usize,
+    blocks: &[u8],
     out: &mut [f32],
     one: impl Fn(&[u8; B], &mut [f32; N]),
 ) {
-    let out = out.as_chunks_mut::<N>().0;
-    let blocks = &blocks[first..first + out.len()];
-    for (block, out) in blocks.iter().zip(out) {
+    let blocks = blocks.as_chunks::<B>().0;
+    for (block, out) in blocks.iter().zip(out.as_chunks_mut::<N>().0) {
         one(block, out);
     }
 }

@@ -1,0 +1,334 @@
+//! Graphs of a language model: one chunk of tokens through all layers.
+//!
+//! A graph takes the embedded tokens of a chunk and the keys and values of all positions before it, and gives the logits and
+//! the chunk's own keys and values, which whoever runs it appends. So a graph changes nothing: any number of plans on any
+//! devices read the same memory of keys and values, and a position is taken back by not counting it.
+//!
+//! Ports, of `rows` tokens and a memory of `capacity` positions:
+//!
+//! | port | type | what |
+//! |---|---|---|
+//! | `embedded` | f32 `[rows, embedding]` | rows of the embedding table |
+//! | `positions` | i64 `[1, rows]` | position of each token |
+//! | `mask` | bool `[rows, capacity + rows]` | which positions of the memory, then of the chunk, a token sees |
+//! | `last` | i64 `[1]` | the row whose logits are wanted; only of [`Logits::Last`] |
+//! | `past_key.N`, `past_value.N` | f16 `[1, kv_heads, capacity, head_size]` | what layer N knows of earlier positions |
+//! | `logits` | f32 `[1 or rows, vocabulary]` | |
+//! | `key.N`, `value.N` | f16 `[1, rows, kv_heads * head_size]` | what layer N adds |
+//!
+//! Invariants:
+//! 1. Weights are constants over the mapped file, in the blocks that they lie in.
+//! 2. Keys and values are rounded to f16 before they are used, so that a prompt's answers do not depend on how it was cut.
+//!
+//! Not here: who runs a graph and keeps the memory (`session`).
+
+mod draft;
+
+use bytes::Bytes;
+use polychip_graph::{Graph, TensorId};
+use polychip_ops::{Attr, Attributes, DType, Op};
+
+use crate::config::{Config, RopePairing, RopeScaling};
+use crate::gguf::{Gguf, TensorType};
+use crate::{Error, Result};
+use draft::Draft;
+
+/// Which rows' logits a graph gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Logits {
+    /// Those of the row that the port `last` names.
+    Last,
+    /// Those of every row.
+    All,
+}
+
+/// Sizes of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Tokens of a chunk.
+    pub rows: usize,
+    /// Positions that the memory of keys and values has room for.
+    pub capacity: usize,
+    /// Which rows' logits there are.
+    pub logits: Logits,
+}
+
+/// Cosines and sines of each position's angles, `[capacity, rope_dims / 2]`; graphs share them.
+#[derive(Clone, Debug)]
+pub struct Angles {
+    cosines: Bytes,
+    sines: Bytes,
+    capacity: usize,
+}
+
+impl Angles {
+    /// The angles of the first `capacity` positions.
+    ///
+    /// # Errors
+    /// The file's factors cannot be read.
+    pub fn new(file: &Gguf, config: &Config, capacity: usize) -> Result<Angles> {
+        let half = config.rope_dims as usize / 2;
+        let mut factors = vec![1.0f32; half];
+        let mut divisor = 1.0;
+        match config.rope_scaling {
+            RopeScaling::None => {}
+            RopeScaling::Linear(by) => divisor = f64::from(by),
+            RopeScaling::Factors => floats(file, "rope_freqs.weight")?
+                .iter()
+                .zip(&mut factors)
+                .for_each(|(from, to)| *to = *from),
+        }
+        let (mut cosines, mut sines) = (Vec::new(), Vec::new());
+        let base = f64::from(config.rope_base);
+        let rates: Vec<f64> = (0..half)
+            .map(|i| base.powf(-(i as f64) / half as f64) / f64::from(factors[i]) / divisor)
+            .collect();
+        for position in 0..capacity {
+            for rate in &rates {
+                let (sine, cosine) = (position as f64 * rate).sin_cos();
+                cosines.extend((cosine as f32).to_le_bytes());
+                sines.extend((sine as f32).to_le_bytes());
+            }
+        }
+        Ok(Angles {
+            cosines: cosines.into(),
+            sines: sines.into(),
+            capacity,
+        })
+    }
+}
+
+/// The graph of a chunk.
+///
+/// # Errors
+/// The capacity is not that of the angles, or a tensor is missing.
+pub fn graph(file: &Gguf, config: &Config, angles: &Angles, shape: Shape) -> Result<Graph> {
+    if shape.capacity != angles.capacity || shape.rows == 0 {
+        return Err(Error::config(format!(
+            "a graph of {} rows and {} positions, with angles of {}",
+            shape.rows, shape.capacity, angles.capacity
+        )));
+    }
+    let name = format!("{} {} rows", config.architecture, shape.rows);
+    Builder::new(file, config, shape, Draft::new(&name)).build(angles)
+}
+
+/// The values of a small tensor as f32.
+fn floats(file: &Gguf, name: &str) -> Result<Vec<f32>> {
+    let tensor = file.tensor(name).ok_or_else(|| missing(name))?;
+    let mut values = vec![0.0; tensor.len()];
+    tensor.dequantize(0, &mut values);
+    Ok(values)
+}
+
+fn missing(name: &str) -> Error {
+    Error::config(format!("tensor {name:?} is missing"))
+}
+
+/// What all layers share.
+struct Shared {
+    positions: TensorId,
+    mask: TensorId,
+    cosines: TensorId,
+    sines: TensorId,
+}
+
+struct Builder<'a> {
+    file: &'a Gguf,
+    config: &'a Config,
+    shape: Shape,
+    draft: Draft,
+}
+
+impl<'a> Builder<'a> {
+    fn new(file: &'a Gguf, config: &'a Config, shape: Shape, draft: Draft) -> Builder<'a> {
+        Builder {
+            file,
+            config,
+            shape,
+            draft,
+        }
+    }
+
+    fn build(mut self, angles: &Angles) -> Result<Graph> {
+        let Shape {
+            rows,
+            capacity,
+            logits,
+        } = self.shape;
+        let config = self.config;
+        let width = config.embedding as usize;
+        let mut x = self.draft.input("embedded", DType::F32, &[rows, width]);
+        let positions = self.draft.input("positions", DType::I64, &[1, rows]);
+        let mask = self.draft.input("mask", DType::Bool, &[rows, capacity + rows]);
+        let last = (logits == Logits::Last).then(|| self.draft.input("last", DType::I64, &[1]));
+        let half = config.rope_dims as usize / 2;
+        let table = |draft: &mut Draft, name: &str, bytes: &Bytes| {
+            draft.constant(name, DType::F32, &[capacity, half], bytes.clone())
+        };
+        let shared = Shared {
+            positions,
+            mask,
+            cosines: table(&mut self.draft, "cosines", &angles.cosines),
+            sines: table(&mut self.draft, "sines", &angles.sines),
+        };
+        let mut kept = Vec::new();
+        for layer in 0..config.layers {
+            let (next, keys, values) = self.layer(layer, x, &shared)?;
+            x = next;
+            kept.extend([keys, values]);
+        }
+        let mut wanted = rows;
+        if let Some(last) = last {
+            let axis = Attributes::new().with_int(Attr::Axis, 0);
+            x = self.draft.node(Op::Gather, &[x, last], axis, DType::F32, &[1, width]);
+            wanted = 1;
+        }
+        let x = self.norm(x, "output_norm.weight", &[wanted, width])?;
+        let head = if config.tied {
+            "token_embd.weight"
+        } else {
+            "output.weight"
+        };
+        let logits = self.linear(x, head, None, wanted)?;
+        self.draft.output("logits", logits);
+        for (index, tensor) in kept.into_iter().enumerate() {
+            let name = ["key", "value"][index % 2];
+            self.draft.output(&format!("{name}.{}", index / 2), tensor);
+        }
+        Ok(self.draft.finish())
+    }
+
+    /// One block of attention and feed-forward; gives the stream behind it, and the keys and values of its tokens.
+    fn layer(
+        &mut self,
+        layer: u32,
+        x: TensorId,
+        shared: &Shared,
+    ) -> Result<(TensorId, TensorId, TensorId)> {
+        let config = self.config;
+        let (rows, width) = (self.shape.rows, config.embedding as usize);
+        let name = |part: &str| format!("blk.{layer}.{part}");
+        let bias = |part: &str| config.qkv_bias.then(|| name(part));
+        let normed = self.norm(x, &name("attn_norm.weight"), &[rows, width])?;
+        let q = self.linear(normed, &name("attn_q.weight"), bias("attn_q.bias"), rows)?;
+        let k = self.linear(normed, &name("attn_k.weight"), bias("attn_k.bias"), rows)?;
+        let v = self.linear(normed, &name("attn_v.weight"), bias("attn_v.bias"), rows)?;
+        let q = self.placed(q, config.heads, shared, &name("attn_q_norm.weight"))?;
+        let k = self.placed(k, config.kv_heads, shared, &name("attn_k_norm.weight"))?;
+        let kv_width = config.kv_heads as usize * config.head_size as usize;
+        let v = self.draft.reshape(v, DType::F32, &[1, rows, kv_width]);
+        let [(keys, k), (values, v)] = [k, v].map(|x| self.rounded(x, &[1, rows, kv_width]));
+        let attended = self.attention(layer, [q, k, v], shared);
+        let heads_width = config.heads as usize * config.head_size as usize;
+        let attended = self.draft.reshape(attended, DType::F32, &[rows, heads_width]);
+        let attended = self.linear(attended, &name("attn_output.weight"), None, rows)?;
+        let x = self.draft.node(Op::Add, &[x, attended], Attributes::new(), DType::F32, &[rows, width]);
+        let normed = self.norm(x, &name("ffn_norm.weight"), &[rows, width])?;
+        let gate = self.linear(normed, &name("ffn_gate.weight"), None, rows)?;
+        let up = self.linear(normed, &name("ffn_up.weight"), None, rows)?;
+        let inner = [rows, config.feed_forward as usize];
+        let gate = self.draft.node(Op::Swish, &[gate], Attributes::new(), DType::F32, &inner);
+        let gated = self.draft.node(Op::Mul, &[gate, up], Attributes::new(), DType::F32, &inner);
+        let down = self.linear(gated, &name("ffn_down.weight"), None, rows)?;
+        let x = self.draft.node(Op::Add, &[x, down], Attributes::new(), DType::F32, &[rows, width]);
+        Ok((x, keys, values))
+    }
+
+    /// Queries or keys `[rows, heads * size]` as `[1, rows, heads * size]`, normalised where the architecture does, and
+    /// rotated.
+    fn placed(&mut self, x: TensorId, heads: u32, shared: &Shared, norm: &str) -> Result<TensorId> {
+        let config = self.config;
+        let (rows, size) = (self.shape.rows, config.head_size as usize);
+        let mut x = x;
+        if config.qk_norm {
+            let by_head = [rows * heads as usize, size];
+            x = self.draft.reshape(x, DType::F32, &by_head);
+            x = self.norm(x, norm, &by_head)?;
+        }
+        let shape = [1, rows, heads as usize * size];
+        let x = self.draft.reshape(x, DType::F32, &shape);
+        let rotated = if config.rope_dims == config.head_size {
+            0
+        } else {
+            i64::from(config.rope_dims)
+        };
+        let attributes = Attributes::new()
+            .with_int(Attr::NumHeads, i64::from(heads))
+            .with_int(
+                Attr::Interleaved,
+                i64::from(config.rope_pairing == RopePairing::Interleaved),
+            )
+            .with_int(Attr::RotaryEmbeddingDim, rotated);
+        let inputs = [x, shared.cosines, shared.sines, shared.positions];
+        Ok(self.draft.node(Op::RotaryEmbedding, &inputs, attributes, DType::F32, &shape))
+    }
+
+    /// A tensor as f16, and as the f32 that it then stands for.
+    fn rounded(&mut self, x: TensorId, shape: &[usize]) -> (TensorId, TensorId) {
+        let half = self.draft.cast(x, DType::F16, shape);
+        (half, self.draft.cast(half, DType::F32, shape))
+    }
+
+    fn attention(&mut self, layer: u32, [q, k, v]: [TensorId; 3], shared: &Shared) -> TensorId {
+        let config = self.config;
+        let Shape { rows, capacity, .. } = self.shape;
+        let (kv_heads, size) = (config.kv_heads as usize, config.head_size as usize);
+        let past = [1, kv_heads, capacity, size];
+        let [past_k, past_v] = ["key", "value"].map(|which| {
+            let stored = self.draft.input(&format!("past_{which}.{layer}"), DType::F16, &past);
+            self.draft.cast(stored, DType::F32, &past)
+        });
+        let attributes = Attributes::new()
+            .with_int(Attr::QNumHeads, i64::from(config.heads))
+            .with_int(Attr::KvNumHeads, i64::from(config.kv_heads));
+        let inputs = [q, k, v, shared.mask, past_k, past_v];
+        let shape = [1, rows, config.heads as usize * size];
+        self.draft.node(Op::Attention, &inputs, attributes, DType::F32, &shape)
+    }
+
+    fn norm(&mut self, x: TensorId, weight: &str, shape: &[usize]) -> Result<TensorId> {
+        let weights = self.vector(weight)?;
+        let attributes = Attributes::new()
+            .with_int(Attr::Axis, -1)
+            .with_float(Attr::Epsilon, self.config.norm_epsilon);
+        let inputs = [x, weights];
+        Ok(self.draft.node(Op::RMSNormalization, &inputs, attributes, DType::F32, shape))
+    }
+
+    /// `x` times the transposed weights `[out, in]` of the file, and a bias.
+    fn linear(&mut self, x: TensorId, weight: &str, bias: Option<String>, rows: usize) -> Result<TensorId> {
+        let tensor = self.file.tensor(weight).ok_or_else(|| missing(weight))?;
+        let &[depth, columns] = tensor.dims() else {
+            return Err(Error::config(format!("tensor {weight:?} is no matrix")));
+        };
+        let dims = [columns as usize, depth as usize];
+        let bytes = self.file.bytes().slice(tensor.range());
+        let weights = match tensor.kind() {
+            TensorType::F32 => self.draft.constant(weight, DType::F32, &dims, bytes),
+            TensorType::F16 => self.draft.constant(weight, DType::F16, &dims, bytes),
+            TensorType::BF16 => self.draft.constant(weight, DType::BF16, &dims, bytes),
+            kind => {
+                let layout = kind.layout().ok_or_else(|| missing(weight))?;
+                self.draft.blocks(weight, layout, &dims, bytes)
+            }
+        };
+        let weights = match tensor.kind() {
+            TensorType::F16 | TensorType::BF16 => self.draft.cast(weights, DType::F32, &dims),
+            _ => weights,
+        };
+        let mut inputs = vec![x, weights];
+        if let Some(bias) = bias {
+            inputs.push(self.vector(&bias)?);
+        }
+        let attributes = Attributes::new().with_int(Attr::TransB, 1);
+        Ok(self.draft.node(Op::Gemm, &inputs, attributes, DType::F32, &[rows, dims[0]]))
+    }
+
+    /// A norm's weights or a bias, as f32.
+    fn vector(&mut self, name: &str) -> Result<TensorId> {
+        let values = floats(self.file, name)?;
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        Ok(self.draft.constant(name, DType::F32, &[values.len()], bytes.into()))
+    }
+}

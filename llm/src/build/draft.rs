@@ -1,0 +1,109 @@
+//! A graph in the making: tensors of known types, and the nodes between them.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use polychip_graph::{Constant, Encoding, Graph, Node, Tensor, TensorId};
+use polychip_ops::{Attr, Attributes, BlockLayout, DType, Op, TensorType};
+
+/// A graph in the making.
+pub(super) struct Draft {
+    graph: Graph,
+    constants: BTreeMap<String, TensorId>,
+    made: usize,
+}
+
+impl Draft {
+    pub(super) fn new(name: &str) -> Draft {
+        Draft {
+            graph: Graph::new(name),
+            constants: BTreeMap::new(),
+            made: 0,
+        }
+    }
+
+    fn tensor(&mut self, name: &str, dtype: DType, dims: &[usize]) -> Tensor {
+        Tensor::new(name, TensorType::known(dtype, dims))
+    }
+
+    pub(super) fn input(&mut self, name: &str, dtype: DType, dims: &[usize]) -> TensorId {
+        let tensor = self.tensor(name, dtype, dims);
+        let id = self.graph.add_tensor(tensor);
+        self.graph.inputs.push(id);
+        id
+    }
+
+    /// A constant; one name is one tensor.
+    pub(super) fn constant(&mut self, name: &str, dtype: DType, dims: &[usize], bytes: Bytes) -> TensorId {
+        self.constant_of(name, dtype, dims, bytes, None)
+    }
+
+    /// A constant of blocks, which stands for f32.
+    pub(super) fn blocks(
+        &mut self,
+        name: &str,
+        layout: BlockLayout,
+        dims: &[usize],
+        bytes: Bytes,
+    ) -> TensorId {
+        self.constant_of(name, DType::U8, dims, bytes, Some(Encoding::blocks(layout)))
+    }
+
+    fn constant_of(
+        &mut self,
+        name: &str,
+        dtype: DType,
+        dims: &[usize],
+        bytes: Bytes,
+        encoding: Option<Encoding>,
+    ) -> TensorId {
+        if let Some(&known) = self.constants.get(name) {
+            return known;
+        }
+        let mut tensor = self.tensor(name, dtype, dims);
+        tensor.data = Some(Constant::new(bytes));
+        tensor.encoding = encoding;
+        let id = self.graph.add_tensor(tensor);
+        self.constants.insert(name.to_owned(), id);
+        id
+    }
+
+    /// A node with one output of this type.
+    pub(super) fn node(
+        &mut self,
+        op: Op,
+        inputs: &[TensorId],
+        attributes: Attributes,
+        dtype: DType,
+        dims: &[usize],
+    ) -> TensorId {
+        self.made += 1;
+        let tensor = self.tensor(&format!("{}.{}", op.name(), self.made), dtype, dims);
+        let output = self.graph.add_tensor(tensor);
+        let inputs = inputs.iter().copied().map(Some).collect();
+        self.graph
+            .add_node(Node::new(op, inputs, vec![Some(output)]).with(attributes));
+        output
+    }
+
+    pub(super) fn cast(&mut self, x: TensorId, to: DType, dims: &[usize]) -> TensorId {
+        let attributes = Attributes::new().with_int(Attr::To, i64::from(to.code()));
+        self.node(Op::Cast, &[x], attributes, to, dims)
+    }
+
+    pub(super) fn reshape(&mut self, x: TensorId, dtype: DType, dims: &[usize]) -> TensorId {
+        let sizes: Vec<u8> = dims.iter().flat_map(|&size| (size as i64).to_le_bytes()).collect();
+        let shape = self.constant(&format!("shape {dims:?}"), DType::I64, &[dims.len()], sizes.into());
+        self.node(Op::Reshape, &[x, shape], Attributes::new(), dtype, dims)
+    }
+
+    /// Gives a tensor back, by this name.
+    pub(super) fn output(&mut self, name: &str, id: TensorId) {
+        name.clone_into(&mut self.graph.tensor_mut(id).name);
+        self.graph.outputs.push(id);
+    }
+
+    pub(super) fn finish(self) -> Graph {
+        self.graph
+    }
+}

@@ -1,0 +1,343 @@
+//! A sequence of tokens that a model has read: keys and values of every position, and what comes next.
+//!
+//! Invariants:
+//! 1. Memory of a position is written once, by whoever appends it, and read by the sessions of all sizes in place.
+//! 2. [`Sequence::truncate`] forgets positions by not counting them.
+//! 3. After an error the sequence holds what it held before the call.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use polychip::{Input, Memory, Outputs, Session};
+
+use crate::build::Logits;
+use crate::model::{LanguageModel, rung};
+use crate::{Error, Result, TokenId};
+
+/// Longest time of one chunk: a device that is silent for so long hangs.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// Bytes of a key's or value's element.
+const HALF: usize = 2;
+
+/// What a model has read so far.
+#[derive(Debug)]
+pub struct Sequence {
+    model: LanguageModel,
+    /// Keys, then values, of layer 0, of layer 1 ..., `[kv_heads, capacity, head_size]`.
+    memories: Vec<Memory>,
+    /// A session's view of them, by its tokens and whether it gives all logits.
+    views: BTreeMap<(usize, bool), View>,
+    /// Who ran last.
+    current: Option<(usize, bool)>,
+    tokens: Vec<TokenId>,
+    logits: Vec<f32>,
+}
+
+/// The inputs of a session.
+#[derive(Debug)]
+struct View {
+    session: Arc<Session>,
+    /// In the order of the session.
+    inputs: Vec<Input>,
+    embedded: usize,
+    positions: usize,
+    mask: usize,
+    last: Option<usize>,
+    /// Where the inputs over each memory are.
+    past: Vec<usize>,
+    /// Where the outputs are that are appended to each memory.
+    added: Vec<usize>,
+    logits: usize,
+    /// Positions of the memory that the mask shows.
+    shown: Option<(usize, usize)>,
+}
+
+impl Sequence {
+    pub(crate) fn new(model: LanguageModel) -> Result<Sequence> {
+        let config = model.config();
+        let bytes = config.kv_heads as usize * model.capacity() * config.head_size as usize * HALF;
+        let memories: Result<Vec<Memory>, _> = (0..2 * config.layers).map(|_| Memory::new(bytes as u64)).collect();
+        Ok(Sequence {
+            memories: memories.map_err(Error::memory)?,
+            model,
+            views: BTreeMap::new(),
+            current: None,
+            tokens: Vec::new(),
+            logits: Vec::new(),
+        })
+    }
+
+    /// The model.
+    #[must_use]
+    pub fn model(&self) -> &LanguageModel {
+        &self.model
+    }
+
+    /// The tokens read so far.
+    #[must_use]
+    pub fn tokens(&self) -> &[TokenId] {
+        &self.tokens
+    }
+
+    /// How many tokens were read.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Whether nothing was read.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// Positions that are left.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.model.capacity() - self.len()
+    }
+
+    /// Forgets all tokens from this position on; none where there are fewer.
+    pub fn truncate(&mut self, len: usize) {
+        self.tokens.truncate(len);
+    }
+
+    /// Bytes of keys and values of the tokens read so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let config = self.model.config();
+        let row = config.kv_heads as usize * config.head_size as usize * HALF;
+        (self.len() * row * self.memories.len()) as u64
+    }
+
+    /// Reads tokens, and gives the logits of what follows the last one: one per token of the vocabulary.
+    ///
+    /// # Errors
+    /// There are no tokens or no room for them, a token is beyond the vocabulary, or a device failed.
+    pub fn append(&mut self, tokens: &[TokenId]) -> Result<&[f32]> {
+        self.append_while(tokens, &mut || true)
+    }
+
+    /// As [`Sequence::append`]; asks before each chunk whether to go on.
+    ///
+    /// # Errors
+    /// As [`Sequence::append`], or it was not to go on.
+    pub fn append_while(&mut self, tokens: &[TokenId], go_on: &mut dyn FnMut() -> bool) -> Result<&[f32]> {
+        self.check(tokens)?;
+        let before = self.len();
+        let done = self.chunks(tokens, go_on);
+        if done.is_err() {
+            self.truncate(before);
+        }
+        done?;
+        Ok(&self.logits)
+    }
+
+    fn chunks(&mut self, tokens: &[TokenId], go_on: &mut dyn FnMut() -> bool) -> Result<()> {
+        let mut rest = tokens;
+        while !rest.is_empty() {
+            if !go_on() {
+                return Err(Error::cancelled());
+            }
+            let rows = rung(rest.len());
+            let (chunk, behind) = rest.split_at(rows.min(rest.len()));
+            self.chunk(chunk, rows, Logits::Last, &mut |logits| {
+                // those of a chunk before the last are nobody's
+                behind.is_empty().then(|| logits.to_vec())
+            })?;
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// Reads tokens, and calls `each` with the logits of what follows each of them.
+    ///
+    /// # Errors
+    /// As [`Sequence::append`].
+    pub fn append_all(&mut self, tokens: &[TokenId], mut each: impl FnMut(&[f32])) -> Result<()> {
+        self.check(tokens)?;
+        let before = self.len();
+        let vocabulary = self.model.config().vocabulary as usize;
+        let mut rest = tokens;
+        while !rest.is_empty() {
+            let rows = rung(rest.len()).min(128);
+            let (chunk, behind) = rest.split_at(rows.min(rest.len()));
+            let done = self.chunk(chunk, rows, Logits::All, &mut |logits| {
+                logits.chunks_exact(vocabulary).take(chunk.len()).for_each(&mut each);
+                None
+            });
+            if done.is_err() {
+                self.truncate(before);
+            }
+            done?;
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    fn check(&self, tokens: &[TokenId]) -> Result<()> {
+        if tokens.is_empty() {
+            return Err(Error::tokenizer("there are no tokens to read"));
+        }
+        if tokens.len() > self.room() {
+            return Err(Error::config(format!(
+                "{} tokens behind {} do not fit the room for {} positions (Options::capacity)",
+                tokens.len(),
+                self.len(),
+                self.model.capacity()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Runs one chunk of at most `rows` tokens; `take` gets the logits and may keep them.
+    fn chunk(
+        &mut self,
+        tokens: &[TokenId],
+        rows: usize,
+        logits: Logits,
+        take: &mut dyn FnMut(&[f32]) -> Option<Vec<f32>>,
+    ) -> Result<()> {
+        let key = (rows, logits == Logits::All);
+        if !self.views.contains_key(&key) {
+            let session = self.model.session(rows, logits)?;
+            let view = View::new(session, &self.memories)?;
+            self.views.insert(key, view);
+        }
+        let past = self.len();
+        let view = self.views.get_mut(&key).expect("invariant: the view was just made");
+        if self.current != Some(key) {
+            // others wrote the memory: a device that has copies of it makes them anew
+            view.touch()?;
+            self.current = Some(key);
+        }
+        view.fill(&self.model, tokens, rows, past)?;
+        let outputs = view.run()?;
+        if let Some(kept) = take(&outputs.at(view.logits).map_err(Error::run)?.values::<f32>().map_err(Error::run)?) {
+            self.logits = kept;
+        }
+        view.append(&self.model, &outputs, tokens.len(), past)?;
+        self.tokens.extend_from_slice(tokens);
+        Ok(())
+    }
+}
+
+impl View {
+    fn new(session: Arc<Session>, memories: &[Memory]) -> Result<View> {
+        let names: Vec<String> = session.inputs().map(|input| input.name.clone()).collect();
+        let gives: Vec<String> = session.outputs().map(|output| output.name.clone()).collect();
+        let place = |names: &[String], name: &str| {
+            let found = names.iter().position(|known| known == name);
+            found.ok_or_else(|| Error::config(format!("the session has no port {name:?}")))
+        };
+        let port = |prefix: &str, index: usize| format!("{prefix}{}.{}", ["key", "value"][index % 2], index / 2);
+        let past: Result<Vec<usize>> = (0..memories.len()).map(|i| place(&names, &port("past_", i))).collect();
+        let added: Result<Vec<usize>> = (0..memories.len()).map(|i| place(&gives, &port("", i))).collect();
+        let (past, added) = (past?, added?);
+        let mut inputs = Vec::with_capacity(names.len());
+        for (index, spec) in session.inputs().enumerate() {
+            let input = match past.iter().position(|&at| at == index) {
+                Some(memory) => session.input_from(&spec.name, &spec.shape, &memories[memory]),
+                None => session.input(&spec.name),
+            };
+            inputs.push(input.map_err(Error::run)?);
+        }
+        Ok(View {
+            inputs,
+            embedded: place(&names, "embedded")?,
+            positions: place(&names, "positions")?,
+            mask: place(&names, "mask")?,
+            last: place(&names, "last").ok(),
+            past,
+            added,
+            logits: place(&gives, "logits")?,
+            shown: None,
+            session,
+        })
+    }
+
+    /// The memory was written, but not through these inputs.
+    fn touch(&mut self) -> Result<()> {
+        for &at in &self.past {
+            self.inputs[at].bytes_mut().map_err(Error::run)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what a chunk's run reads.
+    fn fill(&mut self, model: &LanguageModel, tokens: &[TokenId], rows: usize, past: usize) -> Result<()> {
+        let width = model.config().embedding as usize;
+        {
+            let mut bytes = self.inputs[self.embedded].bytes_mut().map_err(Error::run)?;
+            let floats: &mut [f32] = bytemuck::cast_slice_mut(&mut bytes);
+            let (given, unused) = floats.split_at_mut(tokens.len() * width);
+            for (token, row) in tokens.iter().zip(given.chunks_exact_mut(width)) {
+                model.embed(*token, row)?;
+            }
+            unused.fill(0.0);
+        }
+        {
+            let mut bytes = self.inputs[self.positions].bytes_mut().map_err(Error::run)?;
+            let positions: &mut [i64] = bytemuck::cast_slice_mut(&mut bytes);
+            for (row, position) in positions.iter_mut().enumerate() {
+                // what is unused has some position that there are angles for
+                *position = (past + row).min(model.capacity() - 1) as i64;
+            }
+        }
+        if let Some(last) = self.last {
+            let row = tokens.len() as i64 - 1;
+            self.inputs[last].write(&[row]).map_err(Error::run)?;
+        }
+        self.show(model.capacity(), rows, past)
+    }
+
+    /// Makes the mask: a token sees all of the past, and of the chunk itself and those before it. What is unused sees
+    /// such, too, so that no row is without a key.
+    fn show(&mut self, capacity: usize, rows: usize, past: usize) -> Result<()> {
+        let mut mask = self.inputs[self.mask].bytes_mut().map_err(Error::run)?;
+        let width = capacity + rows;
+        match self.shown {
+            // a step further: one more position of the past
+            Some((shown, of)) if of == rows && shown <= past => {
+                for row in mask.chunks_exact_mut(width) {
+                    row[shown..past].fill(1);
+                }
+            }
+            _ => {
+                for (index, row) in mask.chunks_exact_mut(width).enumerate() {
+                    row.fill(0);
+                    row[..past].fill(1);
+                    row[capacity..=capacity + index].fill(1);
+                }
+            }
+        }
+        self.shown = Some((past, rows));
+        Ok(())
+    }
+
+    fn run(&self) -> Result<Outputs> {
+        let inputs: Vec<&Input> = self.inputs.iter().collect();
+        let run = self.session.submit(&inputs).map_err(Error::run)?;
+        run.wait(LONGEST).map_err(Error::run)
+    }
+
+    /// Copies the first `count` rows of keys and values behind the `past` ones of each memory.
+    fn append(&mut self, model: &LanguageModel, outputs: &Outputs, count: usize, past: usize) -> Result<()> {
+        let config = model.config();
+        let (heads, size) = (config.kv_heads as usize, config.head_size as usize * HALF);
+        for (&from, &to) in self.added.iter().zip(&self.past) {
+            let view = outputs.at(from).map_err(Error::run)?;
+            let rows = view.bytes().chunks_exact(heads * size).take(count);
+            let mut memory = self.inputs[to].bytes_mut().map_err(Error::run)?;
+            for (index, row) in rows.enumerate() {
+                for (head, values) in row.chunks_exact(size).enumerate() {
+                    let at = (head * model.capacity() + past + index) * size;
+                    memory[at..at + size].copy_from_slice(values);
+                }
+            }
+        }
+        Ok(())
+    }
+}
