@@ -131,15 +131,32 @@ pub fn byte_level_tokens() -> (Vec<String>, Vec<i32>, Vec<String>) {
     (tokens, types, merges)
 }
 
+/// Largest weight of random blocks: products of a few hundred keep the size of what they multiply.
+const LARGEST: f32 = 0.15;
+
+/// Largest value that a scale is multiplied by.
+fn steps(kind: TensorType) -> f32 {
+    match kind {
+        TensorType::F32 | TensorType::F16 | TensorType::BF16 => 1.0,
+        TensorType::Q4_0 => 8.0,
+        TensorType::Q4_1 => 15.0,
+        TensorType::Q8_0 => 128.0,
+        TensorType::Q4_K => 63.0 * 15.0,
+        TensorType::Q5_K => 63.0 * 31.0,
+        TensorType::Q6_K => 128.0 * 32.0,
+    }
+}
+
 /// Blocks with random values, small finite scales and minima.
 pub fn random_blocks(kind: TensorType, count: usize, random: &mut impl Rng) -> Vec<u8> {
     let mut out = Vec::with_capacity(count * kind.block_bytes());
+    let range = -LARGEST / steps(kind)..LARGEST / steps(kind);
     for _ in 0..count {
         match kind {
-            TensorType::F32 => out.extend(random.random_range(-1.0_f32..1.0).to_le_bytes()),
-            TensorType::F16 => out.extend(f16::from_f32(random.random_range(-1.0..1.0)).to_le_bytes()),
+            TensorType::F32 => out.extend(random.random_range(range.clone()).to_le_bytes()),
+            TensorType::F16 => out.extend(f16::from_f32(random.random_range(range.clone())).to_le_bytes()),
             TensorType::BF16 => {
-                let value = half::bf16::from_f32(random.random_range(-1.0..1.0));
+                let value = half::bf16::from_f32(random.random_range(range.clone()));
                 out.extend(value.to_le_bytes());
             }
             quantised => {
@@ -148,7 +165,7 @@ pub fn random_blocks(kind: TensorType, count: usize, random: &mut impl Rng) -> V
                 let block = &mut out[start..];
                 random.fill_bytes(block);
                 let mut scale = |at: usize| {
-                    let value = f16::from_f32(random.random_range(-0.02..0.02));
+                    let value = f16::from_f32(random.random_range(range.clone()));
                     block[at..at + 2].copy_from_slice(&value.to_le_bytes());
                 };
                 match quantised {
