@@ -65,6 +65,9 @@ fn classify(error: &anyhow::Error) -> (Code, Option<&'static str>) {
         if let Some(error) = cause.downcast_ref::<polychip::Error>() {
             return of_kind(error.kind());
         }
+        if let Some(error) = cause.downcast_ref::<polychip_llm::Error>() {
+            return error.of_run().map_or((Code::BadInput, None), |error| of_kind(error.kind()));
+        }
         if let Some(error) = cause.downcast_ref::<polychip::ProfileError>() {
             return match error.kind() {
                 polychip::ProfileErrorKind::Io => of_kind(ErrorKind::Io),

@@ -1,5 +1,5 @@
 //! The `polychip` command, for the program of that name and for other doors (`python -m polychip`): devices, run, bench, measure, energy, monitor, partition, explain, profile, plan, inspect,
-//! farm, serve-sim.
+//! farm, generate, chat, bench-llm, logits, serve-sim.
 //!
 //! Invariants:
 //! 1. Standard output holds what was asked for and nothing else: descriptor 1 points at standard error
@@ -25,6 +25,7 @@ mod fill;
 mod input;
 mod inspect;
 mod label;
+mod language;
 mod limits;
 mod load;
 mod measure;
@@ -92,6 +93,14 @@ enum Command {
     Inspect(inspect::Arguments),
     /// Measure models on all boards of a device farm, and compare, show and ship what was measured
     Farm(farm::Arguments),
+    /// Answer a prompt with a language model
+    Generate(language::generate::Arguments),
+    /// Talk with a language model
+    Chat(language::chat::Arguments),
+    /// Measure how fast a language model reads and answers
+    BenchLlm(language::bench::Arguments),
+    /// Write the logits of a language model behind each token of a text
+    Logits(language::logits::Arguments),
     /// Say whether several models that share devices meet their deadlines, and simulate them
     ServeSim(serve_sim::Arguments),
 }
@@ -130,6 +139,10 @@ pub fn run<A: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = A>) ->
         Command::Plan(arguments) => plan::run(&arguments, &mut out),
         Command::Inspect(arguments) => inspect::run(&arguments, &mut out),
         Command::Farm(arguments) => farm::run(&arguments, &mut out),
+        Command::Generate(arguments) => language::generate::run(&arguments, &mut out),
+        Command::Chat(arguments) => language::chat::run(&arguments, &mut out),
+        Command::BenchLlm(arguments) => language::bench::run(&arguments, &mut out),
+        Command::Logits(arguments) => language::logits::run(&arguments, &mut out),
         Command::ServeSim(arguments) => serve_sim::run(&arguments, &mut out),
     });
     match done {

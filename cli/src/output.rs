@@ -50,6 +50,12 @@ impl Output {
         Ok(self.file.flush()?)
     }
 
+    /// Writes a piece of a text as it is, at once.
+    pub(crate) fn piece(&mut self, text: &str) -> anyhow::Result<()> {
+        self.file.write_all(text.as_bytes())?;
+        Ok(self.file.flush()?)
+    }
+
     /// Writes a value as JSON.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
         self.text(&serde_json::to_string_pretty(value)?)

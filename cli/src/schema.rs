@@ -10,7 +10,7 @@ mod tests {
     /// The words of a command; the files of a subcommand are named after both of its words.
     fn words(command: &str) -> String {
         match command {
-            "serve-sim" => command.to_owned(),
+            "serve-sim" | "bench-llm" => command.to_owned(),
             _ => command.replace('-', " "),
         }
     }
@@ -49,6 +49,8 @@ mod tests {
         check::<crate::inspect::Answer>("inspect");
         check::<crate::profile::Answer>("profile");
         check::<crate::serve_sim::Answer>("serve-sim");
+        check::<crate::language::generate::Answer>("generate");
+        check::<crate::language::bench::Answer>("bench-llm");
         check::<crate::farm::run::Answer>("farm-run");
         check::<crate::farm::boards::Answer>("farm-boards");
         check::<crate::profile::exchange::Merge>("profile-merge");

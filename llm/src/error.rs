@@ -113,6 +113,15 @@ impl Error {
         })
     }
 
+    /// The runtime's error, where planning, compiling or running failed.
+    #[must_use]
+    pub fn of_run(&self) -> Option<&polychip::Error> {
+        match &*self.0 {
+            Repr::Run(error) => Some(error),
+            _ => None,
+        }
+    }
+
     /// What went wrong, coarsely.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

@@ -1,4 +1,4 @@
-//! Language models: what a GGUF file says of one, its tokens and its chat template.
+//! Language models: what a GGUF file says of one, its tokens, its chat template, and its answers.
 //!
 //! Invariants:
 //! 1. Weights stay in the mapped file: a tensor is a view of blocks, and whoever dequantises says into which memory.
@@ -6,9 +6,12 @@
 //!    panic; what is allocated for it is bounded by a small multiple of its size.
 //! 3. Nothing falls back: an unknown architecture, block type, pre-tokenizer, position scaling or template function is refused.
 //!
-//! Not here: graphs of models, memory of keys and values, sampling, generation; other formats than GGUF.
+//! From the bottom up: the file (`gguf`, `config`), text (`tokenizer`, `detokenizer`, `stop`, `template`), graphs (`build`), what
+//! runs them (`model`, `sequence`), answers (`sampler`, `generate`).
 //!
-//! Start with [`Gguf::open`], then [`Config::read`], [`Tokenizer::read`] and [`ChatTemplate::read`].
+//! Not here: other formats than GGUF.
+//!
+//! Start with [`LanguageModel::open`] and [`Sequence::generate`].
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +19,7 @@ pub mod build;
 mod config;
 mod detokenizer;
 mod error;
+mod generate;
 pub mod gguf;
 mod model;
 mod sampler;
@@ -29,6 +33,7 @@ mod tokenizer;
 pub use config::{Architecture, Config, ExpectedTensor, RopePairing, RopeScaling};
 pub use detokenizer::Detokenizer;
 pub use error::{Error, ErrorKind};
+pub use generate::{Answer, Finish, Generate};
 pub use gguf::Gguf;
 pub use model::{LanguageModel, Options};
 pub use sampler::{Sampler, Sampling};

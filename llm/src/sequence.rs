@@ -104,6 +104,12 @@ impl Sequence {
         self.tokens.truncate(len);
     }
 
+    /// The logits of what follows the last token, as [`Sequence::append`] gave them; empty before that.
+    #[must_use]
+    pub fn logits(&self) -> &[f32] {
+        &self.logits
+    }
+
     /// Bytes of keys and values of the tokens read so far.
     #[must_use]
     pub fn bytes(&self) -> u64 {

@@ -1,0 +1,72 @@
+//! `polychip chat`: a conversation, a line at a time.
+//!
+//! Invariant: what was said before is not read again; only the new turn is.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::ops::ControlFlow;
+
+use polychip_llm::Message;
+
+use super::{AnswerArguments, LanguageArguments, chat_prompt, prepare};
+use crate::output::Output;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Each line of standard input is a turn; `/clear` begins anew, `/bye` or the end of input ends.")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    model: LanguageArguments,
+    /// What the model is told before the conversation
+    #[arg(long, value_name = "TEXT")]
+    system: Option<String>,
+    #[command(flatten)]
+    answer: AnswerArguments,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
+    let mut wanted = arguments.answer.wanted()?;
+    let model = arguments.model.open()?;
+    let system = || arguments.system.iter().map(|text| Message::new("system", text)).collect::<Vec<_>>();
+    let mut messages = system();
+    // a model without a template is refused before anything is asked
+    chat_prompt(&model, &[Message::new("user", "")])?;
+    prepare(&model, 1)?;
+    let mut sequence = model.sequence()?;
+    let input = std::io::stdin();
+    let ask = || {
+        if input.is_terminal() {
+            // nobody reads it where standard error is closed
+            let _ = write!(std::io::stderr(), "> ");
+        }
+    };
+    ask();
+    for line in input.lock().lines() {
+        let line = line?;
+        match line.trim() {
+            "" => {}
+            "/bye" => break,
+            "/clear" => messages = system(),
+            said => {
+                messages.push(Message::new("user", said));
+                let prompt = chat_prompt(&model, &messages)?;
+                let mut failed = None;
+                let answer = sequence.generate(&prompt, &wanted, &mut |piece| match out.piece(piece) {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(error) => {
+                        failed = Some(error);
+                        ControlFlow::Break(())
+                    }
+                })?;
+                if let Some(error) = failed {
+                    return Err(error);
+                }
+                out.text("")?;
+                messages.push(Message::new("assistant", answer.text));
+                // the next answer is drawn anew
+                wanted.sampling.seed = wanted.sampling.seed.wrapping_add(1);
+            }
+        }
+        ask();
+    }
+    Ok(())
+}

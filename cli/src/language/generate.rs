@@ -1,0 +1,125 @@
+//! `polychip generate`: one answer to one prompt.
+
+use std::ops::ControlFlow;
+
+use polychip_llm::{Answer as Generated, Finish, Message, Specials};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{AnswerArguments, LanguageArguments, chat_prompt, prepare};
+use crate::bench::peak_bytes;
+use crate::output::Output;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    model: LanguageArguments,
+    /// What to answer
+    #[arg(long, value_name = "TEXT")]
+    prompt: String,
+    /// Go on with the prompt as it is, instead of answering it by the model's chat template
+    #[arg(long, conflicts_with = "system")]
+    raw: bool,
+    /// What the model is told before the prompt
+    #[arg(long, value_name = "TEXT")]
+    system: Option<String>,
+    #[command(flatten)]
+    answer: AnswerArguments,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `generate --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    /// Model file.
+    model: String,
+    /// The answer's text.
+    text: String,
+    /// The answer's tokens, without the one that ended it.
+    tokens: Vec<u32>,
+    /// Why it ended: `end` (the model's own), `length`, `stop`, `room`.
+    finish: &'static str,
+    /// Tokens of the prompt.
+    prompt_tokens: usize,
+    /// Tokens of the prompt read per second, planning and packing left out.
+    prefill_tokens_per_s: f64,
+    /// Tokens of the answer after the first one, per second; none where there is no second one.
+    decode_tokens_per_s: Option<f64>,
+    /// Bytes of keys and values of prompt and answer.
+    kv_bytes: u64,
+    /// Most memory that this process ever held, in bytes, where the system tells.
+    peak_bytes: Option<u64>,
+}
+
+/// The word for why an answer ended.
+pub(crate) fn finish(finish: Finish) -> &'static str {
+    match finish {
+        Finish::End => "end",
+        Finish::Length => "length",
+        Finish::Stop(_) => "stop",
+        Finish::Room => "room",
+        Finish::Cancelled => "cancelled",
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
+    let wanted = arguments.answer.wanted()?;
+    let model = arguments.model.open()?;
+    let prompt = if arguments.raw {
+        model.tokenizer().encode_prompt(&arguments.prompt, Specials::AsText)?
+    } else {
+        let system = arguments.system.iter().map(|text| Message::new("system", text));
+        let messages: Vec<Message> = system.chain([Message::new("user", &arguments.prompt)]).collect();
+        chat_prompt(&model, &messages)?
+    };
+    prepare(&model, prompt.len())?;
+    let mut sequence = model.sequence()?;
+    let mut failed = None;
+    let generated: Generated = sequence.generate(&prompt, &wanted, &mut |piece| {
+        if arguments.json {
+            return ControlFlow::Continue(());
+        }
+        match out.piece(piece) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let answer = Answer {
+        model: arguments.model.model.display().to_string(),
+        finish: finish(generated.finish),
+        prompt_tokens: generated.prompt_tokens,
+        prefill_tokens_per_s: generated.prefill_tokens_per_s(),
+        decode_tokens_per_s: generated.decode_tokens_per_s(),
+        kv_bytes: sequence.bytes(),
+        peak_bytes: peak_bytes(),
+        text: generated.text,
+        tokens: generated.tokens,
+    };
+    if arguments.json {
+        return out.json(&answer);
+    }
+    out.text("")?;
+    eprintln!("{}", speeds(&answer));
+    Ok(())
+}
+
+/// What is said behind an answer.
+fn speeds(answer: &Answer) -> String {
+    let decode = match answer.decode_tokens_per_s {
+        Some(speed) => format!(", {} tokens of answer at {speed:.1} a second", answer.tokens.len()),
+        None => String::new(),
+    };
+    format!(
+        "{} tokens of prompt at {:.1} a second{decode}, ended by {}",
+        answer.prompt_tokens, answer.prefill_tokens_per_s, answer.finish
+    )
+}

@@ -1,0 +1,73 @@
+//! `polychip logits`: the logits behind each token of a given text, for comparing a model with another implementation.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use polychip::DType;
+
+use super::LanguageArguments;
+use crate::array::Array;
+use crate::exit::bad_input;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::{array, file, npy};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    model: LanguageArguments,
+    /// Tokens, as integers of a NumPy file of one axis
+    #[arg(long, value_name = "FILE.npy")]
+    tokens: PathBuf,
+    /// Write the logits here, f32 `[tokens, vocabulary]`: row i is behind token i
+    #[arg(long, value_name = "FILE.npy")]
+    save: PathBuf,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
+    let tokens = tokens(&arguments.tokens)?;
+    let model = arguments.model.open()?;
+    let vocabulary = model.config().vocabulary as usize;
+    let mut bytes = Vec::with_capacity(tokens.len() * vocabulary * 4);
+    {
+        let _progress = Progress::of(format!("reading {} tokens", tokens.len()));
+        model.sequence()?.append_all(&tokens, |logits| {
+            bytes.extend(logits.iter().flat_map(|logit| logit.to_le_bytes()));
+        })?;
+    }
+    let array = Array {
+        dtype: DType::F32,
+        shape: vec![tokens.len(), vocabulary],
+        bytes,
+    };
+    file::write(&arguments.save, &npy::write(&array)?)?;
+    out.text(&format!(
+        "{} rows of {vocabulary} logits: {}",
+        tokens.len(),
+        arguments.save.display()
+    ))
+}
+
+fn tokens(path: &std::path::Path) -> anyhow::Result<Vec<u32>> {
+    let array = npy::read(&file::read(path)?).with_context(|| path.display().to_string())?;
+    let wrong = || {
+        bad_input(format!(
+            "{}: tokens are integers of 0 or more on one axis, not {} of shape {:?}",
+            path.display(),
+            array.dtype.name(),
+            array.shape
+        ))
+    };
+    if array.shape.len() != 1 || !array.dtype.is_int() {
+        return Err(wrong());
+    }
+    let numbers = array::numbers(array.dtype, &array.bytes).ok_or_else(wrong)?;
+    let tokens = numbers.into_iter().map(|number| {
+        (0.0..=f64::from(u32::MAX))
+            .contains(&number)
+            .then_some(number as u32)
+            .ok_or_else(wrong)
+    });
+    tokens.collect()
+}
