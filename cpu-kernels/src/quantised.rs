@@ -5,13 +5,15 @@
 //! 2. Sums of products are exact in 32 bits: a plan refuses a depth that could overflow.
 //! 3. A result is `round(sum * factor) + zero`, rounded to nearest even, then clamped to the allowed codes; `factor`
 //!    is per output channel. Factors are in steps of the result, so nothing divides at run time.
-//! 4. Weights of 4 bits meet rows of floats ([`NibblePlan`]); they are made floats in registers.
+//! 4. Weights of 4 bits meet rows of floats ([`NibblePlan`]); they are made floats in registers. Weights in ggml's blocks
+//!    meet rows that are rounded to signed bytes at run time ([`BlockPlan`]), and results are `f32`.
 //!
 //! Not here: 16-bit codes, and which node computes in codes.
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
 mod average;
+mod blocks;
 mod codes;
 mod conv;
 mod depthwise;
@@ -21,6 +23,7 @@ mod tile;
 mod weights;
 
 pub use average::AveragePlan;
+pub use blocks::{BlockLayout, BlockPlan, BlockProduct, run_all};
 pub use codes::Codes;
 pub use conv::{ConvPlan, Target};
 pub use elementwise::{

@@ -106,6 +106,26 @@ pub(crate) trait Bytes: Product<Row = I<Self>, Panel = I<Self>, Sum = I<Self>> {
     /// Runs `kernel` with the instruction set and its extension switched on.
     fn enter<K: ByteKernel>(self, kernel: K) -> K::Output;
 
+    /// `sum` plus the products of `N` vectors of unsigned codes, which are at most `MOST` and that at most 127, with `N` words of
+    /// signed bytes from -127 to 127, each of which meets all lanes. Nothing is taken off the codes, and sums are exact.
+    /// # Safety
+    /// `N` words are readable at `words`.
+    #[inline(always)]
+    unsafe fn dot_codes<const N: usize, const MOST: i32>(
+        self,
+        sum: I<Self>,
+        codes: [I<Self>; N],
+        words: *const u8,
+    ) -> I<Self> {
+        const { assert!(Self::OFFSET == 0 && MOST <= 127) };
+        let mut sum = sum;
+        for (i, codes) in codes.into_iter().enumerate() {
+            // SAFETY: the caller promises the words.
+            sum = self.dot(sum, codes, unsafe { self.broadcast(words.add(4 * i)) });
+        }
+        sum
+    }
+
     /// The first `n` bytes (all lanes where `n` is larger) as one `i32` each; zero in the others.
     /// # Safety
     /// `min(n, LANES)` bytes are readable at `p`.
@@ -162,6 +182,13 @@ pub(crate) trait Bytes: Product<Row = I<Self>, Panel = I<Self>, Sum = I<Self>> {
             unsafe { self.narrow(to.add(i / NV * stride + column), q, columns - column) };
         }
     }
+}
+
+/// Pairs of products of codes up to `most` with bytes up to 127 whose sums 16 bits hold.
+#[cfg(target_arch = "x86_64")]
+const fn pairs_in_16_bits(most: i32) -> usize {
+    assert!(most <= 127);
+    (i16::MAX as i32 / (2 * 127 * most)) as usize
 }
 
 /// A piece of code that one [`Bytes`] entry runs; `run` is always `#[inline(always)]`.
@@ -239,6 +266,7 @@ impl Element for bf16 {
 mod tests {
     use super::*;
     use crate::Isa;
+    use crate::isa::MOST_LANES;
 
     /// Bytes that look random.
     fn bytes(len: usize, seed: u32) -> Vec<u8> {
@@ -304,6 +332,37 @@ mod tests {
         }
     }
 
+    impl Check<'_> {
+        #[inline(always)]
+        fn check_codes_of<B: Bytes, const N: usize, const MOST: i32>(&self, b: B) {
+            let (s, lanes) = (b.simd(), B::S::LANES);
+            // whole masks, so that the largest codes meet the largest bytes
+            let codes: Vec<u8> = (0..64 * N).map(|i| self.a[i * 7 % 256] & MOST as u8).collect();
+            let words: Vec<u8> = (0..4 * N)
+                .map(|i| if self.b[i] == 128 { 129 } else { self.b[i] })
+                .collect();
+            // SAFETY: 64 bytes are readable from each start, and N words.
+            let got = unsafe {
+                let vectors = std::array::from_fn(|i| b.panel(codes[i * 64..].as_ptr()));
+                b.dot_codes::<N, MOST>(s.splat_i(-5), vectors, words.as_ptr())
+            };
+            let mut out = [0; MOST_LANES];
+            // SAFETY: no vector is longer.
+            unsafe { s.store_i(out.as_mut_ptr(), got) };
+            for (lane, &got) in out[..lanes].iter().enumerate() {
+                let product = |i: usize| {
+                    let code = codes[i / 4 * 64 + lane * 4 + i % 4];
+                    i32::from(code) * i32::from(words[i] as i8)
+                };
+                assert_eq!(
+                    got,
+                    (0..4 * N).map(product).sum::<i32>() - 5,
+                    "lane {lane}, up to {MOST}"
+                );
+            }
+        }
+    }
+
     impl ByteKernel for Check<'_> {
         type Output = ();
         #[inline(always)]
@@ -328,6 +387,10 @@ mod tests {
                     assert_eq!(got, want + 1000, "lane {i}");
                 }
             }
+            self.check_codes_of::<B, 8, 15>(b);
+            self.check_codes_of::<B, 8, 31>(b);
+            self.check_codes_of::<B, 4, 63>(b);
+            self.check_codes_of::<B, 7, 127>(b);
             for n in 0..=4 * lanes + 1 {
                 let mut out = vec![7u8; 4 * lanes + 1];
                 let most = n.min(4 * lanes);

@@ -1,9 +1,9 @@
 //! Bytes on AVX2: `vpdpbusd` where the CPU has AVX-VNNI, else products of bytes widened to 16 bits.
 //!
-//! `vpmaddubsw` is not used: its sums saturate at 16 bits.
+//! `vpmaddubsw`, whose sums saturate at 16 bits, is used only where codes are too small for that.
 
 use super::super::avx2::Avx2;
-use super::{ByteKernel, Bytes, Product, Rounding};
+use super::{ByteKernel, Bytes, Product, Rounding, pairs_in_16_bits};
 use crate::isa::simd::Simd;
 use std::arch::x86_64::*;
 
@@ -78,11 +78,11 @@ impl<const VNNI: bool> Bytes for Avx2Bytes<VNNI> {
 
     #[inline]
     fn enter<K: ByteKernel>(self, kernel: K) -> K::Output {
-        #[target_feature(enable = "avx2,fma,avxvnni")]
+        #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
         fn vnni<K: ByteKernel, B: Bytes>(b: B, kernel: K) -> K::Output {
             kernel.run(b)
         }
-        #[target_feature(enable = "avx2,fma")]
+        #[target_feature(enable = "avx2,fma,f16c")]
         fn plain<K: ByteKernel, B: Bytes>(b: B, kernel: K) -> K::Output {
             kernel.run(b)
         }
@@ -93,6 +93,38 @@ impl<const VNNI: bool> Bytes for Avx2Bytes<VNNI> {
             // SAFETY: the token proves the features.
             unsafe { plain(self, kernel) }
         }
+    }
+    #[inline(always)]
+    unsafe fn dot_codes<const N: usize, const MOST: i32>(
+        self,
+        mut sum: __m256i,
+        codes: [__m256i; N],
+        words: *const u8,
+    ) -> __m256i {
+        let most = const { pairs_in_16_bits(MOST) };
+        let mut pairs = self.0.splat_i(0);
+        for (i, codes) in codes.into_iter().enumerate() {
+            // SAFETY: the caller promises the words.
+            let word = unsafe { self.broadcast(words.add(4 * i)) };
+            if VNNI {
+                sum = self.dot(sum, codes, word);
+                continue;
+            }
+            // codes are too small for these to saturate
+            let products = op!(_mm256_maddubs_epi16(codes, word));
+            pairs = if i % most == 0 {
+                products
+            } else {
+                op!(_mm256_add_epi16(pairs, products))
+            };
+            if i % most == most - 1 || i == N - 1 {
+                sum = op!(_mm256_add_epi32(
+                    sum,
+                    _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))
+                ));
+            }
+        }
+        sum
     }
     #[inline(always)]
     unsafe fn widen(self, p: *const u8, n: usize) -> __m256i {

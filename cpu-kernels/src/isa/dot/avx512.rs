@@ -1,7 +1,7 @@
 //! Bytes on AVX-512: `vpdpbusd` where the CPU has VNNI, else products of bytes widened to 16 bits.
 
 use super::super::avx512::Avx512;
-use super::{ByteKernel, Bytes, Product, Rounding};
+use super::{ByteKernel, Bytes, Product, Rounding, pairs_in_16_bits};
 use crate::isa::simd::Simd;
 use std::arch::x86_64::*;
 
@@ -100,6 +100,38 @@ impl<const VNNI: bool> Bytes for Avx512Bytes<VNNI> {
             // SAFETY: the token proves the features.
             unsafe { plain(self, kernel) }
         }
+    }
+    #[inline(always)]
+    unsafe fn dot_codes<const N: usize, const MOST: i32>(
+        self,
+        mut sum: __m512i,
+        codes: [__m512i; N],
+        words: *const u8,
+    ) -> __m512i {
+        let most = const { pairs_in_16_bits(MOST) };
+        let mut pairs = self.0.splat_i(0);
+        for (i, codes) in codes.into_iter().enumerate() {
+            // SAFETY: the caller promises the words.
+            let word = unsafe { self.broadcast(words.add(4 * i)) };
+            if VNNI {
+                sum = self.dot(sum, codes, word);
+                continue;
+            }
+            // codes are too small for these to saturate
+            let products = op!(_mm512_maddubs_epi16(codes, word));
+            pairs = if i % most == 0 {
+                products
+            } else {
+                op!(_mm512_add_epi16(pairs, products))
+            };
+            if i % most == most - 1 || i == N - 1 {
+                sum = op!(_mm512_add_epi32(
+                    sum,
+                    _mm512_madd_epi16(pairs, _mm512_set1_epi16(1))
+                ));
+            }
+        }
+        sum
     }
     #[inline(always)]
     unsafe fn widen(self, p: *const u8, n: usize) -> __m512i {

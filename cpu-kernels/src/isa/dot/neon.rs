@@ -52,6 +52,19 @@ fn sdot(mut sum: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
     sum
 }
 
+/// `sum + a · b`, of signed bytes.
+#[inline(always)]
+fn signed<const DOT: bool>(sum: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
+    if DOT {
+        return sdot(sum, a, b);
+    }
+    op!({
+        let low = vpaddlq_s16(vmull_s8(vget_low_s8(a), vget_low_s8(b)));
+        let high = vpaddlq_s16(vmull_high_s8(a, b));
+        vaddq_s32(sum, vpaddq_s32(low, high))
+    })
+}
+
 impl<const DOT: bool> Product for NeonBytes<DOT> {
     type S = Neon;
     type Row = int32x4_t;
@@ -80,15 +93,7 @@ impl<const DOT: bool> Product for NeonBytes<DOT> {
             vreinterpretq_u8_s32(a),
             vdupq_n_u8(128)
         )));
-        let b = op!(vreinterpretq_s8_s32(b));
-        if DOT {
-            return sdot(sum, a, b);
-        }
-        op!({
-            let low = vpaddlq_s16(vmull_s8(vget_low_s8(a), vget_low_s8(b)));
-            let high = vpaddlq_s16(vmull_high_s8(a, b));
-            vaddq_s32(sum, vpaddq_s32(low, high))
-        })
+        signed::<DOT>(sum, a, op!(vreinterpretq_s8_s32(b)))
     }
 }
 
@@ -99,6 +104,23 @@ impl<const DOT: bool> Bytes for NeonBytes<DOT> {
     #[inline]
     fn enter<K: ByteKernel>(self, kernel: K) -> K::Output {
         kernel.run(self)
+    }
+    #[inline(always)]
+    unsafe fn dot_codes<const N: usize, const MOST: i32>(
+        self,
+        mut sum: int32x4_t,
+        codes: [int32x4_t; N],
+        words: *const u8,
+    ) -> int32x4_t {
+        const { assert!(MOST <= 127) };
+        for (i, codes) in codes.into_iter().enumerate() {
+            // SAFETY: the caller promises the words.
+            let word = unsafe { self.broadcast(words.add(4 * i)) };
+            // such codes are signed bytes too
+            let (codes, word) = op!((vreinterpretq_s8_s32(codes), vreinterpretq_s8_s32(word)));
+            sum = signed::<DOT>(sum, codes, word);
+        }
+        sum
     }
     #[inline(always)]
     unsafe fn widen(self, p: *const u8, n: usize) -> int32x4_t {
