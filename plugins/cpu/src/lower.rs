@@ -18,8 +18,10 @@
 //! Start reading at [`lower`], then `dispatch`.
 
 mod attention;
+mod blocks;
 mod body;
 mod builder;
+mod cached;
 mod cast;
 mod codes;
 mod concat;

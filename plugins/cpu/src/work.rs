@@ -26,6 +26,8 @@ pub(crate) enum Class {
     ProductCodes,
     /// Multiply-adds of f32 with weights of 4 bits.
     ProductNibbles,
+    /// Multiply-adds of rows rounded to bytes with weights in blocks.
+    ProductBlocks,
     /// Multiply-adds of integers and f64, in plain loops.
     ProductPlain,
     /// Multiply-adds of the points of Winograd's transforms.

@@ -315,21 +315,13 @@ impl Layout for Q6K {
     unsafe fn codes<B: Bytes>(b: B, p: *const u8) -> [I<B>; 8] {
         let s = b.simd();
         // SAFETY: the caller promises six words.
-        let mut codes = unsafe { nibbles(b, p) };
-        let upper = s.splat_i(0x3030_3030);
-        for half in 0..2 {
-            // SAFETY: as above; bits 2·v and 2·v+1 of each byte are the upper bits of this half's vector `v`.
-            let bits = unsafe { words(b, p, 4 + half) };
-            let mut add = |v: usize, bits: I<B>| {
-                let code = &mut codes[4 * half + v];
-                *code = s.or_i(*code, s.and_i(bits, upper));
-            };
-            add(0, s.shl_i::<4>(bits));
-            add(1, s.shl_i::<2>(bits));
-            add(2, bits);
-            add(3, s.shr_i::<2>(bits));
-        }
-        codes
+        let (low, bits) = unsafe { (nibbles(b, p), [words(b, p, 4), words(b, p, 5)]) };
+        let mask = s.splat_i(0x3030_3030);
+        // bits 2·v and 2·v+1 of each byte are the upper bits of a half's vector `v`
+        let upper = bits.map(|bits| {
+            [s.shl_i::<4>(bits), s.shl_i::<2>(bits), bits, s.shr_i::<2>(bits)].map(|bits| s.and_i(bits, mask))
+        });
+        std::array::from_fn(|v| s.or_i(low[v], upper[v / 4][v % 4]))
     }
     #[inline(always)]
     unsafe fn factors<B: Bytes>(b: B, block: [F<B>; 2], p: *const u8, group: usize) -> Factors<F<B>> {

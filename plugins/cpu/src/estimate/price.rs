@@ -62,6 +62,7 @@ fn price(class: Class) -> (Price, Option<f64>) {
         Class::ProductBf16 => (Share(1.6), PRODUCT),
         Class::ProductCodes => (ByteShare(0.9), PRODUCT),
         Class::ProductNibbles => (Share(0.6), PRODUCT),
+        Class::ProductBlocks => (ByteShare(0.7), PRODUCT),
         Class::Winograd => (Share(0.62), PRODUCT),
         Class::Depthwise => (Share(0.7), PRODUCT),
         Class::DepthwiseCodes => (ByteShare(1.3), PRODUCT),

@@ -6,6 +6,8 @@
 //!
 //! Not here: how a tensor's forms are made of each other (`forms`), steps of certain kernels (`steps` and each op class).
 
+use std::collections::BTreeMap;
+
 use polychip_cpu_kernels::gemm::Elements;
 use polychip_cpu_kernels::{Isa, ThreadPool};
 use polychip_lowering::{Layout, Storage};
@@ -65,8 +67,11 @@ pub(super) struct Lowering<'a> {
     pub(super) layouts: Vec<Layout>,
     pub(super) reduced: bool,
     pub(super) precision: Precision,
-    /// The tensor of which a tensor is a transposed view, in `[batch, rows, heads, size]`.
+    /// What an attention reads in a tensor's stead: of which it is a transposed view, in `[batch, rows, heads, size]`, or a
+    /// memory of f16 that it widens.
     pub(super) transposed: Vec<Option<TensorIndex>>,
+    /// How many positions of the past a mask shows, as far as some attention asked.
+    pub(super) shown: BTreeMap<TensorIndex, ValueId>,
     pub(super) choices: Choices<'a>,
     /// Codes of the algorithms chosen so far, in the order of the convolutions.
     pub(super) algorithms: Vec<u8>,
@@ -111,6 +116,7 @@ impl<'a> Lowering<'a> {
             reduced: options.is_reduced(),
             precision,
             transposed,
+            shown: BTreeMap::new(),
             choices: options.choices,
             algorithms: Vec::new(),
             wishes: in_place::ports(part, &layouts),

@@ -11,7 +11,7 @@ use super::builder::Lowering;
 use super::encoding::is_rounded;
 use super::tail::Tail;
 use super::{
-    attention, body, cast, codes, concat, control, conv, conv_transpose, einsum, elementwise, forest, found,
+    attention, blocks, body, cached, cast, codes, concat, control, conv, conv_transpose, einsum, elementwise, forest, found,
     fourier, gather, integers, loss, matmul, movement, nibbles, normalise, pick, plain_product, pool,
     recurrent, reduce, reference, resize, resize_axes, rotary, sample, scan, scatter, selection, softmax,
     sort, statistics, typed, window_max,
@@ -58,12 +58,13 @@ fn by_class(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
         }
         OpClass::Product => {
             integers::lower(l, node)?
+                || blocks::lower(l, node, &tail.beside)?
                 || nibbles::lower(l, node)?
                 || matmul::lower(l, node, tail)?
                 || plain_product::lower(l, node)?
                 || einsum::lower(l, node)?
         }
-        OpClass::Attention => attention::lower(l, node, tail)? || rotary::lower(l, node)?,
+        OpClass::Attention => cached::lower(l, node)? || attention::lower(l, node, tail)? || rotary::lower(l, node)?,
         OpClass::ElementWise => {
             elementwise::lower(l, node)?
                 || gather::lower(l, node)?

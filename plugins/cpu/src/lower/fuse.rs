@@ -13,14 +13,14 @@ use super::encoding::{is_unrounded, stands_for_f32};
 use super::function::activation;
 use super::precision::Precision;
 use super::tail::{IDENTITY, Sum, Tail};
-use super::{attention, codes, conv, matmul, nibbles, normalise};
+use super::{attention, blocks, cached, codes, conv, matmul, nibbles, normalise};
 use crate::part::{Node, Part, TensorIndex};
 
 /// The groups of a part.
 pub(super) struct Groups {
     /// Per node: the anchor emitted in its place and what is behind it, or nothing where it is part of a group.
     emitted: Vec<Option<(usize, Tail)>>,
-    /// Per tensor: what an attention reads in its stead, where it is a transposed view of that.
+    /// Per tensor: what an attention reads in its stead, where it is a transposed view of that, or that in more bits.
     transposed: Vec<Option<TensorIndex>>,
 }
 
@@ -69,7 +69,12 @@ fn plan(part: &Part, precision: &Precision) -> Groups {
             sums[norm] = Some(Sum { terms, kept });
             continue;
         }
-        let anchor = if nibbles::covers(part, node) {
+        let anchor = if blocks::covers(part, node) {
+            let beside = beside(part, index, &mut fusion);
+            let tail = Tail { beside, ..Tail::NONE };
+            groups.emitted[index] = Some((index, tail));
+            continue;
+        } else if nibbles::covers(part, node) {
             groups.emitted[index] = Some((index, Tail::NONE));
             continue;
         } else if conv::covers(part, node) {
@@ -112,9 +117,26 @@ fn plan(part: &Part, precision: &Precision) -> Groups {
     groups
 }
 
+/// Takes the products behind this one that can be of one step with it.
+fn beside(part: &Part, index: usize, fusion: &mut Fusion<'_>) -> Vec<usize> {
+    let Some(rows) = part.nodes[index].input(0) else {
+        return Vec::new();
+    };
+    let joins = |&other: &usize| {
+        other > index && !fusion.is_taken(other) && blocks::joins(part, &part.nodes[other], &part.nodes[index])
+    };
+    let mut others: Vec<usize> = fusion.readers(rows).iter().copied().filter(joins).collect();
+    others.truncate(blocks::MOST - 1);
+    others.iter().for_each(|&other| fusion.take(other));
+    others
+}
+
 /// Finds the transpositions of rows and heads around attentions, which read and write through strides.
 fn attentions(part: &Part, fusion: &mut Fusion<'_>, groups: &mut Groups) {
     for (index, node) in part.nodes.iter().enumerate() {
+        if cached::covers(part, node) {
+            pasts(part, node, fusion, groups);
+        }
         if !attention::covers(part, node) {
             continue;
         }
@@ -140,6 +162,22 @@ fn attentions(part: &Part, fusion: &mut Fusion<'_>, groups: &mut Groups) {
                 ..Tail::NONE
             };
             groups.emitted[transpose] = Some((index, tail));
+        }
+    }
+}
+
+/// Finds the memories of f16 that an attention reads as they are stored: of keys and of values, or of neither.
+fn pasts(part: &Part, node: &Node, fusion: &mut Fusion<'_>, groups: &mut Groups) {
+    let past = |i: usize| {
+        let tensor = node.input(i)?;
+        let cast = fusion.only_reader(tensor).and(fusion.producer(tensor))?;
+        let source = cached::widened(part, &part.nodes[cast]).filter(|_| !fusion.is_taken(cast))?;
+        Some((tensor, cast, source))
+    };
+    if let (Some(keys), Some(values)) = (past(4), past(5)) {
+        for (tensor, cast, source) in [keys, values] {
+            groups.transposed[tensor] = Some(source);
+            fusion.take(cast);
         }
     }
 }

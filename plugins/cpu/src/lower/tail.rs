@@ -26,6 +26,8 @@ pub(super) struct Tail {
     pub(super) output: Option<TensorIndex>,
     /// The sum that the anchor, a normalisation, makes on its way.
     pub(super) sum: Option<Sum>,
+    /// Products that are computed in one step with the anchor, a product with blocks.
+    pub(super) beside: Vec<usize>,
 }
 
 /// A sum of two tensors of one shape, made by the normalisation that reads it first.
@@ -47,6 +49,7 @@ impl Tail {
         alpha: 1.0,
         output: None,
         sum: None,
+        beside: Vec::new(),
     };
 
     /// What a kernel does to its sums.

@@ -1,0 +1,173 @@
+//! Products with constant weights in ggml's blocks, which stay so. Products that read the same rows are one step: the rows
+//! are rounded once, and the threads meet once.
+//!
+//! Not here: weights of blocks in other nodes (they are decoded, `matmul`), products that something is added to.
+
+use polychip_cpu_kernels::quantised::{self, BlockPlan, BlockProduct, run_all};
+use polychip_ops::{Attr, BlockLayout, Op};
+use polychip_sdk::Result;
+
+use super::builder::{Lowering, kernel_error};
+use super::encoding::is_unrounded;
+use crate::part::{Node, Part, TensorIndex};
+use crate::step::Operands;
+use crate::weights::Recipe;
+use crate::work::Class;
+
+/// Products of one step.
+pub(super) const MOST: usize = 3;
+
+#[derive(Clone, Copy)]
+struct Product {
+    a: TensorIndex,
+    b: TensorIndex,
+    bias: Option<TensorIndex>,
+    y: TensorIndex,
+    depth: usize,
+    columns: usize,
+    layout: BlockLayout,
+}
+
+fn product(part: &Part, node: &Node) -> Option<Product> {
+    let flag = |attr| node.attributes.int(attr).unwrap_or(0) != 0;
+    let one = |attr| node.attributes.float(attr).unwrap_or(1.0) == 1.0;
+    let plain = node.op == Op::Gemm
+        && !flag(Attr::TransA)
+        && flag(Attr::TransB)
+        && one(Attr::Alpha)
+        && one(Attr::Beta);
+    let (a, b, y) = (node.input(0)?, node.input(1)?, node.output(0)?);
+    let layout = part.tensors[b].encoding.as_ref()?.block_layout()?;
+    let (&[rows, depth], &[columns, of], out) = (part.dims(a)?, part.dims(b)?, part.dims(y)?) else {
+        return None;
+    };
+    let bias = node.input(2);
+    let fits = plain
+        && part.tensors[b].constant.is_some()
+        && of == depth
+        && *out == [rows, columns]
+        && depth.is_multiple_of(layout.elements())
+        && depth > 0
+        && columns > 0
+        && is_unrounded(part, a)
+        && part.plain_f32(y)
+        && bias.is_none_or(|bias| part.plain_f32(bias) && part.dims(bias) == Some(&[columns]));
+    fits.then_some(Product {
+        a,
+        b,
+        bias,
+        y,
+        depth,
+        columns,
+        layout,
+    })
+}
+
+/// Whether these kernels cover a node.
+pub(super) fn covers(part: &Part, node: &Node) -> bool {
+    product(part, node).is_some()
+}
+
+/// Whether a node can be of one step with another that these kernels cover: what it reads is there when that one begins.
+pub(super) fn joins(part: &Part, node: &Node, other: &Node) -> bool {
+    let constant = |t: Option<TensorIndex>| t.is_none_or(|t| part.is_constant(t));
+    match (product(part, node), product(part, other)) {
+        (Some(one), Some(two)) => {
+            one.a == two.a && constant(one.bias) && constant(two.bias) && one.y != two.y
+        }
+        _ => false,
+    }
+}
+
+fn kernel_layout(layout: BlockLayout) -> quantised::BlockLayout {
+    match layout {
+        BlockLayout::Q4_0 => quantised::BlockLayout::Q4_0,
+        BlockLayout::Q4_1 => quantised::BlockLayout::Q4_1,
+        BlockLayout::Q8_0 => quantised::BlockLayout::Q8_0,
+        BlockLayout::Q4_K => quantised::BlockLayout::Q4_K,
+        BlockLayout::Q5_K => quantised::BlockLayout::Q5_K,
+        BlockLayout::Q6_K => quantised::BlockLayout::Q6_K,
+    }
+}
+
+/// Lowers a product and those of one step with it.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, others: &[usize]) -> Result<bool> {
+    let Some(first) = product(l.part, node) else {
+        return Ok(false);
+    };
+    let part = l.part;
+    let others = others.iter().filter_map(|&other| product(part, &part.nodes[other]));
+    let products: Vec<Product> = std::iter::once(first).chain(others).collect();
+    let rows = l.shape(first.a)?[0];
+    let mut plans = Vec::with_capacity(products.len());
+    let mut reads = vec![l.rows(first.a)?];
+    for product in &products {
+        let plan = BlockPlan::new(l.isa, kernel_layout(product.layout), product.depth, product.columns)
+            .map_err(kernel_error)?;
+        let (packer, source) = (plan.clone(), l.source(product.b)?);
+        let recipe = Recipe::new("blocks")
+            .by((l.isa.code(), product.depth, product.columns))
+            .of(&source);
+        reads.push(l.packed(vec![plan.packed_len()], recipe, move |packed| {
+            if let Some(constant) = &source.constant {
+                packer.pack(constant.bytes(), packed);
+            }
+            Ok(())
+        })?);
+        plans.push(plan);
+    }
+    let mut biases = [None; MOST];
+    for (bias, product) in biases.iter_mut().zip(&products) {
+        if let Some(tensor) = product.bias {
+            *bias = Some(reads.len());
+            reads.push(l.rows(tensor)?);
+        }
+    }
+    let scratch = l.scratch(plans[0].scratch_len(rows, l.pool))?;
+    let mut writes = Vec::with_capacity(products.len());
+    for product in &products {
+        writes.push(l.write_rows(product.y)?);
+    }
+    let multiplications: usize = products.iter().map(|product| rows * product.depth * product.columns).sum();
+    l.step(
+        "products with blocks",
+        &reads,
+        &writes,
+        scratch,
+        Box::new(move |o| {
+            run(o, rows, &plans, &biases);
+            Ok(())
+        }),
+    )
+    .does(Class::ProductBlocks, multiplications);
+    Ok(true)
+}
+
+/// Runs the products; `biases` says which operand each one adds.
+fn run(o: &mut Operands<'_>, rows: usize, plans: &[BlockPlan], biases: &[Option<usize>; MOST]) {
+    let count = plans.len();
+    let mut results: [&mut [f32]; MOST] = [&mut [], &mut [], &mut []];
+    for (index, result) in results.iter_mut().enumerate().take(count) {
+        *result = o.write(index);
+    }
+    let (pool, x, scratch) = (o.pool, o.read(0), o.scratch(count));
+    {
+        let [first, second, third] = &mut results;
+        let product = |index: usize, y| BlockProduct::new(&plans[index], o.read(1 + index), y);
+        match count {
+            1 => run_all(pool, rows, x, &mut [product(0, first)], scratch),
+            2 => run_all(pool, rows, x, &mut [product(0, first), product(1, second)], scratch),
+            _ => {
+                let mut all = [product(0, first), product(1, second), product(2, third)];
+                run_all(pool, rows, x, &mut all, scratch);
+            }
+        }
+    }
+    for (y, bias) in results.iter_mut().zip(biases) {
+        if let Some(bias) = bias.map(|bias| o.read::<f32>(bias)) {
+            for row in y.chunks_exact_mut(bias.len()) {
+                row.iter_mut().zip(bias).for_each(|(y, bias)| *y += bias);
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Attention of a chunk of new positions over a memory of earlier ones: keys and values of the past are read as they are
+//! stored, and of them only as many positions as the mask shows.
+//!
+//! What makes a run cheap is a mask that shows the first positions of the past and, of the chunk, each row the rows up to
+//! itself. Whether it does is found once per mask and run; a mask that shows others is computed in plain loops.
+//!
+//! Not here: attention without a past (`attention`).
+
+use half::f16;
+use polychip_cpu_kernels::attention::{Cache, CachedAttentionPlan};
+use polychip_lowering::{Layout, Storage};
+use polychip_ops::{Attr, AttrKey, AttrValue, DType, Op};
+use polychip_sdk::Result;
+
+use super::builder::{Lowering, kernel_error};
+use super::encoding::is_half;
+use crate::part::{Node, Part, TensorIndex};
+use crate::step::{Operands, ValueId};
+use crate::work::Class;
+
+/// What stands for a mask that shows others than the kernel's positions.
+const OTHERS: i64 = -1;
+
+/// An attention that the kernel computes.
+#[derive(Clone, Copy)]
+struct Shape {
+    heads: usize,
+    kv_heads: usize,
+    size: usize,
+    rows: usize,
+    capacity: usize,
+    scale: f32,
+}
+
+fn shape(part: &Part, node: &Node) -> Option<Shape> {
+    // an attribute that this does not know may change the result
+    const KNOWN: [Attr; 3] = [Attr::QNumHeads, Attr::KvNumHeads, Attr::Scale];
+    let known =
+        |(key, _): (&AttrKey, &AttrValue)| matches!(key, AttrKey::Known(attr) if KNOWN.contains(attr));
+    let count = |attr| usize::try_from(node.attributes.int(attr)?).ok().filter(|&n| n > 0);
+    let (heads, kv_heads) = (count(Attr::QNumHeads)?, count(Attr::KvNumHeads)?);
+    let [q, k, v, mask, past_k, past_v] = [0, 1, 2, 3, 4, 5].map(|i| node.input(i));
+    let (q, k, v, mask, past_k, past_v, y) = (q?, k?, v?, mask?, past_k?, past_v?, node.output(0)?);
+    let &[1, rows, width] = part.dims(q)? else { return None };
+    let &[1, of, capacity, size] = part.dims(past_k)? else {
+        return None;
+    };
+    let total = capacity.checked_add(rows)?;
+    let fits = node.op == Op::Attention
+        && node.inputs.len() == 6
+        && node.outputs.len() == 1
+        && node.attributes.iter().all(known)
+        && of == kv_heads
+        && heads.is_multiple_of(kv_heads)
+        && size > 0
+        && heads.checked_mul(size) == Some(width)
+        && [k, v].iter().all(|&t| part.dims(t) == Some(&[1, rows, kv_heads * size]))
+        && part.dims(past_v) == part.dims(past_k)
+        && part.dims(y) == part.dims(q)
+        && part.tensors[mask].dtype == DType::Bool
+        && part.dims(mask) == Some(&[rows, total])
+        && [q, k, v, past_k, past_v, y].iter().all(|&t| part.plain_f32(t));
+    let scale = node.attributes.float(Attr::Scale);
+    fits.then(|| Shape {
+        heads,
+        kv_heads,
+        size,
+        rows,
+        capacity,
+        scale: scale.unwrap_or_else(|| 1.0 / (size as f32).sqrt()),
+    })
+}
+
+/// The node that widens a memory of f16, and the memory, where a tensor is made so.
+pub(super) fn widened(part: &Part, node: &Node) -> Option<TensorIndex> {
+    let (x, y) = (node.input(0)?, node.output(0)?);
+    let widens = node.op == Op::Cast
+        && is_half(part, x)
+        && part.tensors[x].dtype == DType::F16
+        && !part.is_constant(x)
+        && part.plain_f32(y);
+    widens.then_some(x)
+}
+
+/// Whether this kernel covers a node, where its past is widened from f16.
+pub(super) fn covers(part: &Part, node: &Node) -> bool {
+    shape(part, node).is_some()
+}
+
+/// Lowers an attention whose past is read as it is stored.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    let Some(shape) = shape(l.part, node) else {
+        return Ok(false);
+    };
+    let inputs = [0, 1, 2, 3, 4, 5].map(|i| node.input(i));
+    let ([Some(q), Some(k), Some(v), Some(mask), Some(past_k), Some(past_v)], Some(y)) = (inputs, node.output(0))
+    else {
+        return Ok(false);
+    };
+    // a past that others read widened too, or that was never of f16, is read as it is
+    let pasts = [past_k, past_v].map(|past| l.transposed[past].unwrap_or(past));
+    let storage = match l.transposed[past_k] {
+        Some(_) => Storage::Stored,
+        None => Storage::Real,
+    };
+    let plan = CachedAttentionPlan::new(
+        l.isa,
+        shape.heads,
+        shape.kv_heads,
+        shape.size,
+        shape.rows,
+        shape.capacity,
+    )
+    .map_err(kernel_error)?
+    .with_scale(shape.scale);
+    let shown = shown(l, mask, shape)?;
+    let mut reads = Vec::with_capacity(7);
+    for tensor in [q, k, v] {
+        reads.push(l.read(tensor, Layout::RowMajor, Storage::Real)?);
+    }
+    for tensor in pasts {
+        reads.push(l.read(tensor, Layout::RowMajor, storage)?);
+    }
+    reads.extend([shown, l.rows(mask)?]);
+    let needed = plan.scratch_len(l.pool).max(shape.capacity + shape.rows);
+    let scratch = l.scratch(needed)?;
+    let output = l.write_rows(y)?;
+    // half of the memory, as long as nobody knows how much of it is used
+    let keys = shape.capacity / 2 + shape.rows;
+    let products = shape.rows * shape.heads * shape.size * 2 * keys;
+    l.step(
+        "attention over a past",
+        &reads,
+        &[output],
+        scratch,
+        Box::new(move |o| {
+            let [q, k, v] = [0, 1, 2].map(|i| o.read::<f32>(i));
+            let pasts: [Cache<'_>; 2] = [3, 4].map(|i| match storage {
+                Storage::Stored => bytemuck::cast_slice::<u16, f16>(o.read(i)).into(),
+                _ => o.read::<f32>(i).into(),
+            });
+            let (out, scratch) = (o.write::<f32>(0), o.scratch(1));
+            match usize::try_from(o.read::<i64>(5)[0]) {
+                Ok(past) => plan.run(o.pool, q, k, v, pasts[0], pasts[1], past, out, scratch),
+                Err(_) => masked(shape, [q, k, v], pasts, o.read(6), out, scratch),
+            }
+            Ok(())
+        }),
+    )
+    .does(Class::Attention, products);
+    Ok(true)
+}
+
+/// How many positions of the past a mask shows, or [`OTHERS`]; one step for all that read the mask.
+fn shown(l: &mut Lowering<'_>, mask: TensorIndex, shape: Shape) -> Result<ValueId> {
+    if let Some(&known) = l.shown.get(&mask) {
+        return Ok(known);
+    }
+    let reads = [l.rows(mask)?];
+    let value = l.fresh(DType::I64, vec![1])?;
+    let Shape { rows, capacity, .. } = shape;
+    l.step(
+        "positions of a mask",
+        &reads,
+        &[value],
+        None,
+        Box::new(move |o: &mut Operands<'_>| {
+            let found = causal(o.read(0), rows, capacity);
+            o.write::<i64>(0)[0] = found.and_then(|past| i64::try_from(past).ok()).unwrap_or(OTHERS);
+            Ok(())
+        }),
+    )
+    .is(Class::Copy);
+    l.shown.insert(mask, value);
+    Ok(value)
+}
+
+/// The positions of the past that every row sees, where these are the first ones and row `r` sees of the chunk `0..=r`.
+fn causal(mask: &[u8], rows: usize, capacity: usize) -> Option<usize> {
+    let width = capacity + rows;
+    let first = mask.get(..capacity)?;
+    let past = first.iter().take_while(|&&seen| seen != 0).count();
+    if first[past..].iter().any(|&seen| seen != 0) {
+        return None;
+    }
+    let fits = mask.chunks_exact(width).take(rows).enumerate().all(|(index, row)| {
+        let (before, chunk) = row.split_at(capacity);
+        before == first
+            && chunk[..=index].iter().all(|&seen| seen != 0)
+            && chunk[index + 1..].iter().all(|&seen| seen == 0)
+    });
+    fits.then_some(past)
+}
+
+/// Attention under any mask, in plain loops; a row that sees nothing gives zeros.
+fn masked(
+    shape: Shape,
+    [q, k, v]: [&[f32]; 3],
+    [past_k, past_v]: [Cache<'_>; 2],
+    mask: &[u8],
+    out: &mut [f32],
+    scores: &mut [f32],
+) {
+    let Shape {
+        heads,
+        kv_heads,
+        size,
+        rows,
+        capacity,
+        scale,
+    } = shape;
+    let total = capacity + rows;
+    // value `i` of a position of the past, then of the chunk
+    let at = |new: &[f32], past: Cache<'_>, head: usize, position: usize, i: usize| {
+        let stored = (head * capacity + position) * size + i;
+        match (past, position.checked_sub(capacity)) {
+            (Cache::F32(past), None) => past[stored],
+            (Cache::F16(past), None) => past[stored].to_f32(),
+            (Cache::F32(_), Some(row)) => new[(row * kv_heads + head) * size + i],
+            (Cache::F16(_), Some(row)) => f16::from_f32(new[(row * kv_heads + head) * size + i]).to_f32(),
+        }
+    };
+    for row in 0..rows {
+        let seen = &mask[row * total..][..total];
+        for head in 0..heads {
+            let (shared, place) = (head / (heads / kv_heads), (row * heads + head) * size);
+            let mut top = f32::NEG_INFINITY;
+            for position in (0..total).filter(|&position| seen[position] != 0) {
+                let dot: f32 = (0..size).map(|i| q[place + i] * at(k, past_k, shared, position, i)).sum();
+                scores[position] = dot * scale;
+                top = if dot.is_nan() { f32::NAN } else { top.max(scores[position]) };
+            }
+            let (mut sum, result) = (0.0, &mut out[place..place + size]);
+            result.fill(0.0);
+            for position in (0..total).filter(|&position| seen[position] != 0) {
+                let weight = (scores[position] - top).exp();
+                sum += weight;
+                for (i, y) in result.iter_mut().enumerate() {
+                    *y += weight * at(v, past_v, shared, position, i);
+                }
+            }
+            if sum != 0.0 {
+                result.iter_mut().for_each(|y| *y /= sum);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_says_how_much_of_the_past_is_seen() {
+        // two rows, three positions before them
+        let mask = |text: &str| text.bytes().map(|byte| byte - b'0').collect::<Vec<u8>>();
+        assert_eq!(causal(&mask("1101011011"), 2, 3), Some(2));
+        assert_eq!(causal(&mask("0001000011"), 2, 3), Some(0));
+        assert_eq!(causal(&mask("1111011111"), 2, 3), Some(3));
+        // a gap, a later row that sees more, a row that sees the next one, one that does not see itself
+        assert_eq!(causal(&mask("1011010111"), 2, 3), None);
+        assert_eq!(causal(&mask("1001011011"), 2, 3), None);
+        assert_eq!(causal(&mask("1101111011"), 2, 3), None);
+        assert_eq!(causal(&mask("1100011011"), 2, 3), None);
+    }
+}
