@@ -6,11 +6,15 @@
 //! 3. Scores, mask, maximum, exponentials and their sum are `f32` whatever the operands are; weights are rounded to
 //!    the operands' elements after they were divided by their sum.
 //!
-//! Not here: caches of keys and values, which callers append to beforehand.
+//! Keys and values in a cache beside new ones have a plan of their own, [`CachedAttentionPlan`].
+//!
+//! Not here: writing to caches, which is the callers'.
 #![allow(unsafe_code)]
 
+mod cached;
 mod rotary;
 
+pub use cached::{Cache, CachedAttentionPlan};
 pub use rotary::{Rotary, rotary};
 
 use crate::gemm::{Elements, Panel, row_pointers};

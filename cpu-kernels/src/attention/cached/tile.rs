@@ -1,0 +1,465 @@
+//! One unit: the queries that share a head's keys, over a range of positions, tile by tile.
+//!
+//! Few queries meet keys as they lie, and a score is the sum across a vector; for many, a tile of keys is transposed first, and
+//! vectors of keys meet the values of a query.
+
+use crate::isa::{Kernel, Load, Simd};
+use crate::math;
+use std::ops::Range;
+
+/// Positions of a tile.
+pub(super) const KEYS: usize = 64;
+
+/// Queries from which on transposing keys pays.
+const MANY: usize = 12;
+
+/// Queries that are computed side by side.
+const SIDE: usize = 4;
+
+/// Floats of a thread's scratch: queries, sums, scores, transposed keys, values, maxima and sums.
+pub(super) fn scratch(queries: usize, wide: usize) -> usize {
+    let queries = queries.next_multiple_of(SIDE);
+    queries * (2 * wide + KEYS + 2) + 2 * KEYS * wide
+}
+
+/// What a unit works on; elements of the cache are of `E`.
+pub(super) struct Unit<E> {
+    pub(super) queries: usize,
+    /// Queries of a row.
+    pub(super) group: usize,
+    pub(super) size: usize,
+    /// The size in whole vectors.
+    pub(super) wide: usize,
+    pub(super) scale: f32,
+    /// The first query, and floats from a row to the next.
+    pub(super) q: *const f32,
+    pub(super) row: usize,
+    /// The head's keys and values: past ones, one behind the other, and new ones.
+    pub(super) cache: [*const E; 2],
+    pub(super) new: [*const E; 2],
+    pub(super) new_row: usize,
+    pub(super) past: usize,
+    /// The position of the first row.
+    pub(super) first: usize,
+    /// Positions to look at.
+    pub(super) range: Range<usize>,
+    /// Where the first query's result goes, in the order of the queries.
+    pub(super) out: *mut f32,
+    /// Where instead a partial result goes, unless null: sums of `wide` values, maximum, sum of exponentials.
+    pub(super) partial: *mut f32,
+    pub(super) scratch: *mut f32,
+}
+
+/// A thread's scratch, in its parts.
+#[derive(Clone, Copy)]
+struct Space {
+    queries: *mut f32,
+    sums: *mut f32,
+    scores: *mut f32,
+    keys: *mut f32,
+    values: *mut f32,
+    maxima: *mut f32,
+    totals: *mut f32,
+}
+
+impl<E: Load> Kernel for Unit<E> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let padded = self.queries.next_multiple_of(SIDE);
+        let after = |p: *mut f32, n: usize| p.wrapping_add(n);
+        let queries = self.scratch;
+        let sums = after(queries, padded * self.wide);
+        let scores = after(sums, padded * self.wide);
+        let keys = after(scores, padded * KEYS);
+        let values = after(keys, KEYS * self.wide);
+        let maxima = after(values, KEYS * self.wide);
+        let space = Space {
+            queries,
+            sums,
+            scores,
+            keys,
+            values,
+            maxima,
+            totals: after(maxima, padded),
+        };
+        // SAFETY: whoever made the unit promises operands of its sizes and scratch of as many floats as `scratch` says.
+        unsafe {
+            self.begin(s, space, padded);
+            let mut at = self.range.start;
+            while at < self.range.end {
+                // a tile is of the cache or of what is new
+                let (cached, end) = if at < self.past {
+                    (true, self.past)
+                } else {
+                    (false, self.range.end)
+                };
+                let count = KEYS.min(end.min(self.range.end) - at);
+                let ([k, v], stride) = if cached {
+                    (self.cache.map(|p| p.wrapping_add(at * self.size)), self.size)
+                } else {
+                    let row = (at - self.past) * self.new_row;
+                    (self.new.map(|p| p.wrapping_add(row)), self.new_row)
+                };
+                if self.queries >= MANY {
+                    self.transpose(s, space, k, stride, count);
+                    self.score_many(s, space, padded);
+                    self.widen(s, space, v, stride, count);
+                    self.weigh(s, space, at, count);
+                    self.add(s, space, space.values.cast_const(), self.wide, count, padded);
+                } else {
+                    self.score_few(s, space, k, stride, count);
+                    self.weigh(s, space, at, count);
+                    self.add(s, space, v, stride, count, padded);
+                }
+                at += count;
+            }
+            self.end(s, space);
+        }
+    }
+}
+
+impl<E: Load> Unit<E> {
+    /// Scaled queries; no sums yet. Queries that fill the last ones up are zeros.
+    #[inline(always)]
+    unsafe fn begin<S: Simd>(&self, s: S, space: Space, padded: usize) {
+        let scale = s.splat(self.scale);
+        for m in 0..padded {
+            for d in (0..self.wide).step_by(S::LANES) {
+                let at = m * self.wide + d;
+                let x = if m < self.queries {
+                    let from = self
+                        .q
+                        .wrapping_add(m / self.group * self.row + m % self.group * self.size + d);
+                    // SAFETY: the query has as many values left.
+                    s.mul(unsafe { s.read(from, self.size - d) }, scale)
+                } else {
+                    s.splat(0.0)
+                };
+                // SAFETY: scratch holds all queries and their sums.
+                unsafe {
+                    s.store(space.queries.add(at), x);
+                    s.store(space.sums.add(at), s.splat(0.0));
+                }
+            }
+            // SAFETY: scratch holds a value of each query.
+            unsafe {
+                *space.maxima.add(m) = f32::NEG_INFINITY;
+                *space.totals.add(m) = 0.0;
+            }
+            for at in (0..KEYS).step_by(S::LANES) {
+                // SAFETY: and a tile's scores.
+                unsafe { s.store(space.scores.add(m * KEYS + at), s.splat(0.0)) };
+            }
+        }
+    }
+
+    /// Scores of keys as they lie.
+    #[inline(always)]
+    unsafe fn score_few<S: Simd>(&self, s: S, space: Space, k: *const E, stride: usize, count: usize) {
+        let mut key = 0;
+        while key < count {
+            // SAFETY: the tile's keys, and the unit's queries.
+            key += unsafe {
+                if count - key >= 2 {
+                    self.score_keys::<S, 2>(s, space, k, stride, key)
+                } else {
+                    self.score_keys::<S, 1>(s, space, k, stride, key)
+                }
+            };
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn score_keys<S: Simd, const N: usize>(
+        &self,
+        s: S,
+        space: Space,
+        k: *const E,
+        stride: usize,
+        key: usize,
+    ) -> usize {
+        for m in (0..self.queries).step_by(SIDE) {
+            let mut sums = [[s.splat(0.0); SIDE]; N];
+            for d in (0..self.wide).step_by(S::LANES) {
+                // SAFETY: queries are padded to whole sides and vectors; a key has as many values left as are read.
+                unsafe {
+                    let q: [S::F; SIDE] =
+                        std::array::from_fn(|i| s.load(space.queries.add((m + i) * self.wide + d)));
+                    for (n, sums) in sums.iter_mut().enumerate() {
+                        let k = s.read(k.add((key + n) * stride + d), self.size - d);
+                        for (sum, &q) in sums.iter_mut().zip(&q) {
+                            *sum = s.mul_add(q, k, *sum);
+                        }
+                    }
+                }
+            }
+            for (n, sums) in sums.iter().enumerate() {
+                for (i, &sum) in sums.iter().enumerate() {
+                    // SAFETY: scores are padded as queries are.
+                    unsafe { *space.scores.add((m + i) * KEYS + key + n) = s.sum(sum) };
+                }
+            }
+        }
+        N
+    }
+
+    /// A tile of keys, `[size, KEYS]`; keys that are missing are zeros.
+    #[inline(always)]
+    unsafe fn transpose<S: Simd>(&self, s: S, space: Space, k: *const E, stride: usize, count: usize) {
+        // the tile of values is free yet
+        let few = space.values;
+        for key in 0..KEYS {
+            for d in (0..self.wide).step_by(S::LANES) {
+                // SAFETY: a key has as many values left; the tile has room for `wide` rows of keys.
+                unsafe {
+                    if key < count {
+                        s.store(few.add(d), s.read(k.add(key * stride + d), self.size - d));
+                    } else {
+                        s.store(few.add(d), s.splat(0.0));
+                    }
+                    for i in 0..S::LANES {
+                        *space.keys.add((d + i) * KEYS + key) = *few.add(d + i);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Scores of a transposed tile.
+    #[inline(always)]
+    unsafe fn score_many<S: Simd>(&self, s: S, space: Space, padded: usize) {
+        for m in (0..padded).step_by(SIDE) {
+            for key in (0..KEYS).step_by(2 * S::LANES) {
+                let mut sums = [[s.splat(0.0); 2]; SIDE];
+                for d in 0..self.size {
+                    // SAFETY: the tile is whole, and queries are padded.
+                    unsafe {
+                        let k = space.keys.add(d * KEYS + key);
+                        let k = [s.load(k), s.load(k.add(S::LANES))];
+                        for (i, sums) in sums.iter_mut().enumerate() {
+                            let q = s.splat(*space.queries.add((m + i) * self.wide + d));
+                            *sums = [s.mul_add(q, k[0], sums[0]), s.mul_add(q, k[1], sums[1])];
+                        }
+                    }
+                }
+                for (i, sums) in sums.iter().enumerate() {
+                    // SAFETY: scores are padded as queries are.
+                    unsafe {
+                        let to = space.scores.add((m + i) * KEYS + key);
+                        s.store(to, sums[0]);
+                        s.store(to.add(S::LANES), sums[1]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A tile of values as floats, `[KEYS, wide]`.
+    #[inline(always)]
+    unsafe fn widen<S: Simd>(&self, s: S, space: Space, v: *const E, stride: usize, count: usize) {
+        for key in 0..count {
+            for d in (0..self.wide).step_by(S::LANES) {
+                // SAFETY: a value has as many numbers left; the tile has room for `KEYS` of them.
+                unsafe {
+                    let x = s.read(v.add(key * stride + d), self.size - d);
+                    s.store(space.values.add(key * self.wide + d), x);
+                }
+            }
+        }
+    }
+
+    /// Scores of a tile that starts at position `at` as exponentials, below the running maximum, which is raised; what a query
+    /// does not see becomes zero.
+    #[inline(always)]
+    unsafe fn weigh<S: Simd>(&self, s: S, space: Space, at: usize, count: usize) {
+        for m in 0..self.queries {
+            let seen = (self.first + m / self.group + 1).saturating_sub(at).min(count);
+            // SAFETY: scratch holds the query's scores, sums, maximum and sum.
+            unsafe {
+                let scores = space.scores.add(m * KEYS);
+                let (max, total) = (space.maxima.add(m), space.totals.add(m));
+                for key in seen..KEYS {
+                    *scores.add(key) = f32::NEG_INFINITY;
+                }
+                if seen == 0 {
+                    for key in (0..KEYS).step_by(S::LANES) {
+                        s.store(scores.add(key), s.splat(0.0));
+                    }
+                    continue;
+                }
+                let mut largest = s.splat(*max);
+                for key in (0..KEYS).step_by(S::LANES) {
+                    // operand order: NaN is passed over, and met below
+                    largest = s.max(s.load(scores.add(key)), largest);
+                }
+                let new = s.max_lane(largest);
+                // without a score above it, the shift may be any number
+                let shift = if new == f32::NEG_INFINITY { 0.0 } else { new };
+                let mut all = s.splat(0.0);
+                for key in (0..KEYS).step_by(S::LANES) {
+                    let e = math::exp_below_zero(s, s.sub(s.load(scores.add(key)), s.splat(shift)));
+                    all = s.add(all, e);
+                    s.store(scores.add(key), e);
+                }
+                if new != *max {
+                    let by = exp_one(s, *max - shift);
+                    *total *= by;
+                    for d in (0..self.wide).step_by(S::LANES) {
+                        let sum = space.sums.add(m * self.wide + d);
+                        s.store(sum, s.mul(s.load(sum), s.splat(by)));
+                    }
+                    *max = new;
+                }
+                *total += s.sum(all);
+            }
+        }
+    }
+
+    /// Adds a tile of weighed values.
+    #[inline(always)]
+    unsafe fn add<S: Simd, V: Load>(
+        &self,
+        s: S,
+        space: Space,
+        v: *const V,
+        stride: usize,
+        count: usize,
+        padded: usize,
+    ) {
+        for m in (0..padded).step_by(SIDE) {
+            let mut d = 0;
+            while d < self.wide {
+                // SAFETY: as many vectors are left; values have `size` numbers, or `wide` where they are scratch.
+                d += unsafe {
+                    if self.wide - d >= 2 * S::LANES {
+                        self.add_part::<S, V, 2>(s, space, v, stride, count, m, d)
+                    } else {
+                        self.add_part::<S, V, 1>(s, space, v, stride, count, m, d)
+                    }
+                };
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add_part<S: Simd, V: Load, const NV: usize>(
+        &self,
+        s: S,
+        space: Space,
+        v: *const V,
+        stride: usize,
+        count: usize,
+        m: usize,
+        d: usize,
+    ) -> usize {
+        let mut sums = [[s.splat(0.0); NV]; SIDE];
+        let at = |i: usize, n: usize| (m + i) * self.wide + d + n * S::LANES;
+        // SAFETY: sums are padded as queries are.
+        unsafe {
+            for (i, sums) in sums.iter_mut().enumerate() {
+                for (n, sum) in sums.iter_mut().enumerate() {
+                    *sum = s.load(space.sums.add(at(i, n)));
+                }
+            }
+        }
+        for key in 0..count {
+            // SAFETY: the tile's values have as many numbers left as are read; scores are padded as queries are.
+            unsafe {
+                let from = v.add(key * stride + d);
+                let v: [S::F; NV] = std::array::from_fn(|n| {
+                    let n = n * S::LANES;
+                    s.read(from.add(n), self.size - d - n)
+                });
+                for (i, sums) in sums.iter_mut().enumerate() {
+                    let weight = s.splat(*space.scores.add((m + i) * KEYS + key));
+                    for (sum, &v) in sums.iter_mut().zip(&v) {
+                        *sum = s.mul_add(weight, v, *sum);
+                    }
+                }
+            }
+        }
+        for (i, sums) in sums.iter().enumerate() {
+            for (n, &sum) in sums.iter().enumerate() {
+                // SAFETY: as above.
+                unsafe { s.store(space.sums.add(at(i, n)), sum) };
+            }
+        }
+        NV * S::LANES
+    }
+
+    /// Results, or partial ones.
+    #[inline(always)]
+    unsafe fn end<S: Simd>(&self, s: S, space: Space) {
+        for m in 0..self.queries {
+            // SAFETY: the query's sums, and as much room for them.
+            unsafe {
+                let sums = space.sums.add(m * self.wide);
+                let total = *space.totals.add(m);
+                if self.partial.is_null() {
+                    let to = self
+                        .out
+                        .add(m / self.group * self.row + m % self.group * self.size);
+                    for d in (0..self.size).step_by(S::LANES) {
+                        let x = s.mul(s.load(sums.add(d)), s.splat(1.0 / total));
+                        s.write(to.add(d), x, self.size - d);
+                    }
+                } else {
+                    let to = self.partial.add(m * (self.wide + 2));
+                    std::ptr::copy_nonoverlapping(sums, to, self.wide);
+                    *to.add(self.wide) = *space.maxima.add(m);
+                    *to.add(self.wide + 1) = total;
+                }
+            }
+        }
+    }
+}
+
+/// `e^x` of one number up to 0, as vectors have it.
+#[inline(always)]
+fn exp_one<S: Simd>(s: S, x: f32) -> f32 {
+    s.max_lane(math::exp_below_zero(s, s.splat(x)))
+}
+
+/// Partial results of one query, which become one.
+pub(super) struct Partial<'a> {
+    pub(super) first: *const f32,
+    /// Floats from one partial result to the next.
+    pub(super) stride: usize,
+    pub(super) count: usize,
+    pub(super) wide: usize,
+    pub(super) out: &'a mut [f32],
+}
+
+impl Kernel for Partial<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let part = |index: usize| self.first.wrapping_add(index * self.stride);
+        // SAFETY: each part has `wide` sums, a maximum and a sum.
+        let word = |index: usize, at: usize| unsafe { *part(index).add(at) };
+        let max = (0..self.count).fold(f32::NEG_INFINITY, |max, index| max.max(word(index, self.wide)));
+        // a range of which the query sees nothing counts nothing
+        let by = |index: usize| match word(index, self.wide) {
+            one if one == max => 1.0,
+            one => exp_one(s, one - max),
+        };
+        let total: f32 = (0..self.count)
+            .map(|index| by(index) * word(index, self.wide + 1))
+            .sum();
+        let size = self.out.len();
+        for d in (0..size).step_by(S::LANES) {
+            let mut sum = s.splat(0.0);
+            for index in 0..self.count {
+                // SAFETY: sums are whole vectors.
+                let x = unsafe { s.load(part(index).add(d)) };
+                sum = s.mul_add(x, s.splat(by(index)), sum);
+            }
+            // SAFETY: the result has as many values left.
+            unsafe {
+                let to = self.out.as_mut_ptr().add(d);
+                s.write(to, s.mul(sum, s.splat(1.0 / total)), size - d);
+            }
+        }
+    }
+}
