@@ -7,7 +7,7 @@
 //! 3. Scores, exponentials and sums are `f32`. Positions go by in tiles with a running maximum (Milakov and Gimelshein, *Online
 //!    normalizer calculation for softmax*, 2018), so no row of scores is as long as the context. Where heads are fewer than
 //!    threads keep busy, ranges of positions are summed apart and merged (Dao et al., *Flash-Decoding*, 2023).
-//! 4. A NaN among a query's scores gives NaN.
+//! 4. A NaN among a query's scores gives NaN. Values must be finite: one that is not reaches queries of its tile that do not see it.
 //!
 //! Not here: writing to the cache, masks, windows of positions ([`super::AttentionPlan`]).
 #![allow(unsafe_code)]

@@ -202,7 +202,8 @@ fn chunks_of_a_prompt_give_what_the_whole_gives() {
                 &mut scratch,
             );
             for (a, b) in out.iter().zip(&whole[row * 6 * 64..]) {
-                assert!((a - b).abs() < 2e-6, "{isa:?}, row {row}: {a} and {b}");
+                // sums in another order; keys that are not rounded to 16 bits would differ by far more
+                assert!((a - b).abs() < 1e-5, "{isa:?}, row {row}: {a} and {b}");
             }
             for (cache, new) in [(&mut keys, k), (&mut values, v)] {
                 for head in 0..2 {
