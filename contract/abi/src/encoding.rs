@@ -15,9 +15,9 @@ pub const POLYCHIP_ENCODING_PER_AXIS: u32 = 2;
 pub const POLYCHIP_ENCODING_PER_BLOCK: u32 = 3;
 /// Blocks that hold their scales beside their values, laid out as `block_layout` says, along the last axis, whose extent is
 /// a multiple of the values of a block. Of constants only: `data` is whole blocks, `dtype` is `POLYCHIP_DTYPE_U8`, `dims`
-/// count values and not bytes, and there are no scales and zero points. A product with such a constant may round the values
-/// that it multiplies to 8 bits, each 32 neighbours of the axis by a scale of their own, whatever the precision. A device
-/// that does not know the layout refuses the nodes that read it. Since 1.2.
+/// count values and not bytes, and there are no scales and zero points. Where precision may be
+/// reduced, a product with such a constant may round the values that it multiplies to 8 bits, each 32 neighbours of the axis
+/// by a scale of their own. A device that does not know the layout refuses the nodes that read it. Since 1.2.
 pub const POLYCHIP_ENCODING_BLOCKS: u32 = 4;
 
 /// 18 bytes of 32 values: f16 scale `d`; 16 bytes, whose low halves `q` are values 0 to 15 and whose high halves are values

@@ -4,6 +4,7 @@
 //! 2. Groups are stored tile by tile (see [`tile_at`]), within it group by group, within it row by row: a tile reads on and on.
 //! 3. Bytes are `round(x * (127 / max))`, ties to even, and the scale is `max / 127`, where `max` is the group's largest
 //!    magnitude. A group with an infinity or a NaN has a scale of NaN. A group so small that `127 / max` is no number is zero.
+//! 4. Where rows are kept in two pieces, what rounding takes off a row is a row of its own behind it, rounded likewise.
 
 use super::layout::GROUP;
 use crate::isa::Simd;
@@ -39,6 +40,7 @@ pub(super) fn tile_at<B: Bytes>(left: usize) -> usize {
         16.. => 16,
         8.. => 8,
         4.. => 4,
+        2.. => 2,
         _ => left.min(1),
     }
 }
@@ -47,13 +49,15 @@ pub(super) fn tile_at<B: Bytes>(left: usize) -> usize {
 pub(super) struct Round {
     /// All rows.
     pub(super) rows: usize,
+    /// Pieces of a row: one, or two.
+    pub(super) pieces: usize,
     /// Those to round.
     pub(super) range: Range<usize>,
     /// Groups of a row.
     pub(super) groups: usize,
     /// All rows `[rows, 32 * groups]`.
     pub(super) x: *const f32,
-    /// All groups `[rows, groups]` of [`LINE`] bytes.
+    /// All groups `[rows, groups]` of [`LINE`] bytes, `pieces` times as many rows.
     pub(super) to: *mut u8,
 }
 
@@ -61,21 +65,48 @@ impl ByteKernel for Round {
     type Output = ();
     #[inline(always)]
     fn run<B: Bytes>(self, b: B) {
+        let all = self.rows * self.pieces;
         let mut first = 0;
-        while first < self.rows {
-            let count = tile_at::<B>(self.rows - first);
-            let part = self.range.start.max(first)..self.range.end.min(first + count);
-            for row in part {
+        while first < all {
+            let count = tile_at::<B>(all - first);
+            // a tile has whole rows: its pieces are even where rows have two
+            let rows = first / self.pieces..(first + count) / self.pieces;
+            for row in self.range.start.max(rows.start)..self.range.end.min(rows.end) {
+                let place = row * self.pieces - first;
                 for group in 0..self.groups {
-                    let at = first * self.groups + group * count + row - first;
+                    let at = first * self.groups + group * count + place;
                     let x = self.x.wrapping_add((row * self.groups + group) * GROUP);
+                    let to = self.to.wrapping_add(at * LINE);
                     // SAFETY: row and group are below their counts, for which both operands are long enough.
-                    unsafe { round(b, x, self.to.wrapping_add(at * LINE)) };
+                    unsafe {
+                        round(b, x, to);
+                        if self.pieces == 2 {
+                            let left = remainder(x, to);
+                            round(b, left.as_ptr(), to.wrapping_add(LINE));
+                        }
+                    }
                 }
             }
             first += count;
         }
     }
+}
+
+/// What rounding took off a group.
+///
+/// # Safety
+/// [`GROUP`] values are readable at `x`, and at `line` what [`round`] made of them.
+#[inline(always)]
+unsafe fn remainder(x: *const f32, line: *const u8) -> [f32; GROUP] {
+    // SAFETY: the caller promises a line, which may lie anywhere.
+    let scale = unsafe { line.add(4 * SCALE).cast::<f32>().read_unaligned() };
+    let mut left = [0.0; GROUP];
+    for (at, left) in left.iter_mut().enumerate() {
+        // SAFETY: the caller promises values and bytes.
+        let (x, byte) = unsafe { (x.add(at).read(), line.add(at).cast::<i8>().read()) };
+        *left = (-scale).mul_add(f32::from(byte), x);
+    }
+    left
 }
 
 /// Rounds one group.

@@ -116,8 +116,8 @@ impl Case {
         (plan, packed)
     }
 
-    /// The product in `f64`, and the sum of its terms' magnitudes.
-    fn wanted(&self, depth: usize, x: &[f32]) -> Vec<(f64, f64)> {
+    /// The product in `f64` of rows as `seen`, and the sum of its terms' magnitudes.
+    fn wanted(&self, depth: usize, x: &[f32], seen: fn(&[f32]) -> Vec<f64>) -> Vec<(f64, f64)> {
         let per_column = depth / self.layout.elements() * self.layout.bytes();
         let weights: Vec<Vec<f64>> = self
             .blocks
@@ -129,7 +129,7 @@ impl Case {
             .collect();
         let mut all = Vec::new();
         for row in x.chunks(depth) {
-            let row = rounded(row);
+            let row = seen(row);
             for column in &weights {
                 let terms = row.iter().zip(column).map(|(x, w)| x * w);
                 // sums of codes are larger than those of weights, of which a minimum may leave little
@@ -154,9 +154,19 @@ proptest! {
             let depth = deep * layout.elements();
             let case = Case::new(layout, depth, columns, &mut random);
             let x: Vec<f32> = (0..rows * depth).map(|_| random.float() * 3.0).collect();
-            let wanted = case.wanted(depth, &x);
+            let wanted = case.wanted(depth, &x, rounded);
+            let exact = case.wanted(depth, &x, |row| row.iter().copied().map(f64::from).collect());
             for isa in sets() {
                 let (plan, packed) = case.packed(isa, depth);
+                let precise = plan.clone().precise();
+                let mut scratch = vec![f32::NAN; precise.scratch_len(rows, &pool)];
+                let mut y = vec![f32::NAN; rows * columns];
+                precise.run(&pool, rows, &x, &packed, &mut y, &mut scratch);
+                for (&y, &(want, size)) in y.iter().zip(&exact) {
+                    // 2^-16 of the largest of a group, which is at most three times the mean
+                    let off = (f64::from(y) - want).abs();
+                    prop_assert!(off <= 5e-5 * size + 1e-9, "{layout:?} on {}: {y} is not {want}", isa.bytes_name());
+                }
                 let mut scratch = vec![f32::NAN; plan.scratch_len(rows, &pool)];
                 let mut y = vec![f32::NAN; rows * columns];
                 plan.run(&pool, rows, &x, &packed, &mut y, &mut scratch);
@@ -240,8 +250,11 @@ fn what_is_no_number_is_met_in_its_row_alone() {
         // too small to be divided by, and as large as can be
         x[4 * depth..5 * depth].fill(1e-40);
         x[5 * depth..].fill(f32::MAX / 1e6);
-        for isa in sets() {
-            let (plan, packed) = case.packed(isa, depth);
+        for (isa, pieces) in sets().flat_map(|isa| [(isa, 1), (isa, 2)]) {
+            let (mut plan, packed) = case.packed(isa, depth);
+            if pieces == 2 {
+                plan = plan.precise();
+            }
             let mut scratch = vec![0.0; plan.scratch_len(rows, &pool)];
             let mut y = vec![0.0; rows * columns];
             plan.run(&pool, rows, &x, &packed, &mut y, &mut scratch);

@@ -21,11 +21,14 @@ pub(super) struct Tiles<W> {
     /// All panels' codes and scales.
     pub(super) codes: *const u8,
     pub(super) scales: *const u8,
-    /// All rows, rounded.
+    /// All rows, rounded, in their pieces.
     pub(super) x: *const u8,
+    /// Pieces of all rows.
     pub(super) rows: usize,
+    /// Pieces of a row: one, or two.
+    pub(super) pieces: usize,
     pub(super) columns: usize,
-    /// `[rows, columns]`.
+    /// `[rows, columns]`, one for all pieces of a row.
     pub(super) out: *mut f32,
     pub(super) layout: PhantomData<W>,
 }
@@ -43,6 +46,7 @@ impl<W: Layout> ByteKernel for Tiles<W> {
                     16 => self.tile::<B, 16>(b, first),
                     8 => self.tile::<B, 8>(b, first),
                     4 => self.tile::<B, 4>(b, first),
+                    2 => self.tile::<B, 2>(b, first),
                     _ => self.tile::<B, 1>(b, first),
                 }
             }
@@ -70,7 +74,7 @@ impl<W: Layout> Tiles<W> {
                 unsafe {
                     let block = W::block(b, scales);
                     for group in 0..W::GROUPS {
-                        if MR == 1 {
+                        if MR <= 2 {
                             for line in (0..code_bytes).step_by(LINE) {
                                 s.prefetch(codes.wrapping_add(AHEAD + line).cast());
                             }
@@ -114,8 +118,12 @@ impl<W: Layout> Tiles<W> {
                 }
             }
             let column = panel * lanes;
-            for (r, &sum) in sums.iter().enumerate() {
-                let to = self.out.wrapping_add((first + r) * self.columns + column);
+            for r in (0..MR).step_by(self.pieces) {
+                let sum = match self.pieces {
+                    2 => s.add(sums[r], sums[r + 1]),
+                    _ => sums[r],
+                };
+                let to = self.out.wrapping_add((first + r) / self.pieces * self.columns + column);
                 // SAFETY: the row has as many columns left.
                 unsafe { s.write(to, sum, self.columns - column) };
             }

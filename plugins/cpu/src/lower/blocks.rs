@@ -104,6 +104,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, others: &[usize]) -> Resu
     for product in &products {
         let plan = BlockPlan::new(l.isa, kernel_layout(product.layout), product.depth, product.columns)
             .map_err(kernel_error)?;
+        // where precision may be reduced, the rows are rounded to bytes
+        let plan = if l.may_round { plan } else { plan.precise() };
         let (packer, source) = (plan.clone(), l.source(product.b)?);
         let recipe = Recipe::new("blocks")
             .by((l.isa.code(), product.depth, product.columns))
@@ -128,7 +130,11 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, others: &[usize]) -> Resu
     for product in &products {
         writes.push(l.write_rows(product.y)?);
     }
-    let multiplications: usize = products.iter().map(|product| rows * product.depth * product.columns).sum();
+    let pieces = if l.may_round { 1 } else { 2 };
+    let multiplications: usize = products
+        .iter()
+        .map(|product| pieces * rows * product.depth * product.columns)
+        .sum();
     l.step(
         "products with blocks",
         &reads,

@@ -66,6 +66,8 @@ pub(super) struct Lowering<'a> {
     pub(super) pool: &'a ThreadPool,
     pub(super) layouts: Vec<Layout>,
     pub(super) reduced: bool,
+    /// Precision may be reduced, whether there is bf16 or not.
+    pub(super) may_round: bool,
     pub(super) precision: Precision,
     /// What an attention reads in a tensor's stead: of which it is a transposed view, in `[batch, rows, heads, size]`, or a
     /// memory of f16 that it widens.
@@ -114,6 +116,7 @@ impl<'a> Lowering<'a> {
             isa: options.isa,
             pool: options.pool,
             reduced: options.is_reduced(),
+            may_round: options.reduced,
             precision,
             transposed,
             shown: BTreeMap::new(),
