@@ -513,10 +513,13 @@ impl TensorSpec {
             Error::new(ErrorKind::BadInput, words)
         })?;
         Ok(TensorSpec {
+            name: self.name.clone(),
+            dtype: self.dtype,
             shape: shape.to_vec(),
             open: Vec::new(),
+            upper_bound: self.upper_bound,
+            packed: self.packed,
             bytes: bytes as u64,
-            ..self.clone()
         })
     }
 

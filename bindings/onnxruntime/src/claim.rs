@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. A node with bodies is claimed with all of them or not at all; then its bodies claim nothing for themselves.
-//! 2. No node is claimed that no device said it runs. The devices are asked about the very nodes, where sizes are known; where
+//! 2. No node without bodies is claimed that no device said it runs. The devices are asked about the very nodes, where sizes are known; where
 //!    they are open, or not even their number is known, about nodes with sizes that stand for them, and a node that none of
 //!    those fits is left to others. The run's own sizes may still be refused: then a warning and its error say so (`fused`).
 
@@ -131,6 +131,7 @@ impl Asked<'_> {
         }
         let alone = self.reader().alone(node, opsets.to_vec());
         match alone {
+            Ok(model) if has_bodies(&model) => self.refusal_with_bodies(model),
             Ok(model) => self.refusal(model),
             Err(failure) => Some(failure.words),
         }
@@ -139,8 +140,12 @@ impl Asked<'_> {
     /// Why some node of a model is run by no device, if so.
     fn refusal(&self, model: messages::Model) -> Option<String> {
         let unranked = unranked(&model);
+        let graph = match known(model.clone()) {
+            Ok(graph) => graph,
+            Err(words) => return Some(words),
+        };
         if unranked.is_empty() {
-            return match self.answer(model) {
+            return match self.answer(graph) {
                 Answer::Run => None,
                 Answer::Refused(words) | Answer::Unfit(words) => Some(words),
             };
@@ -148,10 +153,11 @@ impl Asked<'_> {
         let mut refused = None;
         let mut unfit = String::new();
         for rank in RANKS {
-            match self.answer(ranked(&model, unranked.iter().map(|place| (*place, rank)))) {
-                Answer::Run => return None,
-                Answer::Refused(words) => refused = refused.or(Some(words)),
-                Answer::Unfit(words) => unfit = words,
+            let ranked = known(ranked(&model, unranked.iter().map(|place| (*place, rank))));
+            match ranked.map(|graph| self.answer(graph)) {
+                Ok(Answer::Run) => return None,
+                Ok(Answer::Refused(words)) => refused = refused.or(Some(words)),
+                Ok(Answer::Unfit(words)) | Err(words) => unfit = words,
             }
         }
         let untold = || {
@@ -164,14 +170,22 @@ impl Asked<'_> {
         Some(refused.unwrap_or_else(untold))
     }
 
-    fn answer(&self, model: messages::Model) -> Answer {
-        let graph = match imported(model) {
-            Ok(graph) => graph,
-            Err(failure) => return Answer::Unfit(failure.words),
-        };
-        if let Some(words) = unknown(&graph) {
-            return Answer::Refused(words);
+    /// As [`Asked::refusal`], of a node with bodies: where no size fits that stands for an open one, or ranks are open, it is
+    /// claimed all the same. Sizes within its bodies are no inputs that could be given some, and what a body claims for itself
+    /// would be less, and wrong where the model's words of its sizes are.
+    fn refusal_with_bodies(&self, model: messages::Model) -> Option<String> {
+        let is_ranked = unranked(&model).is_empty();
+        match known(model) {
+            Err(words) => Some(words),
+            Ok(_) if !is_ranked => None,
+            Ok(graph) => match self.answer(graph) {
+                Answer::Refused(words) => Some(words),
+                Answer::Run | Answer::Unfit(_) => None,
+            },
         }
+    }
+
+    fn answer(&self, graph: polychip_graph::Graph) -> Answer {
         let own = sizes_of(&graph);
         let model = self.runtime.load_graph("what ONNX Runtime asks about", graph);
         let open = model.open_dims();
@@ -211,6 +225,25 @@ impl Asked<'_> {
         });
         Answer::Refused(reasons.collect::<Vec<_>>().join("; "))
     }
+}
+
+/// The graph of a model whose ops are known.
+///
+/// # Errors
+/// Words of what is not.
+fn known(model: messages::Model) -> std::result::Result<polychip_graph::Graph, String> {
+    let graph = imported(model).map_err(|failure| failure.words)?;
+    match unknown(&graph) {
+        Some(words) => Err(words),
+        None => Ok(graph),
+    }
+}
+
+fn has_bodies(model: &messages::Model) -> bool {
+    let nodes = model.graph.iter().flat_map(|graph| &graph.node);
+    nodes
+        .flat_map(|node| &node.attribute)
+        .any(|attribute| attribute.g.is_some())
 }
 
 /// Sizes that a graph names, smallest first, without those that stand for open ones anyway.
