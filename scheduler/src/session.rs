@@ -53,6 +53,7 @@ pub(crate) mod compile;
 mod conductor;
 mod cooled;
 pub(crate) mod copy;
+mod edge;
 mod flights;
 pub(crate) mod govern;
 pub(crate) mod history;

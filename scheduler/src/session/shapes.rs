@@ -17,7 +17,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use polychip_host::{Device, DeviceKind};
-use polychip_ops::{Dim, Packed};
 use schemars::JsonSchema;
 use serde::Serialize;
 use smallvec::SmallVec;
@@ -29,6 +28,7 @@ use crate::planned::{self, Planned};
 use crate::policy::Policy;
 use crate::session::background::Background;
 use crate::session::buckets::{Buckets, Padding, Sizes};
+use crate::session::edge::{open_spec, sizes_of_strings, sizes_spec};
 use crate::session::flights::Flights;
 use crate::session::govern::watch::Watch;
 use crate::session::inner::Inner;
@@ -762,50 +762,4 @@ impl Inner {
         let plan = current.plan.as_ref().map_or(0, |plan| plan.bytes());
         nodes + plan
     }
-}
-
-/// A tensor at the edge of a model whose sizes may be open.
-fn open_spec(tensor: &polychip_graph::Tensor) -> TensorSpec {
-    if tensor.is_packed() {
-        return TensorSpec::of_packed(&tensor.name);
-    }
-    sizes_spec(tensor)
-}
-
-/// As [`open_spec`], of strings with their own sizes.
-fn sizes_spec(tensor: &polychip_graph::Tensor) -> TensorSpec {
-    let dims = tensor.ty.shape.as_deref().unwrap_or_default();
-    let open = |(axis, dim): (usize, &Dim)| match dim {
-        Dim::Known(_) => None,
-        Dim::Symbol(name) => Some((axis, name.to_string())),
-        Dim::Unknown => Some((axis, "?".to_owned())),
-    };
-    let open: Vec<(usize, String)> = dims.iter().enumerate().filter_map(open).collect();
-    let shape: Vec<usize> = dims.iter().map(|dim| dim.known().unwrap_or(0)).collect();
-    let bytes = polychip_ops::axis::product(&shape).and_then(|elements| tensor.ty.dtype.byte_len(elements));
-    TensorSpec {
-        name: tensor.name.clone(),
-        dtype: tensor.ty.dtype,
-        bytes: if open.is_empty() {
-            bytes.unwrap_or(0) as u64
-        } else {
-            0
-        },
-        shape,
-        open,
-        upper_bound: tensor.upper_bound,
-        packed: tensor.is_packed(),
-    }
-}
-
-/// The sizes of the strings that an input holds.
-fn sizes_of_strings(input: &Input) -> Result<Vec<usize>> {
-    let bytes = input.memory.read_input()?;
-    Packed::shape_in(&bytes).ok_or_else(|| {
-        let words = format!(
-            "input {:?} holds no strings, whose sizes the model leaves open: write them (Input::write_packed)",
-            input.name()
-        );
-        Error::new(ErrorKind::BadInput, words)
-    })
 }
