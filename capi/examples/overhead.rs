@@ -1,20 +1,25 @@
-//! What a run costs through C beside Rust: one model, two sessions, by turns in one process.
+//! What a run costs through C beside Rust: one model, pairs of sessions, by turns in one process.
 //!
-//!     cargo run --release -p polychip-capi --example overhead -- MODEL.onnx [ROUNDS] [THREADS]
+//!     cargo run --release -p polychip-capi --example overhead -- MODEL.onnx [ROUNDS] [THREADS] [PAIRS]
 //!
-//! Invariant: both sides run the same plan of the same build with the same threads, and whose turn is first changes each
-//! round. Sizes that the model leaves open are 1.
+//! Invariants:
+//! 1. Both sides run the same plan of the same build with the same threads, and whose turn is first changes each round.
+//! 2. Where a session's weights and tensors happen to lie makes it up to some percent faster or slower than its twin, in a
+//!    model of milliseconds: so there are several pairs, and which side is made first changes with each.
+//!
+//! Sizes that the model leaves open are 1.
 
 use std::ffi::{CString, c_char, c_void};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use polychip::{Input, Policy, Runtime, Session};
+use polychip::{Input, Policy, Runtime, Session, TensorSpec};
 use polychip_capi::{
-    POLYCHIP_FOREVER, POLYCHIP_OK, polychip_failure, polychip_model_bind, polychip_model_load,
-    polychip_policy_create, polychip_policy_set, polychip_run_destroy, polychip_run_output,
-    polychip_runtime_create, polychip_session_create, polychip_session_run, polychip_tensor_desc,
-    polychip_tensor_lend,
+    POLYCHIP_FOREVER, POLYCHIP_OK, polychip_failure, polychip_model_bind, polychip_model_destroy,
+    polychip_model_load, polychip_policy_create, polychip_policy_destroy, polychip_policy_set,
+    polychip_run_destroy, polychip_run_output, polychip_runtime_create, polychip_runtime_destroy,
+    polychip_session_create, polychip_session_destroy, polychip_session_run, polychip_tensor_desc,
+    polychip_tensor_destroy, polychip_tensor_lend,
 };
 
 /// Rounds before any that counts.
@@ -23,7 +28,7 @@ const WARM_UP: usize = 20;
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let Some(model) = arguments.next() else {
-        eprintln!("usage: overhead MODEL.onnx [ROUNDS] [THREADS]");
+        eprintln!("usage: overhead MODEL.onnx [ROUNDS] [THREADS] [PAIRS]");
         return ExitCode::from(2);
     };
     let mut number = |default: usize| {
@@ -32,8 +37,8 @@ fn main() -> ExitCode {
             .and_then(|text| text.parse().ok())
             .unwrap_or(default)
     };
-    let (rounds, threads) = (number(500), number(1));
-    match compare(&model, rounds.max(1), threads) {
+    let (rounds, threads, pairs) = (number(500), number(1), number(8));
+    match compare(&model, rounds.max(1), threads, pairs.max(1)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -42,59 +47,116 @@ fn main() -> ExitCode {
     }
 }
 
-fn compare(path: &str, rounds: usize, threads: usize) -> Result<(), Box<dyn std::error::Error>> {
-    let runtime = Runtime::builder().build()?;
-    let model = runtime.load(path)?;
-    let open = model.open_dims();
-    let model = model.bind(open.iter().map(|name| (name.clone(), 1)))?;
-    let threads_word = threads.to_string();
-    let policy = Policy::latency().with_setting("threads", &threads_word)?;
-    let session = runtime.session(&model, policy)?;
-    let mut inputs = Vec::new();
-    for spec in session.inputs() {
-        inputs.push(session.input(&spec.name)?);
-    }
-    let through_c = ThroughC::new(path, &open, &threads_word, &session)?;
-    let (mut rust, mut c) = (Vec::with_capacity(rounds), Vec::with_capacity(rounds));
-    for round in 0..WARM_UP + rounds {
-        let (mut of_rust, mut of_c) = (Duration::ZERO, Duration::ZERO);
-        for turn in 0..2 {
-            let start = Instant::now();
-            if (round + turn) % 2 == 0 {
-                run_rust(&session, &inputs)?;
-                of_rust = start.elapsed();
-            } else {
-                through_c.run()?;
-                of_c = start.elapsed();
+fn compare(
+    path: &str,
+    rounds: usize,
+    threads: usize,
+    pairs: usize,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let threads = threads.to_string();
+    let (mut rust, mut c) = (Vec::new(), Vec::new());
+    for pair in 0..pairs {
+        let (through_rust, through_c) = if pair % 2 == 0 {
+            let through_rust = ThroughRust::new(path, &threads)?;
+            let through_c = ThroughC::new(path, &threads, &through_rust.described())?;
+            (through_rust, through_c)
+        } else {
+            // what the C side needs to know of the model comes of a session that is gone before it is made
+            let like = ThroughRust::new(path, &threads)?.described();
+            let through_c = ThroughC::new(path, &threads, &like)?;
+            (ThroughRust::new(path, &threads)?, through_c)
+        };
+        for round in 0..WARM_UP + rounds.div_ceil(pairs) {
+            let (mut of_rust, mut of_c) = (Duration::ZERO, Duration::ZERO);
+            for turn in 0..2 {
+                let start = Instant::now();
+                if (round + turn) % 2 == 0 {
+                    through_rust.run()?;
+                    of_rust = start.elapsed();
+                } else {
+                    through_c.run()?;
+                    of_c = start.elapsed();
+                }
+            }
+            if round >= WARM_UP {
+                rust.push(of_rust);
+                c.push(of_c);
             }
         }
-        if round >= WARM_UP {
-            rust.push(of_rust);
-            c.push(of_c);
-        }
     }
-    let differences: Vec<i128> = rust
-        .iter()
-        .zip(&c)
-        .map(|(rust, c)| c.as_nanos() as i128 - rust.as_nanos() as i128)
-        .collect();
+    let difference = |(rust, c): (&Duration, &Duration)| c.as_nanos() as i128 - rust.as_nanos() as i128;
+    let differences: Vec<i128> = rust.iter().zip(&c).map(difference).collect();
     print(&mut rust, &mut c, differences);
     Ok(())
 }
 
-fn run_rust(session: &Session, inputs: &[Input]) -> Result<(), polychip::Error> {
-    let inputs: Vec<&Input> = inputs.iter().collect();
-    let outputs = session.submit(&inputs)?.wait(Duration::from_secs(600))?;
-    std::hint::black_box(outputs.at(0)?.bytes().as_ptr());
-    Ok(())
+/// A session and its inputs.
+struct ThroughRust {
+    open: Vec<String>,
+    session: Session,
+    inputs: Vec<Input>,
+}
+
+/// Names of a model's open sizes, and its inputs.
+type Described = (Vec<String>, Vec<TensorSpec>);
+
+impl ThroughRust {
+    fn new(path: &str, threads: &str) -> Result<ThroughRust, polychip::Error> {
+        let runtime = Runtime::builder().build()?;
+        let model = runtime.load(path)?;
+        let open = model.open_dims();
+        let model = model.bind(open.iter().map(|name| (name.clone(), 1)))?;
+        let policy = Policy::latency().with_setting("threads", threads)?;
+        let session = runtime.session(&model, policy)?;
+        let names: Vec<String> = session.inputs().map(|spec| spec.name.clone()).collect();
+        let inputs = names.iter().map(|name| session.input(name));
+        let inputs = inputs.collect::<Result<_, _>>()?;
+        Ok(ThroughRust {
+            open,
+            session,
+            inputs,
+        })
+    }
+
+    fn described(&self) -> Described {
+        (self.open.clone(), self.session.inputs().cloned().collect())
+    }
+
+    fn run(&self) -> Result<(), polychip::Error> {
+        let inputs: Vec<&Input> = self.inputs.iter().collect();
+        let outputs = self.session.submit(&inputs)?.wait(Duration::from_secs(600))?;
+        std::hint::black_box(outputs.at(0)?.bytes().as_ptr());
+        Ok(())
+    }
 }
 
 /// The same session, made by calls of the header.
 struct ThroughC {
     session: u64,
+    /// What the session was made of, the last one first.
+    made: [u64; 3],
     tensors: Vec<u64>,
     /// What the tensors lie in.
     _memory: Vec<Vec<u64>>,
+}
+
+impl Drop for ThroughC {
+    fn drop(&mut self) {
+        let none = std::ptr::null_mut;
+        let [policy, model, runtime] = self.made;
+        // SAFETY: in this and what follows, failures are not wanted, and no run is in flight.
+        unsafe { polychip_session_destroy(self.session, none()) };
+        for tensor in &self.tensors {
+            // SAFETY: as above.
+            unsafe { polychip_tensor_destroy(*tensor, none()) };
+        }
+        // SAFETY: as above.
+        unsafe { polychip_policy_destroy(policy, none()) };
+        // SAFETY: as above.
+        unsafe { polychip_model_destroy(model, none()) };
+        // SAFETY: as above.
+        unsafe { polychip_runtime_destroy(runtime, none()) };
+    }
 }
 
 fn record() -> polychip_failure {
@@ -114,12 +176,8 @@ fn ok(status: u32, record: &polychip_failure) -> Result<(), String> {
 }
 
 impl ThroughC {
-    fn new(
-        path: &str,
-        open: &[String],
-        threads: &str,
-        like: &Session,
-    ) -> Result<ThroughC, Box<dyn std::error::Error>> {
+    fn new(path: &str, threads: &str, like: &Described) -> Result<ThroughC, Box<dyn std::error::Error>> {
+        let (open, inputs) = like;
         let mut why = record();
         let why = &raw mut why;
         let text = |text: &str| CString::new(text);
@@ -139,6 +197,8 @@ impl ThroughC {
             let mut bound = 0;
             // SAFETY: as above.
             check(unsafe { polychip_model_bind(model, name, 1, &raw mut bound, why) })?;
+            // SAFETY: as above.
+            check(unsafe { polychip_model_destroy(model, why) })?;
             model = bound;
         }
         // SAFETY: as above.
@@ -148,7 +208,7 @@ impl ThroughC {
         // SAFETY: as above.
         check(unsafe { polychip_session_create(runtime, model, policy, &raw mut session, why) })?;
         let (mut tensors, mut memory) = (Vec::new(), Vec::new());
-        for spec in like.inputs() {
+        for spec in inputs {
             let shape: Vec<u64> = spec.shape.iter().map(|size| *size as u64).collect();
             let desc = polychip_tensor_desc {
                 struct_size: size_of::<polychip_tensor_desc>() as u32,
@@ -171,6 +231,7 @@ impl ThroughC {
         }
         Ok(ThroughC {
             session,
+            made: [policy, model, runtime],
             tensors,
             _memory: memory,
         })

@@ -82,6 +82,25 @@ impl Packed {
             .filter(|&whole| whole >= HEADER && whole <= bytes.len())
     }
 
+    /// The sizes of the tensor in these bytes, without a look at its elements; `None` where they hold no tensor, or a
+    /// sequence.
+    ///
+    /// ```
+    /// use polychip_ops::{Literal, Packed};
+    /// let texts = Packed::Tensor(Literal::from_strings(&["a", "b"]).unwrap());
+    /// assert_eq!(Packed::shape_in(&texts.to_bytes()), Some(vec![2]));
+    /// assert_eq!(Packed::shape_in(&Packed::Sequence(Vec::new()).to_bytes()), None);
+    /// ```
+    #[must_use]
+    pub fn shape_in(bytes: &[u8]) -> Option<Vec<usize>> {
+        let mut rest = Reader(&bytes[..Packed::byte_len(bytes)?]);
+        let (kind, count, _) = (rest.u32()?, rest.u32()?, rest.size()?);
+        if (kind, count) != (1, 1) {
+            return None;
+        }
+        rest.form().map(|(_, shape)| shape)
+    }
+
     /// The value in these bytes; `None` where they contradict themselves.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Packed> {
@@ -120,13 +139,19 @@ impl<'a> Reader<'a> {
         usize::try_from(u64::from_le_bytes(self.take(8)?.try_into().ok()?)).ok()
     }
 
-    fn tensor(&mut self) -> Option<Literal> {
+    /// Type and sizes of a tensor.
+    fn form(&mut self) -> Option<(DType, Vec<usize>)> {
         let dtype = DType::from_code(self.u32()?)?;
         let rank = self.u32()?;
         let mut shape = Vec::new();
         for _ in 0..rank {
             shape.push(self.size()?);
         }
+        Some((dtype, shape))
+    }
+
+    fn tensor(&mut self) -> Option<Literal> {
+        let (dtype, shape) = self.form()?;
         let len = self.size()?;
         let bytes = self.take(len)?;
         self.take(len.checked_next_multiple_of(8)? - len)?;

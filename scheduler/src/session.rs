@@ -53,6 +53,7 @@ pub(crate) mod compile;
 mod conductor;
 mod cooled;
 pub(crate) mod copy;
+mod edge;
 mod flights;
 pub(crate) mod govern;
 pub(crate) mod history;
@@ -204,6 +205,12 @@ impl Session {
         Some(planned)
     }
 
+    /// Whether each run gives sizes that the model leaves open.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.0.model().is_some()
+    }
+
     /// Names, types and shapes of the inputs.
     pub fn inputs(&self) -> impl ExactSizeIterator<Item = &TensorSpec> {
         self.0.inputs.iter()
@@ -313,7 +320,7 @@ impl Session {
     }
 
     /// Plans, compiles and loads for inputs of these shapes, or the bucket that they are padded to, if that was not done:
-    /// a run of them then need not. Nothing where the model's sizes are all known.
+    /// a run of them then need not. Nothing where the model's sizes are all known. The shape of strings is their own.
     ///
     /// # Errors
     /// The model has no such input, a shape does not fit it, an open size is not given, or as [`Runtime::session`]

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use bytemuck::Pod;
 use half::{bf16, f16};
 use polychip_host::{Access, AccessGuard, Buffer, Memory};
-use polychip_ops::DType;
+use polychip_ops::{DType, PACKED_BYTES};
 
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
 use crate::session::arena::ALIGNMENT;
@@ -478,13 +478,26 @@ pub struct TensorSpec {
     /// The true shape is known after the run.
     pub upper_bound: bool,
     /// A sequence, an optional or strings, packed into bytes ([`Packed`](crate::Packed)): `dtype` is `u8`, and the shape
-    /// is the most bytes.
+    /// is the most bytes. Sizes of strings that the model leaves open are those of the strings that a run is given.
     pub packed: bool,
     /// Bytes of its memory; 0 where a size is open.
     pub bytes: u64,
 }
 
 impl TensorSpec {
+    /// What is packed into bytes ([`TensorSpec::packed`]).
+    pub(crate) fn of_packed(name: &str) -> TensorSpec {
+        TensorSpec {
+            name: name.to_owned(),
+            dtype: DType::U8,
+            shape: vec![PACKED_BYTES],
+            open: Vec::new(),
+            upper_bound: true,
+            packed: true,
+            bytes: PACKED_BYTES as u64,
+        }
+    }
+
     /// The same with this shape, which must fit.
     pub(crate) fn with_shape(&self, shape: &[usize]) -> Result<TensorSpec> {
         self.check(shape)?;
@@ -500,10 +513,13 @@ impl TensorSpec {
             Error::new(ErrorKind::BadInput, words)
         })?;
         Ok(TensorSpec {
+            name: self.name.clone(),
+            dtype: self.dtype,
             shape: shape.to_vec(),
             open: Vec::new(),
+            upper_bound: self.upper_bound,
+            packed: self.packed,
             bytes: bytes as u64,
-            ..self.clone()
         })
     }
 

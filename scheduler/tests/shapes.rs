@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use model::{F32, add_relu, node, port};
-use polychip::{ErrorKind, Memory, Policy, Runtime, Session};
+use polychip::{ErrorKind, Literal, Memory, Packed, Policy, Runtime, Session};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -110,6 +110,92 @@ fn an_output_that_no_run_writes_is_not_written_in_silence() {
     assert!(error.to_string().contains("which no run writes"), "{error}");
     let outputs = session.submit(&[&x]).unwrap().wait(PATIENCE).unwrap();
     assert_eq!(outputs.get("y").unwrap().values::<i64>().unwrap()[..], [7, 3]);
+}
+
+/// `y = a + b` of strings `[n]`, and `z = -x` of f32 `[n]`.
+fn texts() -> model::Model {
+    const STRING: u64 = 8;
+    model::Model {
+        opset: 20,
+        nodes: vec![
+            node("StringConcat", "concat", &["a", "b"], &["y"]),
+            node("Neg", "neg", &["x"], &["z"]),
+        ],
+        inputs: vec![
+            port("a", STRING, &["n"]),
+            port("b", STRING, &["n"]),
+            port("x", F32, &["m"]),
+        ],
+        outputs: vec![port("y", STRING, &["n"]), port("z", F32, &["m"])],
+        ..model::Model::default()
+    }
+}
+
+#[test]
+fn strings_say_themselves_how_many_they_are() {
+    let session = session(&texts(), Policy::latency());
+    assert!(session.is_open());
+    let strings = |texts: &[&str]| Packed::Tensor(Literal::from_strings(texts).unwrap());
+    for texts in [&["x", "", "été"][..], &["y"], &["x", "z", ""]] {
+        let (mut a, mut b) = (session.input("a").unwrap(), session.input("b").unwrap());
+        let mut x = session.input("x").unwrap();
+        x.resize(&[2]).unwrap();
+        x.write(&[1.0f32, 2.0]).unwrap();
+        a.write_packed(&strings(texts)).unwrap();
+        b.write_packed(&strings(&vec!["!"; texts.len()])).unwrap();
+        let outputs = session.submit(&[&a, &b, &x]).unwrap().wait(PATIENCE).unwrap();
+        let joined: Vec<String> = texts.iter().map(|text| format!("{text}!")).collect();
+        let joined: Vec<&str> = joined.iter().map(String::as_str).collect();
+        assert_eq!(
+            Packed::from_bytes(outputs.at(0).unwrap().bytes()),
+            Some(strings(&joined))
+        );
+    }
+    let report = session.report().shapes.unwrap();
+    assert_eq!((report.hits, report.misses), (1, 2), "a session for each size");
+    let outputs = session.outputs_for([("a", &[3][..]), ("b", &[3]), ("x", &[2])]);
+    assert!(outputs.unwrap()[0].as_ref().unwrap().packed);
+}
+
+#[test]
+fn strings_whose_sizes_are_wrong_or_not_there_are_refused_by_name() {
+    let made = session(&texts(), Policy::latency());
+    let (mut a, mut b) = (made.input("a").unwrap(), made.input("b").unwrap());
+    let mut x = made.input("x").unwrap();
+    x.resize(&[2]).unwrap();
+    let refused = |inputs: &[&polychip::Input]| {
+        let error = made.submit(inputs).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BadInput, "{error}");
+        error.to_string()
+    };
+    let words = refused(&[&a, &b, &x]);
+    assert!(words.contains("input \"a\" holds no strings"), "{words}");
+    let strings = |texts: &[&str]| Packed::Tensor(Literal::from_strings(texts).unwrap());
+    a.write_packed(&strings(&["x", "y"])).unwrap();
+    b.write_packed(&strings(&["x"])).unwrap();
+    let words = refused(&[&a, &b, &x]);
+    assert!(
+        words.contains("\"n\" is 2 by input \"a\" and 1 by input \"b\""),
+        "{words}"
+    );
+    let mut square = Literal::from_strings(&["x", "y"]).unwrap();
+    square.shape = vec![1, 2];
+    b.write_packed(&Packed::Tensor(square)).unwrap();
+    let words = refused(&[&a, &b, &x]);
+    assert!(words.contains("tensor \"b\" is [n]"), "{words}");
+    b.write_packed(&Packed::Sequence(vec![])).unwrap();
+    let words = refused(&[&a, &b, &x]);
+    assert!(words.contains("input \"b\" holds no strings"), "{words}");
+
+    let runtime = runtime();
+    let model = runtime.load_bytes("texts.onnx", texts().bytes()).unwrap();
+    let buckets = |name: &str| {
+        let policy = Policy::latency().shapes(name, [4, 8]);
+        runtime.session(&model, policy)
+    };
+    let error = buckets("n").unwrap_err().to_string();
+    assert!(error.contains("\"a\" is packed"), "{error}");
+    buckets("m").unwrap();
 }
 
 #[test]

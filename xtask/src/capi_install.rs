@@ -30,13 +30,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         "this lays out what Linux looks for; elsewhere build the library with cargo (--package polychip-capi) or cargo-c"
     );
     let prefix = std::path::absolute(&options.prefix).context("the prefix")?;
-    let folder = build(options, None)?;
-    let mut libraries = vec![folder.join("libpolychip_capi.so")];
+    let mut libraries = vec![library(options.debug)?];
     if options.with_static {
-        build(options, Some("staticlib"))?;
-        libraries.push(folder.join("libpolychip_capi.a"));
+        libraries.push(build(options.debug, Some("staticlib"))?.join("libpolychip_capi.a"));
     }
-    lay_out(&prefix, &libraries, env!("CARGO_PKG_VERSION"))?;
+    lay_out(&Prefix::at(&prefix), &libraries, env!("CARGO_PKG_VERSION"))?;
     eprintln!(
         "installed: {}; programs find it with PKG_CONFIG_PATH={}",
         prefix.join("lib/libpolychip.so").display(),
@@ -45,11 +43,34 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// Where the library is laid out.
+pub(crate) struct Prefix {
+    /// The folder that `include` and `lib` are made in.
+    pub(crate) folder: PathBuf,
+    /// What `polychip.pc` states: the folder, or where its files will lie once they are installed.
+    pub(crate) stated: PathBuf,
+}
+
+impl Prefix {
+    /// A prefix whose files stay where they are laid out.
+    pub(crate) fn at(folder: &Path) -> Prefix {
+        Prefix {
+            folder: folder.to_owned(),
+            stated: folder.to_owned(),
+        }
+    }
+}
+
+/// Builds the library, and gives its file.
+pub(crate) fn library(debug: bool) -> Result<PathBuf> {
+    Ok(build(debug, None)?.join("libpolychip_capi.so"))
+}
+
 /// Builds the library, or another form of it; the folder that it lies in.
-fn build(options: &Options, form: Option<&str>) -> Result<PathBuf> {
+fn build(debug: bool, form: Option<&str>) -> Result<PathBuf> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["rustc", "--package", "polychip-capi", "--lib"]);
-    if !options.debug {
+    if !debug {
         command.arg("--release");
     }
     command.args(["--crate-type", form.unwrap_or("cdylib")]);
@@ -58,7 +79,7 @@ fn build(options: &Options, form: Option<&str>) -> Result<PathBuf> {
         "the library cannot be built"
     );
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    Ok(target.join(if options.debug { "debug" } else { "release" }))
+    Ok(target.join(if debug { "debug" } else { "release" }))
 }
 
 /// The version by which programs find the library again; capi/build.rs writes the same into it.
@@ -72,9 +93,9 @@ fn soversion(version: &str) -> String {
 }
 
 /// Copies the header and the libraries, and writes what says where they are.
-pub(crate) fn lay_out(prefix: &Path, libraries: &[PathBuf], version: &str) -> Result<()> {
+pub(crate) fn lay_out(prefix: &Prefix, libraries: &[PathBuf], version: &str) -> Result<()> {
     let source = root().join("capi");
-    let (include, lib) = (prefix.join("include"), prefix.join("lib"));
+    let (include, lib) = (prefix.folder.join("include"), prefix.folder.join("lib"));
     let (pkgconfig, cmake) = (lib.join("pkgconfig"), lib.join("cmake/polychip"));
     for folder in [&include, &pkgconfig, &cmake] {
         fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
@@ -109,7 +130,7 @@ pub(crate) fn lay_out(prefix: &Path, libraries: &[PathBuf], version: &str) -> Re
         let text =
             fs::read_to_string(&template).with_context(|| format!("reading {}", template.display()))?;
         let text = text
-            .replace("@PREFIX@", &prefix.to_string_lossy())
+            .replace("@PREFIX@", &prefix.stated.to_string_lossy())
             .replace("@SOVERSION@", &soversion(version))
             .replace("@VERSION@", version)
             .replace("@MAJOR@", major)
@@ -149,7 +170,7 @@ mod tests {
         fs::write(&library, "library").unwrap();
         let prefix = folder.path().join("usr");
         for _ in 0..2 {
-            lay_out(&prefix, std::slice::from_ref(&library), "0.1.2").unwrap();
+            lay_out(&Prefix::at(&prefix), std::slice::from_ref(&library), "0.1.2").unwrap();
         }
         let lib = prefix.join("lib");
         assert_eq!(fs::read_to_string(lib.join("libpolychip.so")).unwrap(), "library");
@@ -160,6 +181,13 @@ mod tests {
         assert!(prefix.join("include/polychip.h").is_file());
         let pc = fs::read_to_string(lib.join("pkgconfig/polychip.pc")).unwrap();
         assert!(pc.contains(&format!("prefix={}\n", prefix.display())) && pc.contains("Version: 0.1.2\n"));
+        let elsewhere = Prefix {
+            folder: prefix.clone(),
+            stated: PathBuf::from("/usr"),
+        };
+        lay_out(&elsewhere, &[library], "0.1.2").unwrap();
+        let pc = fs::read_to_string(lib.join("pkgconfig/polychip.pc")).unwrap();
+        assert!(pc.starts_with("prefix=/usr\n"), "{pc}");
         for name in ["polychip-config.cmake", "polychip-config-version.cmake"] {
             let text = fs::read_to_string(lib.join("cmake/polychip").join(name)).unwrap();
             assert!(text.contains("0.1.2") && !text.contains('@'), "{text}");

@@ -136,7 +136,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     };
     if cfg!(target_os = "linux") {
         let library = root().join("target/debug/libpolychip_capi.so");
-        capi_install::lay_out(&built.prefix, &[library], env!("CARGO_PKG_VERSION"))?;
+        capi_install::lay_out(
+            &capi_install::Prefix::at(&built.prefix),
+            &[library],
+            env!("CARGO_PKG_VERSION"),
+        )?;
     }
     let mut wanted: Option<String> = None;
     let (mut passed, mut skipped) = (0, 0);

@@ -13,6 +13,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 mod arm;
 mod bindgen;
+mod capi_deb;
 mod capi_install;
 mod ci;
 mod differ;
@@ -101,6 +102,8 @@ enum Chore {
     Soc(soc::Options),
     /// Build the C library and lay it out with header, pkg-config and CMake files
     CapiInstall(capi_install::Options),
+    /// Make Debian packages of the C library
+    CapiDeb(capi_deb::Options),
     /// Print lines of code per crate
     Size,
     /// Write a new plugin that works, to be made one's own
@@ -141,6 +144,7 @@ fn run(chore: Chore) -> Result<bool> {
         Chore::Header(options) => golden::header(&options),
         Chore::Layout(options) => golden::layout(&options),
         Chore::CapiInstall(options) => capi_install::run(&options),
+        Chore::CapiDeb(options) => capi_deb::run(&options),
         Chore::Bindgen(options) => bindgen::run(&options),
         Chore::Models(options) => models::run(&options),
         Chore::Vendor(options) => vendor::run(&options),

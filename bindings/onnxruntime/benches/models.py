@@ -1,9 +1,10 @@
 """Models through ONNX Runtime with the Polychip provider, beside ONNX Runtime's own CPU provider: outputs, nodes that are run
 here, and time, interleaved.
 
-    python benches/models.py [--rounds N] [--threads N] [--trained] MODEL.onnx...
+    python benches/models.py [--rounds N] [--threads N] [--trained] [--furthest LIMIT] MODEL.onnx...
 
-Inputs are random, and sizes that a model leaves open 1, but for those that `--size NAME=N` gives. `--trained` adds the models of
+It fails where an output is further than LIMIT from ONNX Runtime's own; `--rounds 0` measures no time. Nodes that are run here are
+those that ONNX Runtime says it has assigned, where the release tells. Inputs are random, and sizes that a model leaves open 1, but for those that `--size NAME=N` gives. `--trained` adds the models of
 packages that `cargo xtask trained --fetch` has fetched, with inputs such as they were trained for. With the module
 `polychip` installed, its direct call is timed in the same rounds.
 """
@@ -91,8 +92,18 @@ def furthest(left: list[np.ndarray], right: list[np.ndarray]) -> float:
             continue
         one, other = np.asarray(one, np.float64), np.asarray(other, np.float64)
         scale = float(np.abs(other).max(initial=0.0)) or 1.0
-        most = max(most, float(np.abs(one - other).max(initial=0.0)) / scale)
+        difference = float(np.abs(one - other).max(initial=0.0)) / scale
+        most = math.nan if math.isnan(most) or math.isnan(difference) else max(most, difference)
     return most
+
+
+def assigned(session: ort.InferenceSession, report: dict[str, typing.Any]) -> str:
+    """How many nodes run here, by ONNX Runtime's word where it has one."""
+    told = getattr(session, "get_provider_graph_assignment_info", None)
+    if told is None:
+        return f"{report['claimed']} of {report['nodes']}"
+    counts = [(part.ep_name, len(part.get_nodes())) for part in told()]
+    return f"{sum(count for name, count in counts if name == NAME)} of {sum(count for _, count in counts)}"
 
 
 def main() -> None:
@@ -101,6 +112,7 @@ def main() -> None:
     parser.add_argument("--trained", action="store_true")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--furthest", type=float, default=math.inf, metavar="LIMIT")
     parser.add_argument("--size", action="append", default=[], metavar="NAME=N")
     arguments = parser.parse_args()
     sizes = {name: int(size) for name, size in (pair.split("=") for pair in arguments.size)}
@@ -110,7 +122,8 @@ def main() -> None:
     print(f"ONNX Runtime {ort.__version__}, {arguments.threads} threads")
     print("| model | nodes run here | furthest | ONNX Runtime | provider | ratio | direct | provider / direct |")
     print("|---|---|---|---|---|---|---|---|")
-    ratios, direct_ratios = [], []
+    ratios, direct_ratios, too_far = [], [], []
+    compared = 0
     every: list[tuple[str | bytes, dict[str, np.ndarray] | None]] = [(small(), None)]
     every += [(path, None) for path in arguments.models]
     if arguments.trained:
@@ -122,11 +135,21 @@ def main() -> None:
         cpu = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         options = ort.SessionOptions()
         options.log_severity_level = 3
+        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
         options.add_provider_for_devices(devices[:1], {"threads": str(arguments.threads)})
         own = ort.InferenceSession(path, options)
         report = polychip_ort.reports()[-1]
         given = feed(cpu, sizes) if made is None else made
         far = furthest(own.run(None, given), cpu.run(None, given))
+        name = "`y = x + x`" if isinstance(path, bytes) else path.rsplit("/", 1)[-1]
+        row = f"| {name} | {assigned(own, report)} | {far:.1e} |"
+        # also where one is no number
+        if not far <= arguments.furthest:
+            too_far.append(name)
+        if arguments.rounds == 0:
+            print(row, flush=True)
+            compared += 1
+            continue
         calls = [lambda: cpu.run(None, given), lambda: own.run(None, given)]
         if polychip is not None:
             direct = polychip.Runtime().load(path).session(polychip.Policy.latency(threads=arguments.threads))
@@ -145,19 +168,21 @@ def main() -> None:
         if len(median) > 2:
             direct_ratio = median[1] / median[2]
             last = f"{median[2] * 1e6:.1f} µs | {direct_ratio:.3f}"
-        name = "`y = x + x`" if isinstance(path, bytes) else path.rsplit("/", 1)[-1]
         if isinstance(path, str):
             ratios.append(ratio)
             direct_ratios += [direct_ratio] if len(median) > 2 else []
         print(
-            f"| {name} | {report['claimed']} of {report['nodes']} | {far:.1e} | {median[0] * 1e6:.1f} µs | "
-            f"{median[1] * 1e6:.1f} µs | {ratio:.3f} | {last} |",
+            f"{row} {median[0] * 1e6:.1f} µs | {median[1] * 1e6:.1f} µs | {ratio:.3f} | {last} |",
             flush=True,
         )
         del own, cpu
+        compared += 1
+    print(f"\n{compared} models compared")
+    if too_far:
+        raise SystemExit(f"further than {arguments.furthest} from ONNX Runtime's CPU provider: {', '.join(too_far)}")
     if not ratios:
         return
-    print(f"\ngeometric mean of {len(ratios)} models: {mean(ratios):.3f} of ONNX Runtime's time")
+    print(f"geometric mean of {len(ratios)} models: {mean(ratios):.3f} of ONNX Runtime's time")
     if direct_ratios:
         print(f"and {mean(direct_ratios):.3f} of the direct call's")
 

@@ -2,11 +2,15 @@
 //!
 //! Invariants:
 //! 1. Every table is one that the runtime gave for a version it has, and none is ever freed.
-//! 2. A status that is no success is released once its words are read.
+//! 2. Nothing is read behind the end of a table: older ones are shorter than ours says, so that there is no reference to one.
+//! 3. A status that is no success is released once its words are read.
+//!
+//! Not here: which arguments a function takes (each call says why they are what it wants).
 
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char};
+use std::mem::offset_of;
 use std::sync::OnceLock;
 
 use polychip_sys::onnxruntime::bindings::{
@@ -15,11 +19,70 @@ use polychip_sys::onnxruntime::bindings::{
 
 use crate::failure::{Failure, Result};
 
+/// A table of functions, of which so many bytes are there.
+pub(crate) struct Table<T> {
+    raw: *const T,
+    bytes: usize,
+}
+
+impl<T> Clone for Table<T> {
+    fn clone(&self) -> Table<T> {
+        *self
+    }
+}
+
+impl<T> Copy for Table<T> {}
+
+impl<T> Table<T> {
+    /// The entry at this offset, which `read` reads where the table has it.
+    ///
+    /// # Errors
+    /// The table ends before it, or the entry is null.
+    pub(crate) fn entry<F>(
+        self,
+        name: &str,
+        offset: usize,
+        read: impl FnOnce(*const T) -> Option<F>,
+    ) -> Result<F> {
+        let is_there = offset + size_of::<Option<F>>() <= self.bytes;
+        is_there
+            .then(|| read(self.raw))
+            .flatten()
+            .ok_or_else(|| Failure::new(format!("this ONNX Runtime has no {name}")))
+    }
+}
+
+/// The function of this name in the runtime's table; a failure where it has none.
+macro_rules! ort {
+    ($api:expr, $name:ident) => {
+        $crate::api::Api::ort($api).entry(
+            stringify!($name),
+            std::mem::offset_of!(polychip_sys::onnxruntime::bindings::OrtApi, $name),
+            // SAFETY: `entry` calls this where the table, which is constant, has that entry.
+            |table| unsafe { (&raw const (*table).$name).read() },
+        )
+    };
+}
+pub(crate) use ort;
+
+/// As [`ort`], in the table for providers.
+macro_rules! ep {
+    ($api:expr, $name:ident) => {
+        $crate::api::Api::ep($api).entry(
+            stringify!($name),
+            std::mem::offset_of!(polychip_sys::onnxruntime::bindings::OrtEpApi, $name),
+            // SAFETY: `entry` calls this where the table, which is constant, has that entry.
+            |table| unsafe { (&raw const (*table).$name).read() },
+        )
+    };
+}
+pub(crate) use ep;
+
 /// ONNX Runtime's functions, those for providers, and which version it has.
 #[derive(Clone, Copy)]
 pub(crate) struct Api {
-    ort: &'static OrtApi,
-    ep: &'static OrtEpApi,
+    ort: Table<OrtApi>,
+    ep: Table<OrtEpApi>,
     /// Whether the two functions at the end of the table are there.
     pub(crate) has_shapes: bool,
     /// Whether a fused node is given what bodies within it alone read.
@@ -32,7 +95,32 @@ unsafe impl Send for Api {}
 unsafe impl Sync for Api {}
 
 /// The first release that was seen to hand fused nodes what only bodies within them read; 1.26 does not.
-const HANDS_CAPTURES: u32 = 31;
+const HANDS_CAPTURES: Version = Version(1, 31);
+
+/// What the table of [`ORT_VERSION`] has of ours.
+const FIRST_BYTES: usize = offset_of!(OrtApi, unused_380);
+
+/// Major and minor number of a release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Version(u32, u32);
+
+impl Version {
+    /// The version of this text; the lowest of all where it says none.
+    fn of(text: &str) -> Version {
+        let mut numbers = text.split('.').map(|number| number.parse().unwrap_or(0));
+        Version(numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+    }
+}
+
+/// Why a runtime has no table of ours.
+fn unfit(version: &str) -> String {
+    let reason = if Version::of(version) < Version(1, ORT_VERSION) {
+        "is too old for the Polychip provider, which needs"
+    } else {
+        "no longer has the functions that the Polychip provider calls, those of"
+    };
+    format!("ONNX Runtime {version} {reason} 1.{ORT_VERSION} or newer")
+}
 
 /// The process that first used the library.
 static PROCESS: OnceLock<u32> = OnceLock::new();
@@ -52,69 +140,79 @@ impl Api {
         let base = unsafe { base.as_ref() }.ok_or("ONNX Runtime gave no functions")?;
         let get = base.GetApi.ok_or("ONNX Runtime gave no functions")?;
         // SAFETY: any version may be asked for; what is given is null or lives as long as the runtime.
-        let table = |version: u32| unsafe { get(version).as_ref() };
+        let table = |version: u32| unsafe { get(version) };
         // SAFETY: the runtime's version is constant text.
         let version = base
             .GetVersionString
             .map_or("", |text| unsafe { text_at(text()) });
-        let minor: Option<u32> = version.split('.').nth(1).and_then(|minor| minor.parse().ok());
-        let ort = table(ORT_VERSION).ok_or_else(|| {
-            format!("ONNX Runtime {version} is too old for the Polychip provider, which needs 1.{ORT_VERSION} or newer")
-        })?;
-        let ep = ort
-            .GetEpApi
-            .ok_or("this ONNX Runtime was built without providers in libraries")?;
-        // SAFETY: as above.
-        let ep =
-            unsafe { ep().as_ref() }.ok_or("this ONNX Runtime was built without providers in libraries")?;
-        Ok(Api {
+        // a version that is not there may not be asked for: the runtime says so on standard error
+        let newer = Version::of(version) >= Version(1, ORT_VERSION_SHAPES);
+        let newer = newer
+            .then(|| table(ORT_VERSION_SHAPES))
+            .filter(|raw| !raw.is_null());
+        let ort = match newer {
+            Some(raw) => Table {
+                raw,
+                bytes: size_of::<OrtApi>(),
+            },
+            None => Table {
+                raw: table(ORT_VERSION),
+                bytes: FIRST_BYTES,
+            },
+        };
+        if ort.raw.is_null() {
+            return Err(unfit(version));
+        }
+        let mut api = Api {
             ort,
-            ep,
-            hands_captures: minor.is_some_and(|minor| minor >= HANDS_CAPTURES),
-            // a version that is not there may not be asked for: the runtime says so on standard error
-            has_shapes: minor.is_some_and(|minor| minor >= ORT_VERSION_SHAPES)
-                && table(ORT_VERSION_SHAPES).is_some(),
-        })
+            ep: Table {
+                raw: std::ptr::null(),
+                bytes: 0,
+            },
+            hands_captures: Version::of(version) >= HANDS_CAPTURES,
+            has_shapes: newer.is_some(),
+        };
+        let without = "this ONNX Runtime was built without providers in libraries";
+        let ep = ort!(api, GetEpApi).map_err(|_| without)?;
+        // SAFETY: it takes nothing, and what it gives is null or lives as long as the runtime.
+        let raw = unsafe { ep() };
+        if raw.is_null() {
+            return Err(without.to_owned());
+        }
+        // of this table only entries are named here that the first version has
+        let bytes = size_of::<OrtEpApi>();
+        api.ep = Table { raw, bytes };
+        Ok(api)
     }
 
-    pub(crate) fn ort(self) -> &'static OrtApi {
+    pub(crate) fn ort(self) -> Table<OrtApi> {
         self.ort
     }
 
-    pub(crate) fn ep(self) -> &'static OrtEpApi {
+    pub(crate) fn ep(self) -> Table<OrtEpApi> {
         self.ep
     }
 
     /// A status as a result.
-    pub(crate) fn check(self, status: *mut OrtStatus) -> Result<()> {
+    ///
+    /// # Safety
+    /// The status is null, or the runtime's and the caller's to release; it is not used after this.
+    pub(crate) unsafe fn check(self, status: *mut OrtStatus) -> Result<()> {
         if status.is_null() {
             return Ok(());
         }
-        let words = match self.ort.GetErrorMessage {
+        let words = match ort!(self, GetErrorMessage) {
             // SAFETY: the status is the runtime's, and the text lives as long as it.
-            Some(message) => unsafe { text_at(message(status)) }.to_owned(),
-            None => String::new(),
+            Ok(message) => unsafe { text_at(message(status)) }.to_owned(),
+            Err(_) => String::new(),
         };
-        if let Some(release) = self.ort.ReleaseStatus {
+        if let Ok(release) = ort!(self, ReleaseStatus) {
             // SAFETY: it is ours to release, and not used after this.
             unsafe { release(status) };
         }
         Err(Failure::new(format!("ONNX Runtime: {words}")))
     }
 }
-
-/// Calls a function of a table: `call!(table.Name(arguments))` gives what it gives, or a failure where it is not there.
-macro_rules! call {
-    ($table:expr, $name:ident($($argument:expr),* $(,)?)) => {
-        match $table.$name {
-            // SAFETY: arguments are what ONNX Runtime gave, alive as the wrappers' constructors say (`ort`, `value`), or places
-            // of ours for its answers; so says whoever uses the macro, which only files do that may be unsafe.
-            Some(function) => Ok(unsafe { function($($argument),*) }),
-            None => Err($crate::failure::Failure::new(concat!("ONNX Runtime has no ", stringify!($name)))),
-        }
-    };
-}
-pub(crate) use call;
 
 /// Text of the runtime's; empty for null, and where it is not UTF-8.
 ///
@@ -126,4 +224,52 @@ pub(crate) unsafe fn text_at<'a>(text: *const c_char) -> &'a str {
     }
     // SAFETY: the caller's promise.
     unsafe { CStr::from_ptr(text) }.to_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_major_version_is_not_an_old_one() {
+        assert!(Version::of("2.0.0") > Version(1, ORT_VERSION_SHAPES));
+        assert!(Version::of("1.9.3") < Version(1, ORT_VERSION));
+        assert_eq!(Version::of("1.26.0+cuda"), Version(1, 26));
+        assert_eq!(Version::of(""), Version(0, 0));
+        assert!(unfit("1.22.1").contains("1.22.1 is too old") && unfit("1.22.1").contains("needs 1.23"));
+        assert!(
+            unfit("2.0.0").contains("2.0.0 no longer has"),
+            "{}",
+            unfit("2.0.0")
+        );
+    }
+
+    #[test]
+    fn nothing_is_read_behind_the_end_of_a_table() {
+        // what release 1.23 has, and nothing behind it: Miri and sanitizers see a read that goes further
+        let words = vec![0usize; FIRST_BYTES / size_of::<usize>()];
+        let ort = Table {
+            raw: words.as_ptr().cast::<OrtApi>(),
+            bytes: FIRST_BYTES,
+        };
+        let ep = Table {
+            raw: std::ptr::null(),
+            bytes: 0,
+        };
+        let api = Api {
+            ort,
+            ep,
+            has_shapes: false,
+            hands_captures: false,
+        };
+        let last = ort!(api, GetSessionOptionsConfigEntries).err().unwrap();
+        assert!(
+            last.words.contains("GetSessionOptionsConfigEntries"),
+            "{}",
+            last.words
+        );
+        assert!(ort!(api, TensorTypeAndShape_HasShape).is_err());
+        assert!(ort!(api, GetTensorElementTypeAndShapeDataReference).is_err());
+        assert!(ep!(api, CreateEpDevice).is_err());
+    }
 }

@@ -2,24 +2,43 @@
 //!
 //! Invariants:
 //! 1. A node with bodies is claimed with all of them or not at all; then its bodies claim nothing for themselves.
-//! 2. The devices are asked about the very nodes, where sizes are known, and where they are open about nodes with sizes
-//!    that stand for them. Where no such size fits, or not even their number is known, a node of a known op is claimed
-//!    unasked: the run's own sizes decide, and a refusal is its error.
+//! 2. No node without bodies is claimed that no device said it runs. The devices are asked about the very nodes, where sizes are known; where
+//!    they are open, or not even their number is known, about nodes with sizes that stand for them, and a node that none of
+//!    those fits is left to others. The run's own sizes may still be refused: then a warning and its error say so (`fused`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use polychip::{Model, Policy, Runtime};
 use polychip_graph::onnx::messages;
-use polychip_ops::{DType, Op};
+use polychip_ops::Op;
 
 use crate::api::Api;
 use crate::failure::Result;
 use crate::ort::{Graph, Info, Node, Type};
-use crate::read::{Captured, Constants, Reader, imported, unranked};
+use crate::read::{Captured, Constants, Reader, imported, ranked, unranked};
 use crate::sets::{self, Kind, Touches};
 
-/// Sizes that stand for open ones when devices are asked, one after the other until one breaks no rule of the nodes.
+/// Sizes that stand for open ones when devices are asked, one after the other until one breaks no rule of the nodes; then
+/// the sizes that the nodes themselves name.
 const STAND_INS: [usize; 4] = [1, 8, 64, 256];
+
+/// So many sizes of the nodes are tried, up to this one.
+const TRIED: usize = 32;
+const LARGEST_TRIED: usize = 1 << 16;
+
+/// How many sizes stand for a number of them that is not known, in the order in which they are tried.
+const RANKS: std::ops::RangeInclusive<usize> = 0..=5;
+
+/// The op of nodes that hold what a provider compiled.
+const CONTEXT_OP: &str = "EPContext";
+
+/// What devices say of nodes with such sizes.
+enum Answer {
+    Run,
+    Refused(String),
+    /// The sizes break a rule of the nodes: nobody was asked.
+    Unfit(String),
+}
 
 /// What is claimed of a graph.
 #[derive(Debug, Default)]
@@ -107,8 +126,12 @@ impl Asked<'_> {
 
     /// Why a node is not run here, if so.
     fn node(&self, node: Node<'_>, opsets: &[(String, i64)]) -> Option<String> {
+        if node.op().is_ok_and(|op| op == CONTEXT_OP) {
+            return Some("it holds what another provider compiled".to_owned());
+        }
         let alone = self.reader().alone(node, opsets.to_vec());
         match alone {
+            Ok(model) if has_bodies(&model) => self.refusal_with_bodies(model),
             Ok(model) => self.refusal(model),
             Err(failure) => Some(failure.words),
         }
@@ -116,56 +139,122 @@ impl Asked<'_> {
 
     /// Why some node of a model is run by no device, if so.
     fn refusal(&self, model: messages::Model) -> Option<String> {
-        let is_ranked = unranked(&model).is_empty();
-        let graph = match imported(model) {
+        let unranked = unranked(&model);
+        let graph = match known(model.clone()) {
             Ok(graph) => graph,
-            Err(failure) => return Some(failure.words),
+            Err(words) => return Some(words),
         };
-        if let Some(words) = unknown(&graph) {
-            return Some(words);
+        if unranked.is_empty() {
+            return match self.answer(graph) {
+                Answer::Run => None,
+                Answer::Refused(words) | Answer::Unfit(words) => Some(words),
+            };
         }
-        if !is_ranked {
-            // devices are asked when a run has told how many sizes there are
-            return None;
+        let mut refused = None;
+        let mut unfit = String::new();
+        for rank in RANKS {
+            let ranked = known(ranked(&model, unranked.iter().map(|place| (*place, rank))));
+            match ranked.map(|graph| self.answer(graph)) {
+                Ok(Answer::Run) => return None,
+                Ok(Answer::Refused(words)) => refused = refused.or(Some(words)),
+                Ok(Answer::Unfit(words)) | Err(words) => unfit = words,
+            }
         }
-        let strings = graph
-            .inputs
-            .iter()
-            .any(|input| graph.tensor(*input).ty.dtype == DType::String);
+        let untold = || {
+            format!(
+                "how many sizes its inputs have is not known before a run, and none of {} to {} fits: {unfit}",
+                RANKS.start(),
+                RANKS.end()
+            )
+        };
+        Some(refused.unwrap_or_else(untold))
+    }
+
+    /// As [`Asked::refusal`], of a node with bodies: where no size fits that stands for an open one, or ranks are open, it is
+    /// claimed all the same. Sizes within its bodies are no inputs that could be given some, and what a body claims for itself
+    /// would be less, and wrong where the model's words of its sizes are.
+    fn refusal_with_bodies(&self, model: messages::Model) -> Option<String> {
+        let is_ranked = unranked(&model).is_empty();
+        match known(model) {
+            Err(words) => Some(words),
+            Ok(_) if !is_ranked => None,
+            Ok(graph) => match self.answer(graph) {
+                Answer::Refused(words) => Some(words),
+                Answer::Run | Answer::Unfit(_) => None,
+            },
+        }
+    }
+
+    fn answer(&self, graph: polychip_graph::Graph) -> Answer {
+        let own = sizes_of(&graph);
         let model = self.runtime.load_graph("what ONNX Runtime asks about", graph);
         let open = model.open_dims();
         if open.is_empty() {
             return self.by_devices(&model);
         }
-        if strings {
-            return Some(
-                "strings are given, and sizes are open: the session has no room for them yet".to_owned(),
-            );
+        let mut unfit = String::new();
+        for size in STAND_INS.into_iter().chain(own) {
+            match model.bind(open.iter().map(|name| (name.clone(), size))) {
+                Ok(model) => return self.by_devices(&model),
+                Err(error) => unfit = error.to_string(),
+            }
         }
-        let stands_in = STAND_INS
-            .iter()
-            .find_map(|size| model.bind(open.iter().map(|name| (name.clone(), *size))).ok());
-        // no single size fits all: the run's own will, or its error says why
-        stands_in.and_then(|model| self.by_devices(&model))
+        Answer::Unfit(format!(
+            "its sizes ({}) are not known before a run, and none of those tried fits: {unfit}",
+            open.join(", ")
+        ))
     }
 
-    fn by_devices(&self, model: &Model) -> Option<String> {
+    fn by_devices(&self, model: &Model) -> Answer {
         let support = match self.runtime.support(model, self.policy) {
             Ok(support) => support,
-            Err(error) => return Some(error.to_string()),
+            Err(error) => return Answer::Refused(error.to_string()),
         };
         let refused = (0..support.graph().node_count()).find(|node| {
             support
                 .targets()
                 .iter()
                 .all(|target| target.refusals[*node].is_some())
-        })?;
+        });
+        let Some(refused) = refused else {
+            return Answer::Run;
+        };
         let reasons = support.targets().iter().filter_map(|target| {
             let refusal = target.refusals[refused].as_ref()?;
             Some(format!("{}: {}", target.name, refusal.words))
         });
-        Some(reasons.collect::<Vec<_>>().join("; "))
+        Answer::Refused(reasons.collect::<Vec<_>>().join("; "))
     }
+}
+
+/// The graph of a model whose ops are known.
+///
+/// # Errors
+/// Words of what is not.
+fn known(model: messages::Model) -> std::result::Result<polychip_graph::Graph, String> {
+    let graph = imported(model).map_err(|failure| failure.words)?;
+    match unknown(&graph) {
+        Some(words) => Err(words),
+        None => Ok(graph),
+    }
+}
+
+fn has_bodies(model: &messages::Model) -> bool {
+    let nodes = model.graph.iter().flat_map(|graph| &graph.node);
+    nodes
+        .flat_map(|node| &node.attribute)
+        .any(|attribute| attribute.g.is_some())
+}
+
+/// Sizes that a graph names, smallest first, without those that stand for open ones anyway.
+fn sizes_of(graph: &polychip_graph::Graph) -> BTreeSet<usize> {
+    let tensors = graph
+        .tensors()
+        .filter_map(|(_, tensor)| tensor.ty.shape.as_deref());
+    let known = tensors.flatten().filter_map(polychip_ops::Dim::known);
+    let tried = known.filter(|size| (2..=LARGEST_TRIED).contains(size) && !STAND_INS.contains(size));
+    let all: BTreeSet<usize> = tried.collect();
+    all.into_iter().take(TRIED).collect()
 }
 
 /// Whether a graph is a body, as far as it can be told by what it reads and takes. Release 1.23 does not say it, and takes a
@@ -217,7 +306,7 @@ fn unknown(graph: &polychip_graph::Graph) -> Option<String> {
 }
 
 /// Op and domain of a node.
-fn words_of(node: Node<'_>) -> Result<String> {
+pub(crate) fn words_of(node: Node<'_>) -> Result<String> {
     let (op, domain) = (node.op()?, node.domain()?);
     Ok(if domain.is_empty() {
         op.to_owned()

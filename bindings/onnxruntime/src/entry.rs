@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use polychip_sys::onnxruntime::bindings::OrtStatus;
 
-use crate::api::{Api, is_forked};
+use crate::api::{Api, is_forked, ort};
 use crate::failure::{Failure, Result};
 
 const FORKED: &str = "this process was forked after the provider was loaded: its threads are not here; fork before, or start a new \
@@ -48,9 +48,9 @@ fn words(panic: &(dyn Any + Send)) -> &str {
 fn status(api: Api, failure: &Failure) -> *mut OrtStatus {
     let words = format!("Polychip: {}", failure.words).replace('\0', " ");
     let words = CString::new(words).unwrap_or_default();
-    match api.ort().CreateStatus {
+    match ort!(api, CreateStatus) {
         // SAFETY: the text ends in a zero, and the function copies it.
-        Some(create) => unsafe { create(failure.code, words.as_ptr()) },
-        None => std::ptr::null_mut(),
+        Ok(create) => unsafe { create(failure.code, words.as_ptr()) },
+        Err(_) => std::ptr::null_mut(),
     }
 }

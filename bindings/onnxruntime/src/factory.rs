@@ -6,12 +6,13 @@
 
 use std::ffi::{CStr, CString, c_char};
 use std::ptr;
+use std::sync::{Arc, OnceLock};
 
 use polychip::{DeviceKind, Runtime};
 use polychip_sys::onnxruntime::bindings as sys;
 
 use crate::NAME;
-use crate::api::{Api, call};
+use crate::api::{Api, ep, is_forked, ort};
 use crate::entry::{caught, entry};
 use crate::failure::{Failure, Result};
 use crate::log::Log;
@@ -23,6 +24,18 @@ use crate::provider::Provider;
 struct Factory {
     seen: sys::OrtEpFactory,
     api: Api,
+    /// What the devices are told of that are offered: it opens them once for all sessions without settings of their own.
+    runtime: OnceLock<Arc<Runtime>>,
+}
+
+impl Factory {
+    fn runtime(&self) -> Result<&Runtime> {
+        if let Some(runtime) = self.runtime.get() {
+            return Ok(runtime);
+        }
+        let made = options::runtime(Vec::new())?;
+        Ok(self.runtime.get_or_init(|| made))
+    }
 }
 
 const VENDOR: &CStr = c"Polychip";
@@ -72,6 +85,7 @@ pub unsafe extern "C" fn CreateEpFactories(
                 SetEnvironmentOptions: None,
             },
             api,
+            runtime: OnceLock::new(),
         });
         // SAFETY: there is room for one at least.
         unsafe {
@@ -89,9 +103,12 @@ pub unsafe extern "C" fn CreateEpFactories(
 #[unsafe(no_mangle)]
 #[allow(non_snake_case, reason = "ONNX Runtime looks for this name")]
 pub unsafe extern "C" fn ReleaseEpFactory(factory: *mut sys::OrtEpFactory) -> *mut sys::OrtStatus {
-    if !factory.is_null() {
+    // devices cannot be closed by a child of fork, which has none of their threads
+    if !factory.is_null() && !is_forked() {
         // SAFETY: the caller's promise.
-        drop(unsafe { Box::from_raw(factory.cast::<Factory>()) });
+        let factory = unsafe { Box::from_raw(factory.cast::<Factory>()) };
+        // nobody can be told
+        let _ = caught(|| drop(factory));
     }
     ptr::null_mut()
 }
@@ -191,10 +208,10 @@ unsafe extern "C" fn create_sync_stream(
 }
 
 /// # Safety
-/// The factory is one of ours.
-unsafe fn api_of(factory: *mut sys::OrtEpFactory) -> Api {
+/// The factory is one of ours, and lives during the call.
+unsafe fn own<'a>(factory: *mut sys::OrtEpFactory) -> &'a Factory {
     // SAFETY: the caller's promise.
-    unsafe { (*factory.cast::<Factory>()).api }
+    unsafe { &*factory.cast::<Factory>() }
 }
 
 unsafe extern "C" fn get_supported_devices(
@@ -206,23 +223,26 @@ unsafe extern "C" fn get_supported_devices(
     made: *mut usize,
 ) -> *mut sys::OrtStatus {
     // SAFETY: ONNX Runtime gives back the factory that was made here.
-    let api = unsafe { api_of(factory) };
-    entry(api, || {
+    let own = unsafe { own(factory) };
+    entry(own.api, || {
         let hardware = if count == 0 {
             &[]
         } else {
             // SAFETY: so many devices stand there.
             unsafe { std::slice::from_raw_parts(hardware, count) }
         };
-        let runtime = options::runtime(Vec::new())?;
+        let runtime = own.runtime()?;
+        let kind_of = ort!(own.api, HardwareDevice_Type)?;
         let mut number = 0;
         for one in hardware {
-            let kind = call!(api.ort(), HardwareDevice_Type(*one))?;
-            let ours = of_kind(&runtime, kind);
+            // SAFETY: the device is the system's that ONNX Runtime found, and lives during the call.
+            let kind = unsafe { kind_of(*one) };
+            let ours = of_kind(runtime, kind);
             if number == most || (ours.is_empty() && kind as u32 != sys::ORT_HARDWARE_CPU) {
                 continue;
             }
-            let device = device(api, factory, *one, &runtime)?;
+            // SAFETY: as above; the factory is that of this call.
+            let device = unsafe { device(own.api, factory, *one, runtime) }?;
             // SAFETY: there is room for `most`.
             unsafe { *devices.add(number) = device };
             number += 1;
@@ -251,7 +271,11 @@ fn of_kind(runtime: &Runtime, kind: i32) -> Vec<&str> {
         .collect()
 }
 
-fn device(
+/// What ONNX Runtime is offered: a device of the system, with the names of ours.
+///
+/// # Safety
+/// Factory and hardware are ONNX Runtime's, and live.
+unsafe fn device(
     api: Api,
     factory: *mut sys::OrtEpFactory,
     hardware: *const sys::OrtHardwareDevice,
@@ -259,20 +283,19 @@ fn device(
 ) -> Result<*mut sys::OrtEpDevice> {
     let names: Vec<&str> = runtime.devices().iter().map(polychip::Device::name).collect();
     let names = CString::new(names.join(",")).unwrap_or_default();
+    let (create_pairs, add) = (ort!(api, CreateKeyValuePairs)?, ort!(api, AddKeyValuePair)?);
+    let (release, create) = (ort!(api, ReleaseKeyValuePairs)?, ep!(api, CreateEpDevice)?);
     let mut metadata = ptr::null_mut();
-    call!(api.ort(), CreateKeyValuePairs(&raw mut metadata))?;
-    call!(
-        api.ort(),
-        AddKeyValuePair(metadata, c"polychip_devices".as_ptr(), names.as_ptr())
-    )?;
+    // SAFETY: the place is ours.
+    unsafe { create_pairs(&raw mut metadata) };
+    // SAFETY: the pairs were made for us; the texts end in zeros, and are copied.
+    unsafe { add(metadata, c"polychip_devices".as_ptr(), names.as_ptr()) };
     let mut device = ptr::null_mut();
-    let status = call!(
-        api.ep(),
-        CreateEpDevice(factory, hardware, metadata, ptr::null(), &raw mut device)
-    );
-    call!(api.ort(), ReleaseKeyValuePairs(metadata))?;
-    api.check(status?)?;
-    Ok(device)
+    // SAFETY: the caller's promise; the pairs are copied, and the place is ours.
+    let made = unsafe { api.check(create(factory, hardware, metadata, ptr::null(), &raw mut device)) };
+    // SAFETY: as above; they are not used after this.
+    unsafe { release(metadata) };
+    made.map(|()| device)
 }
 
 unsafe extern "C" fn create_ep(
@@ -285,7 +308,7 @@ unsafe extern "C" fn create_ep(
     out: *mut *mut sys::OrtEp,
 ) -> *mut sys::OrtStatus {
     // SAFETY: as above.
-    let api = unsafe { api_of(factory) };
+    let api = unsafe { own(factory) }.api;
     entry(api, || {
         // SAFETY: the options are ONNX Runtime's and live during the call, the session's logger as long as its providers.
         let (options, log) = unsafe { (Options::read(api, options)?, Log::new(api, logger)) };

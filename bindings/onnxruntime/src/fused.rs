@@ -4,6 +4,8 @@
 //! 1. Tensors are read and written in place; an output whose size only the run knows, strings, and an output that no run
 //!    writes are copied, and counted.
 //! 2. Any number of threads may compute at once: a run waits for its place among the runs in flight.
+//! 3. A node is claimed by sizes that stand for open ones (`claim`): where those of a run cannot be run after all, a warning says
+//!    why, and the run's error.
 
 #![allow(unsafe_code)]
 
@@ -17,13 +19,15 @@ use polychip_graph::onnx::messages;
 use polychip_sys::onnxruntime::bindings as sys;
 use smallvec::SmallVec;
 
-use crate::api::{Api, call};
+use crate::api::Api;
+use crate::context::Context;
 use crate::entry::entry;
 use crate::failure::{Failure, Result};
+use crate::log::Log;
 use crate::ort::{Info, Node};
 use crate::read::{imported, ranked, unranked};
-use crate::reports::{Copies, Entry};
-use crate::value::{Sizes, Value};
+use crate::reports::{Copies, Entry, PartId};
+use crate::value::Sizes;
 
 /// A run waits so long for its place, and for its end.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
@@ -34,10 +38,15 @@ const AGAIN: Duration = Duration::from_millis(1);
 /// So many lists of shapes are kept whose outputs are known.
 const KEPT: usize = 64;
 
+/// So many sessions are kept of a node whose inputs come with ranks that the model does not tell; that which was used longest
+/// ago goes first.
+const KEPT_RANKS: usize = 8;
+
 /// What sessions of a fused node are made with.
 pub(crate) struct Making {
     pub(crate) api: Api,
-    pub(crate) runtime: Runtime,
+    pub(crate) log: Log,
+    pub(crate) runtime: Arc<Runtime>,
     pub(crate) policy: Policy,
     pub(crate) name: String,
     pub(crate) entry: Arc<Entry>,
@@ -62,15 +71,36 @@ enum Sessions {
     ByRank {
         model: Box<messages::Model>,
         open: Vec<(usize, usize)>,
-        made: Mutex<Vec<(Ranks, Arc<Compiled>)>>,
+        made: Mutex<ByRank>,
     },
+}
+
+/// Sessions by the ranks of inputs, used last first.
+#[derive(Default)]
+struct ByRank(Vec<(Ranks, Arc<Slot>)>);
+
+/// One session, which whoever needs it first makes while others wait for it; a failure is the next one's to try again.
+type Slot = Mutex<Option<Arc<Compiled>>>;
+
+impl ByRank {
+    /// The slot for these ranks, and the one that goes for it.
+    fn slot(&mut self, ranks: &Ranks) -> (Arc<Slot>, Option<Arc<Slot>>) {
+        let place = self.0.iter().position(|(known, _)| known == ranks);
+        let used = match place {
+            Some(place) => self.0.remove(place),
+            None => (ranks.clone(), Arc::default()),
+        };
+        let slot = Arc::clone(&used.1);
+        self.0.insert(0, used);
+        let gone = (self.0.len() > KEPT_RANKS).then(|| self.0.pop()).flatten();
+        (slot, gone.map(|(_, slot)| slot))
+    }
 }
 
 type Ranks = SmallVec<[usize; 4]>;
 
 /// A session of ours in the place of a fused node.
 struct Compiled {
-    api: Api,
     session: Session,
     /// For each input of the session: its place among those of the node.
     inputs: Vec<Port>,
@@ -81,6 +111,8 @@ struct Compiled {
     /// By shapes of the inputs, newest last.
     known: Mutex<Vec<(Shapes, Arc<[Target]>)>>,
     copies: Arc<Copies>,
+    entry: Arc<Entry>,
+    part: PartId,
 }
 
 /// An input or output of the session, and its place in the node.
@@ -117,15 +149,15 @@ impl Making {
         };
         let inputs = ports(session.inputs().cloned().collect(), &places[0])?;
         let outputs = ports(session.outputs().cloned().collect(), &places[1])?;
-        let is_known = inputs.iter().all(|port| port.spec.open.is_empty());
         let none: [(&str, &[usize]); 0] = [];
-        let fixed = match is_known {
-            true => Some(targets(&session, session.outputs_for(none)?)),
-            false => None,
+        let fixed = match session.is_open() {
+            true => None,
+            false => Some(targets(&session, session.outputs_for(none)?)),
         };
-        self.entry.compiled(&self.name, &session, &self.copies);
+        let part = self.entry.compiled(&self.name, &session, &self.copies);
         Ok(Arc::new(Compiled {
-            api: self.api,
+            entry: Arc::clone(&self.entry),
+            part,
             session,
             inputs,
             outputs,
@@ -133,6 +165,20 @@ impl Making {
             known: Mutex::default(),
             copies: Arc::clone(&self.copies),
         }))
+    }
+
+    /// A failure to plan for sizes that a run came with, of which a warning tells.
+    fn unfit(&self, failure: Failure) -> Failure {
+        if failure.code == sys::ORT_INVALID_ARGUMENT as i32 {
+            // what the run was given is wrong, whoever runs it
+            return failure;
+        }
+        self.log.warning(&format!(
+            "{}: was claimed when its sizes were open, and those of this run cannot be run: {}; give the sizes when the session \
+             is made (free dimension overrides), or make it without this provider",
+            self.name, failure.words
+        ));
+        failure
     }
 }
 
@@ -182,54 +228,47 @@ impl Fused {
         })
     }
 
-    fn compute(&self, context: *mut sys::OrtKernelContext) -> Result<()> {
+    fn compute(&self, context: Context) -> Result<()> {
         match &self.sessions {
-            Sessions::One(compiled) => compiled.compute(context),
+            Sessions::One(compiled) => compiled.compute(context, &self.making),
             Sessions::ByRank { model, open, made } => {
                 let mut ranks = Ranks::new();
                 for (place, _) in open {
-                    ranks.push(rank(self.making.api, context, *place)?);
+                    ranks.push(rank(context, *place)?);
                 }
-                // held while a session is made: others would make the same
-                let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
-                let found = made.iter().find(|(known, _)| *known == ranks);
-                let compiled = match found {
-                    Some((_, compiled)) => Arc::clone(compiled),
+                let (slot, gone) = made.lock().unwrap_or_else(PoisonError::into_inner).slot(&ranks);
+                // without the lock: a session that ends waits for its last run
+                drop(gone);
+                // held while the session is made: others that need the same wait, and no one else
+                let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+                let compiled = match &*slot {
+                    Some(compiled) => Arc::clone(compiled),
                     None => {
                         let own = open.iter().map(|(_, own)| *own).zip(ranks.iter().copied());
-                        let compiled = self.making.compiled(ranked(model, own), &self.places)?;
-                        made.push((ranks, Arc::clone(&compiled)));
-                        compiled
+                        let compiled = self.making.compiled(ranked(model, own), &self.places);
+                        let compiled = compiled.map_err(|failure| self.making.unfit(failure))?;
+                        Arc::clone(slot.insert(compiled))
                     }
                 };
-                drop(made);
-                compiled.compute(context)
+                drop(slot);
+                compiled.compute(context, &self.making)
             }
         }
     }
 }
 
 /// How many sizes an input of a run has.
-fn rank(api: Api, context: *mut sys::OrtKernelContext, place: usize) -> Result<usize> {
-    let mut raw = ptr::null();
-    api.check(call!(
-        api.ort(),
-        KernelContext_GetInput(context, place, &raw mut raw)
-    )?)?;
-    if raw.is_null() {
-        return Err(Failure::argument(format!(
-            "input {place} of the fused node is not given"
-        )));
-    }
-    // SAFETY: what crosses the edge of a set is a tensor (`sets`), and lives until the call ends.
-    let (_, sizes) = unsafe { Value::new(api, raw) }.form()?;
-    Ok(sizes.len())
+fn rank(context: Context, place: usize) -> Result<usize> {
+    let input = context.input(place)?;
+    let input =
+        input.ok_or_else(|| Failure::argument(format!("input {place} of the fused node is not given")))?;
+    Ok(input.form()?.1.len())
 }
 
 impl Compiled {
-    fn compute(&self, context: *mut sys::OrtKernelContext) -> Result<()> {
+    fn compute(&self, context: Context, making: &Making) -> Result<()> {
         let mut lent = SmallVec::new();
-        let result = self.run(context, &mut lent);
+        let result = self.run(context, making, &mut lent);
         if result.is_err() {
             // ONNX Runtime's memory goes when this returns, and a device that failed may still write it
             while lent.iter().any(Memory::is_in_flight) {
@@ -239,7 +278,7 @@ impl Compiled {
         result
     }
 
-    fn run(&self, context: *mut sys::OrtKernelContext, lent: &mut SmallVec<[Memory; 8]>) -> Result<()> {
+    fn run(&self, context: Context, making: &Making, lent: &mut SmallVec<[Memory; 8]>) -> Result<()> {
         let mut inputs: SmallVec<[Input; 4]> = SmallVec::new();
         let mut shapes = Shapes::new();
         for port in &self.inputs {
@@ -247,15 +286,15 @@ impl Compiled {
             inputs.push(input);
             shapes.push(sizes);
         }
-        let targets = self.targets(shapes)?;
+        let targets = self.targets(shapes).map_err(|failure| making.unfit(failure))?;
         let mut bound: SmallVec<[Output; 4]> = SmallVec::new();
         for (port, target) in self.outputs.iter().zip(&*targets) {
             if let Target::Bound(shape, sizes, bytes) = target
-                && let Some(value) = self.output(context, port, sizes)?
+                && let Some(place) = context.output(port.place, sizes)?
             {
                 // SAFETY: `compute` returns when no run uses the memory any more, and the session's next run has other
                 // memory; nobody else touches it, and its room is that of its sizes.
-                let memory = unsafe { Memory::lent(value, *bytes, ()) };
+                let memory = unsafe { Memory::lent(place.data()?, *bytes, ()) };
                 bound.push(self.session.output_in_memory(&port.spec.name, shape, &memory)?);
                 lent.push(memory);
             }
@@ -276,35 +315,29 @@ impl Compiled {
     /// An input of a run, where ONNX Runtime has it.
     fn input(
         &self,
-        context: *mut sys::OrtKernelContext,
+        context: Context,
         port: &Port,
         lent: &mut SmallVec<[Memory; 8]>,
     ) -> Result<(Input, Sizes)> {
-        let mut raw = ptr::null();
-        self.api.check(call!(
-            self.api.ort(),
-            KernelContext_GetInput(context, port.place, &raw mut raw)
-        )?)?;
         let name = &port.spec.name;
-        if raw.is_null() {
-            return Err(Failure::argument(format!("input {name:?} is not given")));
-        }
-        // SAFETY: what crosses the edge of a set is a tensor (`sets`), and lives until the call ends.
-        let value = unsafe { Value::new(self.api, raw) };
+        let value = context
+            .input(port.place)?
+            .ok_or_else(|| Failure::argument(format!("input {name:?} is not given")))?;
         if port.spec.packed {
-            let strings = Packed::Tensor(value.strings()?);
+            let strings = value.strings()?;
+            let sizes = Sizes::from_slice(&strings.shape);
+            let strings = Packed::Tensor(strings);
             let mut input = self.session.input(name)?;
             input.write_packed(&strings)?;
             self.copies.add_input(strings.to_bytes().len());
-            return Ok((input, Sizes::new()));
+            return Ok((input, sizes));
         }
-        let (dtype, sizes) = value.form()?;
+        // SAFETY: inputs of a run are not written while it goes on.
+        let (dtype, sizes, bytes) = unsafe { value.bytes::<'static>() }?;
         if dtype != port.spec.dtype {
             let words = format!("input {name:?} takes {}, and {dtype} was given", port.spec.dtype);
             return Err(Failure::argument(words));
         }
-        // SAFETY: inputs of a run are not written while it goes on.
-        let (_, _, bytes) = unsafe { value.bytes::<'static>() }?;
         // SAFETY: as above; `compute` returns when no run uses the memory any more, and the next run has other.
         let memory = unsafe { Memory::lent(NonNull::from(bytes).cast(), bytes.len() as u64, ()) };
         let input = self.session.input_from(name, &sizes, &memory)?;
@@ -321,11 +354,7 @@ impl Compiled {
         if let Some((_, targets)) = lock().iter().find(|(known, _)| *known == shapes) {
             return Ok(Arc::clone(targets));
         }
-        let given = self
-            .inputs
-            .iter()
-            .zip(&shapes)
-            .filter(|(port, _)| !port.spec.packed);
+        let given = self.inputs.iter().zip(&shapes);
         let given = given.map(|(port, sizes)| (port.spec.name.as_str(), sizes.as_slice()));
         let targets = targets(&self.session, self.session.outputs_for(given)?);
         let mut known = lock();
@@ -336,74 +365,31 @@ impl Compiled {
         Ok(targets)
     }
 
-    /// Memory of ONNX Runtime's for an output; none where nobody reads it.
-    fn output(
-        &self,
-        context: *mut sys::OrtKernelContext,
-        port: &Port,
-        sizes: &[i64],
-    ) -> Result<Option<NonNull<u8>>> {
-        let Some(value) = self.place(context, port, sizes)? else {
-            return Ok(None);
-        };
-        let mut data: *mut c_void = ptr::null_mut();
-        self.api
-            .check(call!(self.api.ort(), GetTensorMutableData(value, &raw mut data))?)?;
-        Ok(Some(
-            NonNull::new(data.cast()).unwrap_or(NonNull::<u128>::dangling().cast()),
-        ))
-    }
-
-    fn place(
-        &self,
-        context: *mut sys::OrtKernelContext,
-        port: &Port,
-        sizes: &[i64],
-    ) -> Result<Option<*mut sys::OrtValue>> {
-        let mut value = ptr::null_mut();
-        self.api.check(call!(
-            self.api.ort(),
-            KernelContext_GetOutput(context, port.place, sizes.as_ptr(), sizes.len(), &raw mut value)
-        )?)?;
-        Ok((!value.is_null()).then_some(value))
-    }
-
     /// Copies an output of which the run has told the size.
-    fn copy(
-        &self,
-        context: *mut sys::OrtKernelContext,
-        port: &Port,
-        index: usize,
-        outputs: &Outputs,
-    ) -> Result<()> {
+    fn copy(&self, context: Context, port: &Port, index: usize, outputs: &Outputs) -> Result<()> {
         let view = outputs.at(index)?;
+        let bytes = view.bytes();
+        let signed = |sizes: &[usize]| -> Vec<i64> { sizes.iter().map(|size| *size as i64).collect() };
         if port.spec.packed {
-            let packed = Packed::from_bytes(view.bytes());
-            let Some(Packed::Tensor(literal)) = packed else {
+            let Some(Packed::Tensor(literal)) = Packed::from_bytes(bytes) else {
                 return Err(Failure::new(format!("output {:?} is no tensor", port.spec.name)));
             };
-            let sizes: Vec<i64> = literal.shape.iter().map(|size| *size as i64).collect();
-            if let Some(value) = self.place(context, port, &sizes)? {
-                // SAFETY: the value is a tensor of strings, which lives until the call ends.
-                let value = unsafe { Value::new(self.api, value) };
-                value.set_strings(&literal.strings().unwrap_or_default())?;
+            if let Some(place) = context.output(port.place, &signed(&literal.shape))? {
+                place.set_strings(&literal.strings().unwrap_or_default())?;
             }
-        } else {
-            let sizes: Vec<i64> = view.shape().iter().map(|size| *size as i64).collect();
-            if let Some(data) = self.output(context, port, &sizes)? {
-                let bytes = view.bytes();
-                // SAFETY: the room is that of these sizes, and no run writes it.
-                unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), data.as_ptr(), bytes.len()) };
-            }
+        } else if let Some(place) = context.output(port.place, &signed(view.shape()))? {
+            let data = place.data()?;
+            // SAFETY: the room is that of these sizes, and no run writes it.
+            unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), data.as_ptr(), bytes.len()) };
         }
-        self.copies.add_output(view.bytes().len());
+        self.copies.add_output(bytes.len());
         Ok(())
     }
 }
 
-impl Drop for Fused {
+impl Drop for Compiled {
     fn drop(&mut self) {
-        self.making.entry.released(&self.making.name);
+        self.entry.released(self.part);
     }
 }
 
@@ -451,6 +437,8 @@ unsafe extern "C" fn compute(
     // SAFETY: ONNX Runtime gives back what was made in `compile`, which lives during the call.
     let fused = unsafe { &*info.cast::<Fused>() };
     entry(fused.making.api, || {
+        // SAFETY: the context is that of this call, and what crosses the edge of a set is a tensor (`sets`).
+        let context = unsafe { Context::new(fused.making.api, context) };
         fused.compute(context).map_err(|failure| Failure {
             words: format!("{}: {}", fused.making.name, failure.words),
             ..failure
@@ -459,3 +447,29 @@ unsafe extern "C" fn compute(
 }
 
 unsafe extern "C" fn release_state(_info: *mut sys::OrtNodeComputeInfo, _state: *mut c_void) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_by_rank_are_few_and_that_used_longest_ago_goes() {
+        let mut made = ByRank::default();
+        let ranks = |rank: usize| Ranks::from_slice(&[rank, 1]);
+        let first = made.slot(&ranks(0)).0;
+        for rank in 1..KEPT_RANKS {
+            assert!(
+                made.slot(&ranks(rank)).1.is_none(),
+                "there is room for {KEPT_RANKS}"
+            );
+        }
+        assert!(
+            Arc::ptr_eq(&first, &made.slot(&ranks(0)).0),
+            "the same ranks are the same session"
+        );
+        let (_, gone) = made.slot(&ranks(KEPT_RANKS));
+        assert_eq!(made.0.len(), KEPT_RANKS);
+        assert!(gone.is_some() && !made.0.iter().any(|(known, _)| *known == ranks(1)));
+        assert!(Arc::ptr_eq(&first, &made.slot(&ranks(0)).0), "it was used since");
+    }
+}

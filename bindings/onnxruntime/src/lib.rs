@@ -14,6 +14,7 @@
 
 mod api;
 mod claim;
+mod context;
 mod entry;
 mod factory;
 mod failure;

@@ -6,7 +6,7 @@ use std::ffi::CString;
 
 use polychip_sys::onnxruntime::bindings::{ORT_LOG_INFO, ORT_LOG_WARNING, OrtLogger};
 
-use crate::api::Api;
+use crate::api::{Api, ort};
 
 /// A logger of ONNX Runtime's, which outlives whoever holds it.
 #[derive(Clone, Copy)]
@@ -42,20 +42,20 @@ impl Log {
         }
         let words = CString::new(format!("Polychip: {words}").replace('\0', " ")).unwrap_or_default();
         let (file, function) = (c"polychip_ort", c"provider");
-        if let Some(log) = self.api.ort().Logger_LogMessage {
+        if let Ok(log) = ort!(self.api, Logger_LogMessage) {
             // SAFETY: the logger lives, and the texts end in zeros.
-            let status = unsafe {
-                log(
+            let told = unsafe {
+                self.api.check(log(
                     self.logger,
                     severity as i32,
                     words.as_ptr(),
                     file.as_ptr(),
                     0,
                     function.as_ptr(),
-                )
+                ))
             };
             // a message that cannot be logged has nobody to be told to
-            let _ = self.api.check(status);
+            let _ = told;
         }
     }
 }

@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use polychip::{Policy, Runtime, words};
 use polychip_sys::onnxruntime::bindings::{OrtKeyValuePairs, OrtSessionOptions};
 
 use crate::NAME;
-use crate::api::{Api, call, text_at};
+use crate::api::{Api, ort, text_at};
 use crate::failure::{Failure, Result};
 
 /// The option that names a file for the report.
@@ -25,7 +25,7 @@ const SEPARATOR: char = ';';
 
 /// What a session of ONNX Runtime's is run with.
 pub(crate) struct Options {
-    pub(crate) runtime: Runtime,
+    pub(crate) runtime: Arc<Runtime>,
     pub(crate) policy: Policy,
     /// Where the report is written when the session ends.
     pub(crate) report: Option<PathBuf>,
@@ -41,8 +41,9 @@ impl Options {
         let entries = unsafe { entries(api, options) }?;
         if entries.get(CONTEXT).is_some_and(|on| on == "1") {
             return Err(Failure::argument(
-                "compiled models (ep.context_enable) are not made: plans and compiled parts are kept in the folder that the \
-                 option `cache` names",
+                "compiled models (ep.context_enable) are not made: a graph with its constants has no form yet in which a node could \
+                 hold it beside its plan and compiled parts. The option `cache` names a folder that keeps compiled parts, so that \
+                 the next session loads them",
             ));
         }
         let name = NAME.to_str().unwrap_or_default().to_lowercase();
@@ -107,12 +108,18 @@ fn values<'a>(name: &str, value: &'a str) -> Vec<&'a str> {
 /// Settings of a runtime: names and values.
 type Settings = Vec<(String, String)>;
 
-/// The runtime with these settings: one for all sessions that have the same, since plugins open devices.
-pub(crate) fn runtime(settings: Settings) -> Result<Runtime> {
-    static RUNTIMES: Mutex<Vec<(Settings, Runtime)>> = Mutex::new(Vec::new());
+/// A runtime that sessions share, and its settings.
+type Known = (Settings, Weak<Runtime>);
+
+/// The runtime with these settings: one for all sessions that have the same, since plugins open devices. It lives as long as
+/// one of them, or as the factory, which has that without settings.
+pub(crate) fn runtime(settings: Settings) -> Result<Arc<Runtime>> {
+    static RUNTIMES: Mutex<Vec<Known>> = Mutex::new(Vec::new());
     let mut runtimes = RUNTIMES.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, runtime)) = runtimes.iter().find(|(known, _)| *known == settings) {
-        return Ok(runtime.clone());
+    runtimes.retain(|(_, runtime)| runtime.strong_count() > 0);
+    let mut same = runtimes.iter().filter(|(known, _)| *known == settings);
+    if let Some(runtime) = same.find_map(|(_, runtime)| runtime.upgrade()) {
+        return Ok(runtime);
     }
     let mut builder = Runtime::builder();
     for (name, value) in &settings {
@@ -120,8 +127,8 @@ pub(crate) fn runtime(settings: Settings) -> Result<Runtime> {
             builder = builder.with_setting(name, value)?;
         }
     }
-    let runtime = builder.build()?;
-    runtimes.push((settings, runtime.clone()));
+    let runtime = Arc::new(builder.build()?);
+    runtimes.push((settings, Arc::downgrade(&runtime)));
     Ok(runtime)
 }
 
@@ -131,28 +138,42 @@ pub(crate) fn runtime(settings: Settings) -> Result<Runtime> {
 /// As [`Options::read`].
 unsafe fn entries(api: Api, options: *const OrtSessionOptions) -> Result<BTreeMap<String, String>> {
     let mut pairs: *mut OrtKeyValuePairs = ptr::null_mut();
-    api.check(call!(
-        api.ort(),
-        GetSessionOptionsConfigEntries(options, &raw mut pairs)
-    )?)?;
+    let get = ort!(api, GetSessionOptionsConfigEntries)?;
+    // SAFETY: the caller's promise; the place is ours.
+    unsafe { api.check(get(options, &raw mut pairs)) }?;
     let (mut keys, mut texts, mut count) = (ptr::null(), ptr::null(), 0);
-    call!(
-        api.ort(),
-        GetKeyValuePairs(pairs, &raw mut keys, &raw mut texts, &raw mut count)
-    )?;
+    let get = ort!(api, GetKeyValuePairs)?;
+    // SAFETY: the pairs were made for us; the places are ours.
+    unsafe { get(pairs, &raw mut keys, &raw mut texts, &raw mut count) };
     let mut entries = BTreeMap::new();
     for index in 0..count {
         // SAFETY: so many texts stand there, as long as the pairs.
         let (key, text) = unsafe { (text_at(*keys.add(index)), text_at(*texts.add(index))) };
         entries.insert(key.to_owned(), text.to_owned());
     }
-    call!(api.ort(), ReleaseKeyValuePairs(pairs))?;
+    let release = ort!(api, ReleaseKeyValuePairs)?;
+    // SAFETY: as above; they are not used after this.
+    unsafe { release(pairs) };
     Ok(entries)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sessions_of_the_same_settings_share_a_runtime_and_none_is_kept_for_ever() {
+        let settings = || {
+            ["only-given-folders", "measure-rates"]
+                .map(|name| (name.to_owned(), "yes".to_owned()))
+                .to_vec()
+        };
+        let (first, second) = (runtime(settings()).unwrap(), runtime(settings()).unwrap());
+        assert!(Arc::ptr_eq(&first, &second));
+        let left = Arc::downgrade(&first);
+        drop((first, second));
+        assert!(left.upgrade().is_none(), "the last session has ended");
+    }
 
     #[test]
     fn options_are_words_of_the_command_line() {

@@ -3,17 +3,19 @@
 //! Invariants:
 //! 1. What is given lives as long as the call that it was given in: nothing here is kept.
 //! 2. What the runtime makes for us is released.
+//! 3. A wrapper's pointer lives as long as the wrapper: so its constructor says, and each call here rests on it.
 //!
 //! Not here: what they mean (`read`), values of a run (`value`).
 
 #![allow(unsafe_code)]
 
+use std::ffi::c_char;
 use std::marker::PhantomData;
 use std::ptr;
 
 use polychip_sys::onnxruntime::bindings as sys;
 
-use crate::api::{Api, call, text_at};
+use crate::api::{Api, ort, text_at};
 use crate::failure::{Failure, Result};
 
 /// A pointer of the runtime's with the functions that read it.
@@ -81,82 +83,93 @@ pub(crate) enum Size {
     Open,
 }
 
-/// Reads a list of the runtime's: its length, then its elements.
-macro_rules! list {
-    ($api:expr, $count:ident, $get:ident, $raw:expr, $element:ty) => {{
-        let mut count = 0usize;
-        $api.check(call!($api.ort(), $count($raw, &raw mut count))?)?;
-        let mut elements: Vec<$element> = vec![ptr::null(); count];
-        if count > 0 {
-            $api.check(call!($api.ort(), $get($raw, elements.as_mut_ptr(), count))?)?;
-        }
-        elements
-    }};
+/// A function that tells how many there are, and one that fills in so many.
+type Count<R> = unsafe extern "C" fn(*const R, *mut usize) -> *mut sys::OrtStatus;
+type Fill<R, T> = unsafe extern "C" fn(*const R, *mut *const T, usize) -> *mut sys::OrtStatus;
+type Text<R> = unsafe extern "C" fn(*const R, *mut *const c_char) -> *mut sys::OrtStatus;
+
+/// A list of the runtime's.
+///
+/// # Safety
+/// `raw` lives, and the functions are the runtime's for lists of it.
+unsafe fn list<R, T>(api: Api, raw: *const R, count: Count<R>, fill: Fill<R, T>) -> Result<Vec<*const T>> {
+    let mut number = 0usize;
+    // SAFETY: the caller's promise; the place is ours.
+    unsafe { api.check(count(raw, &raw mut number)) }?;
+    let mut elements: Vec<*const T> = vec![ptr::null(); number];
+    if number > 0 {
+        // SAFETY: as above; there is room for as many.
+        unsafe { api.check(fill(raw, elements.as_mut_ptr(), number)) }?;
+    }
+    Ok(elements)
 }
 
-/// Reads a text of the runtime's.
-macro_rules! text {
-    ($this:expr, $get:ident) => {{
-        let mut text = ptr::null();
-        $this
-            .api
-            .check(call!($this.api.ort(), $get($this.raw, &raw mut text))?)?;
-        // SAFETY: the text is the runtime's and lives as long as what it is of.
-        Ok(unsafe { text_at(text) })
-    }};
+/// A text of the runtime's.
+///
+/// # Safety
+/// `raw` lives, and so long does the result; the function is the runtime's for a text of it.
+unsafe fn text<'a, R>(api: Api, raw: *const R, get: Text<R>) -> Result<&'a str> {
+    let mut text = ptr::null();
+    // SAFETY: the caller's promise; the place is ours.
+    unsafe { api.check(get(raw, &raw mut text)) }?;
+    // SAFETY: the text is the runtime's and lives as long as what it is of.
+    Ok(unsafe { text_at(text) })
 }
 
 impl<'a> Graph<'a> {
     pub(crate) fn name(self) -> Result<&'a str> {
-        text!(self, Graph_GetName)
+        let get = ort!(self.api, Graph_GetName)?;
+        // SAFETY: it lives (invariant 3).
+        unsafe { text(self.api, self.raw, get) }
     }
 
     /// Versions of ops by domain.
     pub(crate) fn opsets(self) -> Result<Vec<(String, i64)>> {
         let mut count = 0;
-        self.api.check(call!(
-            self.api.ort(),
-            Graph_GetNumOperatorSets(self.raw, &raw mut count)
-        )?)?;
+        let get = ort!(self.api, Graph_GetNumOperatorSets)?;
+        // SAFETY: it lives (invariant 3).
+        unsafe { self.api.check(get(self.raw, &raw mut count)) }?;
         let mut domains = vec![ptr::null(); count];
         let mut versions = vec![0i64; count];
-        self.api.check(call!(
-            self.api.ort(),
-            Graph_GetOperatorSets(self.raw, domains.as_mut_ptr(), versions.as_mut_ptr(), count)
-        )?)?;
+        let get = ort!(self.api, Graph_GetOperatorSets)?;
+        // SAFETY: it lives (invariant 3).
+        unsafe {
+            self.api
+                .check(get(self.raw, domains.as_mut_ptr(), versions.as_mut_ptr(), count))
+        }?;
         // SAFETY: the texts are the runtime's.
-        let name = |text: *const std::ffi::c_char| unsafe { text_at(text) }.to_owned();
+        let name = |text: *const c_char| unsafe { text_at(text) }.to_owned();
         Ok(domains.into_iter().map(name).zip(versions).collect())
     }
 
     pub(crate) fn inputs(self) -> Result<Vec<Info<'a>>> {
-        Ok(self.infos(list!(
-            self.api,
-            Graph_GetNumInputs,
-            Graph_GetInputs,
-            self.raw,
-            *const sys::OrtValueInfo
-        )))
+        let (count, fill) = (
+            ort!(self.api, Graph_GetNumInputs)?,
+            ort!(self.api, Graph_GetInputs)?,
+        );
+        // SAFETY: it lives (invariant 3).
+        let raw = unsafe { list(self.api, self.raw, count, fill) }?;
+        Ok(self.infos(raw))
     }
 
     pub(crate) fn outputs(self) -> Result<Vec<Info<'a>>> {
-        Ok(self.infos(list!(
-            self.api,
-            Graph_GetNumOutputs,
-            Graph_GetOutputs,
-            self.raw,
-            *const sys::OrtValueInfo
-        )))
+        let (count, fill) = (
+            ort!(self.api, Graph_GetNumOutputs)?,
+            ort!(self.api, Graph_GetOutputs)?,
+        );
+        // SAFETY: it lives (invariant 3).
+        let raw = unsafe { list(self.api, self.raw, count, fill) }?;
+        Ok(self.infos(raw))
     }
 
     pub(crate) fn initializers(self) -> Result<Vec<Info<'a>>> {
-        Ok(self.infos(list!(
-            self.api,
-            Graph_GetNumInitializers,
-            Graph_GetInitializers,
-            self.raw,
-            *const sys::OrtValueInfo
-        )))
+        let (count, fill) = (
+            ort!(self.api, Graph_GetNumInitializers)?,
+            ort!(self.api, Graph_GetInitializers)?,
+        );
+        // SAFETY: it lives (invariant 3).
+        let raw = unsafe { list(self.api, self.raw, count, fill) }?;
+        Ok(self.infos(raw))
     }
 
     fn infos(self, raw: Vec<*const sys::OrtValueInfo>) -> Vec<Info<'a>> {
@@ -167,13 +180,12 @@ impl<'a> Graph<'a> {
 
     /// The nodes, in an order in which each stands behind those that it reads of.
     pub(crate) fn nodes(self) -> Result<Vec<Node<'a>>> {
-        let nodes = list!(
-            self.api,
-            Graph_GetNumNodes,
-            Graph_GetNodes,
-            self.raw,
-            *const sys::OrtNode
+        let (count, fill) = (
+            ort!(self.api, Graph_GetNumNodes)?,
+            ort!(self.api, Graph_GetNodes)?,
         );
+        // SAFETY: it lives (invariant 3).
+        let nodes = unsafe { list(self.api, self.raw, count, fill) }?;
         // SAFETY: the graph's nodes live as long as the graph.
         Ok(nodes
             .into_iter()
@@ -184,10 +196,9 @@ impl<'a> Graph<'a> {
     /// The node whose body the graph is; none of the main graph.
     pub(crate) fn parent(self) -> Result<Option<Node<'a>>> {
         let mut node = ptr::null();
-        self.api.check(call!(
-            self.api.ort(),
-            Graph_GetParentNode(self.raw, &raw mut node)
-        )?)?;
+        let get = ort!(self.api, Graph_GetParentNode)?;
+        // SAFETY: it lives (invariant 3).
+        unsafe { self.api.check(get(self.raw, &raw mut node)) }?;
         // SAFETY: the node around a body lives as long as the body.
         Ok((!node.is_null()).then(|| unsafe { Node::new(self.api, node) }))
     }
@@ -195,53 +206,60 @@ impl<'a> Graph<'a> {
 
 impl<'a> Node<'a> {
     pub(crate) fn name(self) -> Result<&'a str> {
-        text!(self, Node_GetName)
+        let get = ort!(self.api, Node_GetName)?;
+        // SAFETY: it lives (invariant 3).
+        unsafe { text(self.api, self.raw, get) }
     }
 
     pub(crate) fn op(self) -> Result<&'a str> {
-        text!(self, Node_GetOperatorType)
+        let get = ort!(self.api, Node_GetOperatorType)?;
+        // SAFETY: it lives (invariant 3).
+        unsafe { text(self.api, self.raw, get) }
     }
 
     pub(crate) fn domain(self) -> Result<&'a str> {
-        text!(self, Node_GetDomain)
+        let get = ort!(self.api, Node_GetDomain)?;
+        // SAFETY: it lives (invariant 3).
+        unsafe { text(self.api, self.raw, get) }
     }
 
     /// The provider that has the node already; empty where none has.
     pub(crate) fn provider(self) -> Result<&'a str> {
-        text!(self, Node_GetEpName)
+        let get = ort!(self.api, Node_GetEpName)?;
+        // SAFETY: it lives (invariant 3).
+        unsafe { text(self.api, self.raw, get) }
     }
 
     /// The inputs; none where an optional one is left out.
     pub(crate) fn inputs(self) -> Result<Vec<Option<Info<'a>>>> {
-        Ok(self.infos(list!(
-            self.api,
-            Node_GetNumInputs,
-            Node_GetInputs,
-            self.raw,
-            *const sys::OrtValueInfo
-        )))
+        let (count, fill) = (
+            ort!(self.api, Node_GetNumInputs)?,
+            ort!(self.api, Node_GetInputs)?,
+        );
+        // SAFETY: it lives (invariant 3).
+        let raw = unsafe { list(self.api, self.raw, count, fill) }?;
+        Ok(self.infos(raw))
     }
 
     pub(crate) fn outputs(self) -> Result<Vec<Option<Info<'a>>>> {
-        Ok(self.infos(list!(
-            self.api,
-            Node_GetNumOutputs,
-            Node_GetOutputs,
-            self.raw,
-            *const sys::OrtValueInfo
-        )))
+        let (count, fill) = (
+            ort!(self.api, Node_GetNumOutputs)?,
+            ort!(self.api, Node_GetOutputs)?,
+        );
+        // SAFETY: it lives (invariant 3).
+        let raw = unsafe { list(self.api, self.raw, count, fill) }?;
+        Ok(self.infos(raw))
     }
 
     /// What its bodies read of the graphs around them.
     pub(crate) fn captures(self) -> Result<Vec<Info<'a>>> {
-        let infos = self.infos(list!(
-            self.api,
-            Node_GetNumImplicitInputs,
-            Node_GetImplicitInputs,
-            self.raw,
-            *const sys::OrtValueInfo
-        ));
-        Ok(infos.into_iter().flatten().collect())
+        let (count, fill) = (
+            ort!(self.api, Node_GetNumImplicitInputs)?,
+            ort!(self.api, Node_GetImplicitInputs)?,
+        );
+        // SAFETY: it lives (invariant 3).
+        let raw = unsafe { list(self.api, self.raw, count, fill) }?;
+        Ok(self.infos(raw).into_iter().flatten().collect())
     }
 
     fn infos(self, raw: Vec<*const sys::OrtValueInfo>) -> Vec<Option<Info<'a>>> {
@@ -252,13 +270,12 @@ impl<'a> Node<'a> {
     }
 
     pub(crate) fn attributes(self) -> Result<Vec<Attribute<'a>>> {
-        let attributes = list!(
-            self.api,
-            Node_GetNumAttributes,
-            Node_GetAttributes,
-            self.raw,
-            *const sys::OrtOpAttr
+        let (count, fill) = (
+            ort!(self.api, Node_GetNumAttributes)?,
+            ort!(self.api, Node_GetAttributes)?,
         );
+        // SAFETY: it lives (invariant 3).
+        let attributes = unsafe { list(self.api, self.raw, count, fill) }?;
         let present = attributes.into_iter().filter(|attribute| !attribute.is_null());
         // SAFETY: the node's attributes live as long as its graph.
         Ok(present
@@ -269,19 +286,20 @@ impl<'a> Node<'a> {
     /// The bodies, by the names of their attributes.
     pub(crate) fn bodies(self) -> Result<Vec<(&'a str, Graph<'a>)>> {
         let mut count = 0;
-        self.api.check(call!(
-            self.api.ort(),
-            Node_GetNumSubgraphs(self.raw, &raw mut count)
-        )?)?;
+        let get = ort!(self.api, Node_GetNumSubgraphs)?;
+        // SAFETY: it lives (invariant 3).
+        unsafe { self.api.check(get(self.raw, &raw mut count)) }?;
         if count == 0 {
             return Ok(Vec::new());
         }
         let (mut graphs, mut names) = (vec![ptr::null(); count], vec![ptr::null(); count]);
-        self.api.check(call!(
-            self.api.ort(),
-            Node_GetSubgraphs(self.raw, graphs.as_mut_ptr(), count, names.as_mut_ptr())
-        )?)?;
-        let body = |(name, graph): (*const std::ffi::c_char, *const sys::OrtGraph)| {
+        let get = ort!(self.api, Node_GetSubgraphs)?;
+        // SAFETY: it lives (invariant 3).
+        unsafe {
+            self.api
+                .check(get(self.raw, graphs.as_mut_ptr(), count, names.as_mut_ptr()))
+        }?;
+        let body = |(name, graph): (*const c_char, *const sys::OrtGraph)| {
             // SAFETY: names and bodies live as long as the node's graph.
             unsafe { (text_at(name), Graph::new(self.api, graph)) }
         };
@@ -291,82 +309,95 @@ impl<'a> Node<'a> {
 
 impl Info<'_> {
     pub(crate) fn name(&self) -> Result<&str> {
-        text!(self, GetValueInfoName)
+        let get = ort!(self.api, GetValueInfoName)?;
+        // SAFETY: it lives (invariant 3).
+        unsafe { text(self.api, self.raw, get) }
     }
 
     /// Whether no run gives it another value than the model does.
     pub(crate) fn is_constant(self) -> Result<bool> {
         let mut is_constant = false;
-        self.api.check(call!(
-            self.api.ort(),
-            ValueInfo_IsConstantInitializer(self.raw, &raw mut is_constant)
-        )?)?;
+        let get = ort!(self.api, ValueInfo_IsConstantInitializer)?;
+        // SAFETY: it lives (invariant 3).
+        unsafe { self.api.check(get(self.raw, &raw mut is_constant)) }?;
         Ok(is_constant)
     }
 
     /// Whether a graph around the one that reads it defines it.
     pub(crate) fn is_outer(self) -> Result<bool> {
         let mut is_outer = false;
-        self.api.check(call!(
-            self.api.ort(),
-            ValueInfo_IsFromOuterScope(self.raw, &raw mut is_outer)
-        )?)?;
+        let get = ort!(self.api, ValueInfo_IsFromOuterScope)?;
+        // SAFETY: it lives (invariant 3).
+        unsafe { self.api.check(get(self.raw, &raw mut is_outer)) }?;
         Ok(is_outer)
     }
 
     /// The value that the model gives it, if it does.
     pub(crate) fn initializer(self) -> Result<Option<*const sys::OrtValue>> {
         let mut value = ptr::null();
-        self.api.check(call!(
-            self.api.ort(),
-            ValueInfo_GetInitializerValue(self.raw, &raw mut value)
-        )?)?;
+        let get = ort!(self.api, ValueInfo_GetInitializerValue)?;
+        // SAFETY: it lives (invariant 3).
+        unsafe { self.api.check(get(self.raw, &raw mut value)) }?;
         Ok((!value.is_null()).then_some(value))
     }
 
     /// What is known of it.
     pub(crate) fn ty(self) -> Result<Type> {
         let mut ty = ptr::null();
-        self.api.check(call!(
-            self.api.ort(),
-            GetValueInfoTypeInfo(self.raw, &raw mut ty)
-        )?)?;
+        let get = ort!(self.api, GetValueInfoTypeInfo)?;
+        // SAFETY: it lives (invariant 3).
+        unsafe { self.api.check(get(self.raw, &raw mut ty)) }?;
         if ty.is_null() {
             return Ok(Type::Other);
         }
         let mut kind = 0;
-        self.api
-            .check(call!(self.api.ort(), GetOnnxTypeFromTypeInfo(ty, &raw mut kind))?)?;
+        let get = ort!(self.api, GetOnnxTypeFromTypeInfo)?;
+        // SAFETY: it lives (invariant 3).
+        unsafe { self.api.check(get(ty, &raw mut kind)) }?;
         match kind as u32 {
-            sys::ORT_KIND_TENSOR => self.tensor(ty),
+            // SAFETY: the type lives as long as the value.
+            sys::ORT_KIND_TENSOR => unsafe { self.tensor(ty) },
             sys::ORT_KIND_SEQUENCE => Ok(Type::Sequence),
             sys::ORT_KIND_OPTIONAL => Ok(Type::Optional),
             _ => Ok(Type::Other),
         }
     }
 
-    fn tensor(self, ty: *const sys::OrtTypeInfo) -> Result<Type> {
+    /// # Safety
+    /// The type is the runtime's, and lives.
+    unsafe fn tensor(self, ty: *const sys::OrtTypeInfo) -> Result<Type> {
         let api = self.api;
         let mut info = ptr::null();
-        api.check(call!(api.ort(), CastTypeInfoToTensorInfo(ty, &raw mut info))?)?;
+        let get = ort!(api, CastTypeInfoToTensorInfo)?;
+        // SAFETY: the caller's promise; what is of the type lives as long as it, and the places are ours.
+        unsafe { api.check(get(ty, &raw mut info)) }?;
         if info.is_null() {
             return Ok(Type::Other);
         }
         let (mut element, mut rank) = (0, 0);
-        api.check(call!(api.ort(), GetTensorElementType(info, &raw mut element))?)?;
-        api.check(call!(api.ort(), GetDimensionsCount(info, &raw mut rank))?)?;
-        if api.has_shapes && !call!(api.ort(), TensorTypeAndShape_HasShape(info))? {
-            return Ok(Type::Tensor(element, None));
+        let get = ort!(api, GetTensorElementType)?;
+        // SAFETY: the caller's promise; what is of the type lives as long as it, and the places are ours.
+        unsafe { api.check(get(info, &raw mut element)) }?;
+        let get = ort!(api, GetDimensionsCount)?;
+        // SAFETY: the caller's promise; what is of the type lives as long as it, and the places are ours.
+        unsafe { api.check(get(info, &raw mut rank)) }?;
+        if api.has_shapes {
+            let get = ort!(api, TensorTypeAndShape_HasShape)?;
+            // SAFETY: as above.
+            if !unsafe { get(info) } {
+                return Ok(Type::Tensor(element, None));
+            }
         }
         let (mut sizes, mut names) = (vec![0i64; rank], vec![ptr::null(); rank]);
         if rank > 0 {
-            api.check(call!(api.ort(), GetDimensions(info, sizes.as_mut_ptr(), rank))?)?;
-            api.check(call!(
-                api.ort(),
-                GetSymbolicDimensions(info, names.as_mut_ptr(), rank)
-            )?)?;
+            let get = ort!(api, GetDimensions)?;
+            // SAFETY: the caller's promise; what is of the type lives as long as it, and the places are ours.
+            unsafe { api.check(get(info, sizes.as_mut_ptr(), rank)) }?;
+            let get = ort!(api, GetSymbolicDimensions)?;
+            // SAFETY: the caller's promise; what is of the type lives as long as it, and the places are ours.
+            unsafe { api.check(get(info, names.as_mut_ptr(), rank)) }?;
         }
-        let size = |(size, name): (i64, *const std::ffi::c_char)| {
+        let size = |(size, name): (i64, *const c_char)| {
             // SAFETY: the names live as long as the type.
             match (size, unsafe { text_at(name) }) {
                 (0.., _) => Size::Known(size),
@@ -398,14 +429,18 @@ pub(crate) enum Held {
 
 impl Attribute<'_> {
     pub(crate) fn name(&self) -> Result<&str> {
-        text!(self, OpAttr_GetName)
+        let get = ort!(self.api, OpAttr_GetName)?;
+        // SAFETY: it lives (invariant 3).
+        unsafe { text(self.api, self.raw, get) }
     }
 
     pub(crate) fn held(self) -> Result<Held> {
         let mut kind = 0;
-        let known = call!(self.api.ort(), OpAttr_GetType(self.raw, &raw mut kind))?;
+        let get = ort!(self.api, OpAttr_GetType)?;
+        // SAFETY: it lives (invariant 3).
+        let known = unsafe { self.api.check(get(self.raw, &raw mut kind)) };
         // the runtime has no word for an attribute that is a type, of which nothing is computed
-        if self.api.check(known).is_err() {
+        if known.is_err() {
             return Ok(Held::Nothing);
         }
         let one = |bytes: Vec<u8>| <[u8; 8]>::try_from(&bytes[..]).map_err(|_| self.odd());
@@ -440,10 +475,9 @@ impl Attribute<'_> {
             }
             sys::ORT_ATTRIBUTE_TENSOR => {
                 let mut value = ptr::null_mut();
-                self.api.check(call!(
-                    self.api.ort(),
-                    OpAttr_GetTensorAttributeAsOrtValue(self.raw, &raw mut value)
-                )?)?;
+                let get = ort!(self.api, OpAttr_GetTensorAttributeAsOrtValue)?;
+                // SAFETY: it lives (invariant 3).
+                unsafe { self.api.check(get(self.raw, &raw mut value)) }?;
                 Held::Tensor(OwnValue { api: self.api, value })
             }
             sys::ORT_ATTRIBUTE_GRAPH => Held::Graph,
@@ -454,21 +488,28 @@ impl Attribute<'_> {
     /// The bytes of an attribute, whose number only the runtime knows.
     fn bytes(self, kind: i32) -> Result<Vec<u8>> {
         let mut needed = 0;
-        let asked = call!(
-            self.api.ort(),
-            ReadOpAttr(self.raw, kind, ptr::null_mut(), 0, &raw mut needed)
-        )?;
+        let read = ort!(self.api, ReadOpAttr)?;
+        // SAFETY: it lives (invariant 3); no byte is written where there is room for none.
+        let asked = unsafe {
+            self.api
+                .check(read(self.raw, kind, ptr::null_mut(), 0, &raw mut needed))
+        };
         if needed == 0 {
-            self.api.check(asked)?;
+            asked?;
             return Ok(Vec::new());
         }
         // that there was no room is what was asked
-        let _ = self.api.check(asked);
         let mut bytes = vec![0u8; needed];
-        self.api.check(call!(
-            self.api.ort(),
-            ReadOpAttr(self.raw, kind, bytes.as_mut_ptr().cast(), needed, &raw mut needed)
-        )?)?;
+        // SAFETY: it lives (invariant 3); there is room for as many.
+        unsafe {
+            self.api.check(read(
+                self.raw,
+                kind,
+                bytes.as_mut_ptr().cast(),
+                needed,
+                &raw mut needed,
+            ))
+        }?;
         Ok(bytes)
     }
 
@@ -492,7 +533,7 @@ impl OwnValue {
 
 impl Drop for OwnValue {
     fn drop(&mut self) {
-        if let Some(release) = self.api.ort().ReleaseValue {
+        if let Ok(release) = ort!(self.api, ReleaseValue) {
             // SAFETY: it is ours, and nobody uses it any more.
             unsafe { release(self.value) };
         }

@@ -11,15 +11,15 @@ use polychip::{Policy, Runtime};
 use polychip_sys::onnxruntime::bindings as sys;
 
 use crate::NAME;
-use crate::api::{Api, call, is_forked};
-use crate::claim::{Asked, Claim};
+use crate::api::{Api, ep, is_forked};
+use crate::claim::{Asked, Claim, words_of};
 use crate::entry::{caught, entry};
 use crate::failure::{Failure, Result};
 use crate::fused::{Fused, Making};
 use crate::log::Log;
 use crate::options::Options;
 use crate::ort::{Graph, Node};
-use crate::read::{Captured, Constants, Reader};
+use crate::read::{Captured, Constants, Reader, known_by};
 use crate::reports::{self, Entry};
 
 /// A provider: what ONNX Runtime sees, then what it does not.
@@ -28,7 +28,7 @@ pub(crate) struct Provider {
     seen: sys::OrtEp,
     api: Api,
     log: Log,
-    runtime: Runtime,
+    runtime: Arc<Runtime>,
     policy: Policy,
     report: Option<PathBuf>,
     entry: Arc<Entry>,
@@ -83,31 +83,63 @@ impl Provider {
         }
     }
 
-    fn claim(&self, graph: Graph<'_>, info: *mut sys::OrtEpGraphSupportInfo) -> Result<()> {
+    /// # Safety
+    /// `info` is what ONNX Runtime gave with the graph.
+    unsafe fn claim(&self, graph: Graph<'_>, info: *mut sys::OrtEpGraphSupportInfo) -> Result<()> {
         let asked = Asked {
             api: self.api,
             runtime: &self.runtime,
             policy: &self.policy,
         };
-        let claim = asked.claim(graph)?;
+        let mut claim = asked.claim(graph)?;
         let nodes = graph.nodes()?;
+        if !self.api.has_shapes {
+            self.keep_captured(&nodes, &mut claim)?;
+        }
         let options = sys::OrtNodeFusionOptions {
             ort_version_supported: sys::ORT_VERSION,
             drop_constant_initializers: true,
         };
-        let nodes_to_keep = claim.sets.iter().flatten().filter(|_| !self.api.has_shapes);
-        for node in nodes_to_keep {
-            self.reader(&Captured::new())
-                .capture(nodes[*node], &mut self.captured())?;
-        }
+        let fuse = ep!(self.api, EpGraphSupportInfo_AddNodesToFuse)?;
         for set in &claim.sets {
             let nodes: Vec<*const sys::OrtNode> = set.iter().map(|index| nodes[*index].raw()).collect();
-            self.api.check(call!(
-                self.api.ep(),
-                EpGraphSupportInfo_AddNodesToFuse(info, nodes.as_ptr(), nodes.len(), &raw const options)
-            )?)?;
+            // SAFETY: the caller's promise; so many nodes of the graph stand there, and they and the options are copied.
+            unsafe {
+                self.api
+                    .check(fuse(info, nodes.as_ptr(), nodes.len(), &raw const options))
+            }?;
         }
         self.tell(graph, &claim)
+    }
+
+    /// Keeps what bodies of claimed nodes read of constants around them. Where two graphs of the model have a node of the same
+    /// name that reads constants of the same name which differ, the later one is left to others: once compiled, nothing tells
+    /// which is meant.
+    fn keep_captured(&self, nodes: &[Node<'_>], claim: &mut Claim) -> Result<()> {
+        let none = Captured::new();
+        let reader = self.reader(&none);
+        let mut kept = self.captured();
+        let mut sets = Vec::new();
+        for set in std::mem::take(&mut claim.sets) {
+            let mut captured = Captured::new();
+            for node in &set {
+                captured.extend(reader.captured(nodes[*node])?);
+            }
+            if captured
+                .iter()
+                .any(|(key, tensor)| kept.get(key).is_some_and(|kept| kept != tensor))
+            {
+                for node in set {
+                    let why = "another graph of the model has a node with the same outputs, whose bodies read other constants";
+                    claim.refused.push((words_of(nodes[node])?, why.to_owned()));
+                }
+            } else {
+                kept.extend(captured);
+                sets.push(set);
+            }
+        }
+        claim.sets = sets;
+        Ok(())
     }
 
     fn tell(&self, graph: Graph<'_>, claim: &Claim) -> Result<()> {
@@ -130,10 +162,17 @@ impl Provider {
 
     /// What computes the nodes of a graph in the place of the fused node.
     fn compiled(&self, graph: Graph<'_>, node: Node<'_>) -> Result<Box<Fused>> {
-        let whole = self.reader(&self.captured()).whole(graph)?;
+        let mut captured = self.captured();
+        let whole = self.reader(&captured).whole(graph)?;
+        for node in graph.nodes()? {
+            let of_node = known_by(node)?;
+            captured.retain(|(known_by, _), _| *known_by != of_node);
+        }
+        drop(captured);
         let making = Making {
             api: self.api,
-            runtime: self.runtime.clone(),
+            log: self.log,
+            runtime: Arc::clone(&self.runtime),
             policy: self.policy.clone(),
             name: node.name()?.to_owned(),
             entry: Arc::clone(&self.entry),
@@ -179,7 +218,9 @@ unsafe extern "C" fn get_capability(
     let provider = unsafe { provider(ep) };
     entry(provider.api, || {
         // SAFETY: the graph lives during the call.
-        provider.claim(unsafe { Graph::new(provider.api, graph) }, info)
+        let graph = unsafe { Graph::new(provider.api, graph) };
+        // SAFETY: as above.
+        unsafe { provider.claim(graph, info) }
     })
 }
 
@@ -213,7 +254,6 @@ unsafe extern "C" fn compile(
             // SAFETY: there are as many places.
             unsafe { *infos.add(index) = Box::into_raw(fused).cast() };
         }
-        provider.captured().clear();
         Ok(())
     })
 }

@@ -30,9 +30,19 @@ pub(crate) enum Constants {
     Copied,
 }
 
-/// Constants that bodies of claimed nodes read of the graphs around them, by name: the oldest runtime does not give them
-/// with what is compiled.
-pub(crate) type Captured = BTreeMap<String, messages::Tensor>;
+/// Constants that bodies of claimed nodes read of the graphs around them: the oldest runtime does not give them with what is
+/// compiled. By the first output of the node, and the constant's name: names are those of one graph, and another graph of the
+/// model may use them again.
+pub(crate) type Captured = BTreeMap<(String, String), messages::Tensor>;
+
+/// What a node is known by, in the graph and in what of it is compiled: its first output.
+pub(crate) fn known_by(node: Node<'_>) -> Result<String> {
+    let first = node.outputs()?.into_iter().flatten().next();
+    Ok(match first {
+        Some(info) => info.name()?.to_owned(),
+        None => String::new(),
+    })
+}
 
 /// Reads graphs.
 #[derive(Clone, Copy)]
@@ -49,17 +59,16 @@ impl Reader<'_> {
         Ok(model(self.graph(graph)?, opsets))
     }
 
-    /// Adds the constants that bodies of a node read of the graphs around it.
-    pub(crate) fn capture(self, node: Node<'_>, captured: &mut Captured) -> Result<()> {
+    /// The constants that bodies of a node read of the graphs around it.
+    pub(crate) fn captured(self, node: Node<'_>) -> Result<Captured> {
+        let known_by = known_by(node)?;
+        let mut captured = Captured::new();
         for info in node.captures()? {
-            let name = info.name()?;
-            if !captured.contains_key(name)
-                && let Some(tensor) = self.constant(info)?
-            {
-                captured.insert(name.to_owned(), tensor);
+            if let Some(tensor) = self.constant(info)? {
+                captured.insert((known_by.clone(), info.name()?.to_owned()), tensor);
             }
         }
-        Ok(())
+        Ok(captured)
     }
 
     /// A node with its constants, as a graph of its own.
@@ -129,7 +138,11 @@ impl Reader<'_> {
     fn captures(self, graph: Graph<'_>, made: &mut messages::Graph) -> Result<()> {
         let mut missing = Vec::new();
         for node in graph.nodes()? {
-            missing.extend(node.captures()?);
+            let captures = node.captures()?;
+            if !captures.is_empty() {
+                let known_by = known_by(node)?;
+                missing.extend(captures.into_iter().map(|info| (known_by.clone(), info)));
+            }
         }
         if missing.is_empty() || graph.parent()?.is_some() {
             return Ok(());
@@ -138,10 +151,11 @@ impl Reader<'_> {
         let given = made.input.iter().map(|info| &info.name);
         let written = made.node.iter().flat_map(|node| &node.output);
         let mut defined: BTreeSet<String> = named.chain(given).chain(written).cloned().collect();
-        for info in missing {
+        for (known_by, info) in missing {
             let name = info.name()?;
             if defined.insert(name.to_owned()) {
-                match self.constant(info)?.or_else(|| self.captured.get(name).cloned()) {
+                let kept = || self.captured.get(&(known_by, name.to_owned())).cloned();
+                match self.constant(info)?.or_else(kept) {
                     Some(constant) => made.initializer.push(constant),
                     None => made.input.push(self.info(info)?),
                 }

@@ -5,7 +5,7 @@
 
 #![allow(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_char;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,9 +26,18 @@ struct State {
     /// By graph: ONNX Runtime asks again about one that it has changed.
     graphs: BTreeMap<String, Counted>,
     parts: Vec<Part>,
-    /// What became of parts that are gone, for the report that is written at the end.
-    ended: Vec<Shown>,
+    /// What became of parts that are gone, for the report that is written at the end, the last ones.
+    ended: VecDeque<Shown>,
+    /// Counts parts.
+    numbered: u64,
 }
+
+/// So many parts that are gone are told of: a node whose inputs come in ever other ranks has ever other sessions.
+const KEPT_ENDED: usize = 64;
+
+/// Tells the parts of a session apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PartId(u64);
 
 /// What was claimed of one graph.
 #[derive(Debug, Default)]
@@ -49,6 +58,7 @@ struct Refused {
 /// One set of claimed nodes.
 #[derive(Debug, Clone)]
 struct Part {
+    id: PartId,
     name: String,
     session: polychip::Session,
     copies: Arc<Copies>,
@@ -113,25 +123,29 @@ impl Entry {
         self.lock().graphs.insert(graph.to_owned(), counted);
     }
 
-    pub(crate) fn compiled(&self, name: &str, session: &polychip::Session, copies: &Arc<Copies>) {
-        self.lock().parts.push(Part {
+    pub(crate) fn compiled(&self, name: &str, session: &polychip::Session, copies: &Arc<Copies>) -> PartId {
+        let mut state = self.lock();
+        state.numbered += 1;
+        let id = PartId(state.numbered);
+        state.parts.push(Part {
+            id,
             name: name.to_owned(),
             session: session.clone(),
             copies: Arc::clone(copies),
         });
+        id
     }
 
-    /// The parts of this name are released: their sessions must not live on here, what they did is kept.
-    pub(crate) fn released(&self, name: &str) {
-        let gone: Vec<Part> = self
-            .lock()
-            .parts
-            .extract_if(.., |part| part.name == name)
-            .collect();
+    /// The part is released: its session must not live on here, what it did is kept.
+    pub(crate) fn released(&self, id: PartId) {
+        let gone: Vec<Part> = self.lock().parts.extract_if(.., |part| part.id == id).collect();
         // without the lock: a session that ends waits for its last run
         let ended: Vec<Shown> = gone.iter().map(Shown::new).collect();
         drop(gone);
-        self.lock().ended.extend(ended);
+        let mut state = self.lock();
+        state.ended.extend(ended);
+        let more = state.ended.len().saturating_sub(KEPT_ENDED);
+        state.ended.drain(..more);
     }
 
     /// As JSON.
@@ -144,7 +158,7 @@ impl Entry {
             .values()
             .flat_map(|graph| graph.refused.clone())
             .collect();
-        let (parts, mut shown) = (state.parts.clone(), state.ended.clone());
+        let (parts, mut shown) = (state.parts.clone(), Vec::from(state.ended.clone()));
         drop(state);
         shown.extend(parts.iter().map(Shown::new));
         serde_json::to_string(&Whole {

@@ -8,8 +8,11 @@ use polychip::{DType, Literal};
 use polychip_sys::onnxruntime::bindings::{OrtTensorTypeAndShapeInfo, OrtValue};
 use smallvec::SmallVec;
 
-use crate::api::{Api, call};
+use crate::api::{Api, ort};
 use crate::failure::{Failure, Result};
+
+/// Where a tensor without elements is.
+pub(crate) const NOWHERE: NonNull<u8> = NonNull::<u128>::dangling().cast();
 
 /// Sizes of a tensor, mostly without memory of their own.
 pub(crate) type Sizes = SmallVec<[usize; 6]>;
@@ -23,7 +26,7 @@ pub(crate) struct Value {
 
 impl Value {
     /// # Safety
-    /// It is the runtime's, holds a tensor, and lives as long as it is used.
+    /// It is the runtime's, holds a tensor, and lives as long as it is used: each call here rests on it.
     pub(crate) unsafe fn new(api: Api, raw: *const OrtValue) -> Value {
         Value { api, raw }
     }
@@ -33,15 +36,9 @@ impl Value {
         let api = self.api;
         if api.has_shapes {
             let (mut code, mut sizes, mut rank) = (0, ptr::null(), 0);
-            api.check(call!(
-                api.ort(),
-                GetTensorElementTypeAndShapeDataReference(
-                    self.raw,
-                    &raw mut code,
-                    &raw mut sizes,
-                    &raw mut rank
-                )
-            )?)?;
+            let get = ort!(api, GetTensorElementTypeAndShapeDataReference)?;
+            // SAFETY: the constructor's promise; the places are ours.
+            unsafe { api.check(get(self.raw, &raw mut code, &raw mut sizes, &raw mut rank)) }?;
             let sizes: &[i64] = if rank == 0 {
                 &[]
             } else {
@@ -51,33 +48,25 @@ impl Value {
             return Ok((dtype(code)?, unsigned(sizes)?));
         }
         let mut info = ptr::null_mut();
-        api.check(call!(api.ort(), GetTensorTypeAndShape(self.raw, &raw mut info))?)?;
-        let form = self.read(info);
-        if let Some(release) = api.ort().ReleaseTensorTypeAndShapeInfo {
-            // SAFETY: it was made for us, and is not used after this.
+        let get = ort!(api, GetTensorTypeAndShape)?;
+        // SAFETY: as above.
+        unsafe { api.check(get(self.raw, &raw mut info)) }?;
+        // SAFETY: it was made for us, and lives until it is released.
+        let form = unsafe { form_of(api, info) };
+        if let Ok(release) = ort!(api, ReleaseTensorTypeAndShapeInfo) {
+            // SAFETY: as above; it is not used after this.
             unsafe { release(info) };
         }
         form
     }
 
-    fn read(self, info: *const OrtTensorTypeAndShapeInfo) -> Result<(DType, Sizes)> {
-        let api = self.api;
-        let (mut code, mut rank) = (0, 0);
-        api.check(call!(api.ort(), GetTensorElementType(info, &raw mut code))?)?;
-        api.check(call!(api.ort(), GetDimensionsCount(info, &raw mut rank))?)?;
-        let mut sizes: SmallVec<[i64; 6]> = SmallVec::from_elem(0, rank);
-        if rank > 0 {
-            api.check(call!(api.ort(), GetDimensions(info, sizes.as_mut_ptr(), rank))?)?;
-        }
-        Ok((dtype(code)?, unsigned(&sizes)?))
-    }
-
     /// Where the elements are; anywhere where there are none.
     pub(crate) fn data(self) -> Result<NonNull<u8>> {
         let mut data = ptr::null();
-        self.api
-            .check(call!(self.api.ort(), GetTensorData(self.raw, &raw mut data))?)?;
-        Ok(NonNull::new(data.cast_mut().cast()).unwrap_or(NonNull::<u128>::dangling().cast()))
+        let get = ort!(self.api, GetTensorData)?;
+        // SAFETY: the constructor's promise; the place is ours.
+        unsafe { self.api.check(get(self.raw, &raw mut data)) }?;
+        Ok(NonNull::new(data.cast_mut().cast()).unwrap_or(NOWHERE))
     }
 
     /// The elements of a tensor that holds no strings.
@@ -101,23 +90,16 @@ impl Value {
         let (_, sizes) = self.form()?;
         let count: usize = sizes.iter().product();
         let mut bytes = 0;
-        self.api.check(call!(
-            self.api.ort(),
-            GetStringTensorDataLength(self.raw, &raw mut bytes)
-        )?)?;
+        let get = ort!(self.api, GetStringTensorDataLength)?;
+        // SAFETY: the constructor's promise; the place is ours.
+        unsafe { self.api.check(get(self.raw, &raw mut bytes)) }?;
         let mut text = vec![0u8; bytes];
         let mut starts = vec![0usize; count];
         if count > 0 {
-            self.api.check(call!(
-                self.api.ort(),
-                GetStringTensorContent(
-                    self.raw,
-                    text.as_mut_ptr().cast(),
-                    bytes,
-                    starts.as_mut_ptr(),
-                    count
-                )
-            )?)?;
+            let get = ort!(self.api, GetStringTensorContent)?;
+            let (into, starts) = (text.as_mut_ptr().cast(), starts.as_mut_ptr());
+            // SAFETY: as above; there is room for as many bytes and places.
+            unsafe { self.api.check(get(self.raw, into, bytes, starts, count)) }?;
         }
         starts.push(bytes);
         let string = |pair: &[usize]| {
@@ -130,18 +112,27 @@ impl Value {
         literal.shape = sizes.to_vec();
         Ok(literal)
     }
+}
 
-    /// Writes the strings of a tensor.
-    pub(crate) fn set_strings(self, strings: &[&str]) -> Result<()> {
-        let ended: std::result::Result<Vec<std::ffi::CString>, _> =
-            strings.iter().map(|text| std::ffi::CString::new(*text)).collect();
-        let ended = ended.map_err(|_| Failure::new("a string of an output holds a zero"))?;
-        let pointers: Vec<_> = ended.iter().map(|text| text.as_ptr()).collect();
-        self.api.check(call!(
-            self.api.ort(),
-            FillStringTensor(self.raw.cast_mut(), pointers.as_ptr(), pointers.len())
-        )?)
+/// Type and sizes of a tensor.
+///
+/// # Safety
+/// They are the runtime's, and live.
+unsafe fn form_of(api: Api, info: *const OrtTensorTypeAndShapeInfo) -> Result<(DType, Sizes)> {
+    let (mut code, mut rank) = (0, 0);
+    let get = ort!(api, GetTensorElementType)?;
+    // SAFETY: the caller's promise; the place is ours.
+    unsafe { api.check(get(info, &raw mut code)) }?;
+    let get = ort!(api, GetDimensionsCount)?;
+    // SAFETY: as above.
+    unsafe { api.check(get(info, &raw mut rank)) }?;
+    let mut sizes: SmallVec<[i64; 6]> = SmallVec::from_elem(0, rank);
+    if rank > 0 {
+        let get = ort!(api, GetDimensions)?;
+        // SAFETY: as above; there is room for as many.
+        unsafe { api.check(get(info, sizes.as_mut_ptr(), rank)) }?;
     }
+    Ok((dtype(code)?, unsigned(&sizes)?))
 }
 
 /// The element type with ONNX Runtime's code, which is not ONNX's for all of them.

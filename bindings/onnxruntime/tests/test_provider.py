@@ -192,12 +192,94 @@ def test_an_output_that_is_a_constant_once_sizes_are_known() -> None:
         assert list(own.run(None, {"x": np.zeros((rows, 3), np.float32)})[0]) == [rows, 3]
 
 
-def test_strings_beside_open_sizes_are_left_to_others_and_right() -> None:
-    nodes = [helper.make_node("StringConcat", ["a", "b"], ["y"])]
+def test_strings_say_themselves_how_many_they_are() -> None:
+    nodes = [helper.make_node("StringConcat", ["a", "b"], ["y"]), helper.make_node("Shape", ["y"], ["n"])]
     string = TensorProto.STRING
-    made = model(nodes, {"a": (string, ["n"]), "b": (string, ["n"])}, {"y": (string, ["n"])}, opsets={"": 20})
+    inputs = {"a": (string, ["n"]), "b": (string, ["n"])}
+    made = model(nodes, inputs, {"y": (string, ["n"]), "n": (TensorProto.INT64, [1])}, opsets={"": 20})
     own = session(made)
-    assert list(own.run(None, {"a": np.array(["x", "y"]), "b": np.array(["1", "2"])})[0]) == ["x1", "y2"]
+    for texts in (["x", "y"], ["ü"], [], ["", "a", "b"]):
+        b = [str(place) for place in range(len(texts))]
+        y, count = own.run(None, {"a": np.array(texts, object), "b": np.array(b, object)})
+        assert list(y) == [one + other for one, other in zip(texts, b, strict=True)] and count == [len(texts)]
+    report = polychip_ort.reports()[-1]
+    assert (report["claimed"], report["refused"]) == (report["nodes"], [])
+
+
+def test_ranks_come_with_the_run_and_not_every_session_is_kept() -> None:
+    made = model([helper.make_node("Neg", ["x"], ["y"])], {"x": (FLOAT, None)}, {"y": (FLOAT, None)})
+    own = session(made)
+    for rank in [*range(11), 0, 10, 3]:
+        x = np.random.default_rng(rank).standard_normal([1] * rank).astype(np.float32)
+        np.testing.assert_array_equal(own.run(None, {"x": x})[0], -x)
+    report = polychip_ort.reports()[-1]
+    with_runs = [part for part in report["parts"] if part["report"]["runs"]]
+    # eleven, then those of 0 and 3 again, which had gone; the report tells of all
+    assert report["claimed"] == 1 and len(with_runs) == 13
+
+
+def test_threads_of_the_same_rank_wait_for_one_session() -> None:
+    made = model([helper.make_node("Neg", ["x"], ["y"])], {"x": (FLOAT, None)}, {"y": (FLOAT, None)})
+    own = session(made, {"in-flight": "4"})
+    barrier, right = threading.Barrier(8), []
+
+    def work(rank: int) -> None:
+        x = np.full([2] * rank, rank, np.float32)
+        barrier.wait()
+        right.append(np.array_equal(own.run(None, {"x": x})[0], -x))
+
+    threads = [threading.Thread(target=work, args=(1 + place % 2,)) for place in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert right == [True] * 8
+    assert len(polychip_ort.reports()[-1]["parts"]) == 2
+
+
+def said_by(nodes: list, tmp_path, run: str) -> tuple[int, str]:
+    """What a process says of a model whose first node gives a tensor of which not even the rank is known."""
+    first = helper.make_node("CDist", ["x", "x"], ["d"], domain="com.microsoft", metric="sqeuclidean")
+    made = model([first, *nodes], {"x": (FLOAT, ["n", 3])}, {"y": (FLOAT, None)}, opsets={"com.microsoft": 1})
+    file = tmp_path / "open.onnx"
+    file.write_bytes(made)
+    program = f"""
+import numpy as np, onnxruntime as ort, polychip_ort
+ort.register_execution_provider_library({NAME!r}, polychip_ort.get_library_path())
+options = ort.SessionOptions()
+devices = [device for device in ort.get_ep_devices() if device.ep_name == {NAME!r}]
+options.add_provider_for_devices(devices[:1], {{"threads": "1", "only-given-folders": "yes"}})
+own = ort.InferenceSession({str(file)!r}, options)
+report = polychip_ort.reports()[-1]
+x = np.ones((4, 3), np.float32)
+{run}
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+def test_what_no_sizes_fit_is_left_to_others_with_the_reason(tmp_path) -> None:
+    seven = helper.make_node("Transpose", ["d"], ["y"], perm=[6, 5, 4, 3, 2, 1, 0])
+    code, said = said_by([seven], tmp_path, 'assert (report["nodes"], report["claimed"]) == (2, 0), report')
+    assert code == 0, said
+    assert "Transpose: how many sizes its inputs have is not known before a run, and none of 0 to 5 fits" in said, said
+
+
+def test_a_run_whose_sizes_cannot_be_run_says_so_in_a_warning_and_an_error(tmp_path) -> None:
+    # four sizes would do, and two come
+    four = helper.make_node("Flatten", ["d"], ["y"], axis=4)
+    run = """
+assert report["claimed"] == 1, report
+try:
+    own.run(None, {"x": x})
+except Exception as error:
+    assert "Polychip" in str(error) and "axis" in str(error), error
+else:
+    raise SystemExit("it ran")
+"""
+    code, said = said_by([four], tmp_path, run)
+    assert code == 0, said
+    assert "was claimed when its sizes were open, and those of this run cannot be run" in said, said
 
 
 def test_no_elements_are_a_tensor_too(relu: bytes) -> None:
@@ -234,7 +316,28 @@ def test_a_hundred_sessions_are_open_at_once(relu: bytes) -> None:
 def test_a_compiled_model_is_refused_with_what_to_do(relu: bytes, tmp_path, capsys) -> None:
     file = str(tmp_path / "context.onnx")
     words = refusal(relu, capsys, {}, {"ep.context_enable": "1", "ep.context_file_path": file})
-    assert "ep.context_enable" in words and "`cache`" in words
+    assert "ep.context_enable" in words and "constants has no form yet" in words and "`cache`" in words
+
+
+def test_what_another_provider_compiled_is_left_to_it(tmp_path) -> None:
+    node = helper.make_node("EPContext", ["x"], ["y"], domain="com.microsoft", source="Other", embed_mode=1)
+    made = model([node], {"x": (FLOAT, [2])}, {"y": (FLOAT, [2])}, opsets={"com.microsoft": 1})
+    file = tmp_path / "compiled.onnx"
+    file.write_bytes(made)
+    program = f"""
+import onnxruntime as ort, polychip_ort
+ort.register_execution_provider_library({NAME!r}, polychip_ort.get_library_path())
+options = ort.SessionOptions()
+devices = [device for device in ort.get_ep_devices() if device.ep_name == {NAME!r}]
+options.add_provider_for_devices(devices[:1], {{"only-given-folders": "yes"}})
+try:
+    ort.InferenceSession({str(file)!r}, options)
+except Exception:
+    raise SystemExit(3)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 3, "nobody is there that runs it"
+    assert "EPContext: it holds what another provider compiled" in done.stderr, done.stderr
 
 
 def test_a_child_of_fork_is_told_so_and_may_let_go(relu: bytes, tmp_path) -> None:

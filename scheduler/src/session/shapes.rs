@@ -10,13 +10,13 @@
 //! Not here: one specialisation with its plan and runs (`inner`), the memory of inputs (`tensor`), which sizes are padded
 //! to which (`buckets`), the thread that plans in the background (`background`).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use polychip_host::{Device, DeviceKind};
-use polychip_ops::Dim;
 use schemars::JsonSchema;
 use serde::Serialize;
 use smallvec::SmallVec;
@@ -28,6 +28,7 @@ use crate::planned::{self, Planned};
 use crate::policy::Policy;
 use crate::session::background::Background;
 use crate::session::buckets::{Buckets, Padding, Sizes};
+use crate::session::edge::{open_spec, sizes_of_strings, sizes_spec};
 use crate::session::flights::Flights;
 use crate::session::govern::watch::Watch;
 use crate::session::inner::Inner;
@@ -87,6 +88,8 @@ pub(crate) struct Open {
     names: Vec<String>,
     /// By input: its axes with an open size, and the place of the name.
     axes: Vec<Vec<(usize, usize)>>,
+    /// By input: the sizes of strings, where some are open: those of what a run is given.
+    strings: Vec<Option<TensorSpec>>,
     buckets: Option<Buckets>,
     /// What plans for the CPU alone are made with; none where runs wait for the plan over all devices.
     stand_in: Option<Policy>,
@@ -216,12 +219,18 @@ impl Shapes {
         if let Some(id) = graph
             .inputs
             .iter()
-            .find(|id| graph.tensor(**id).ty.shape.is_none())
+            .find(|id| graph.tensor(**id).is_tensor() && graph.tensor(**id).ty.shape.is_none())
         {
             let words = format!("input {:?} has no known rank", graph.tensor(*id).name);
             return refuse(ErrorKind::BadInput, &words);
         }
         let inputs = specs(&graph.inputs);
+        let strings = |id: &polychip_graph::TensorId| {
+            let tensor = graph.tensor(*id);
+            let is_strings = tensor.is_packed() && tensor.is_tensor();
+            Some(sizes_spec(tensor)).filter(|spec| is_strings && !spec.open.is_empty())
+        };
+        let strings: Vec<Option<TensorSpec>> = graph.inputs.iter().map(strings).collect();
         let place = |name: &String| names.iter().position(|other| other == name);
         let axes = |spec: &TensorSpec| {
             let open = spec.open.iter();
@@ -234,7 +243,12 @@ impl Shapes {
             id,
             policy: policy.clone(),
             model: model.clone(),
-            axes: inputs.iter().map(axes).collect(),
+            axes: inputs
+                .iter()
+                .zip(&strings)
+                .map(|(input, strings)| axes(strings.as_ref().unwrap_or(input)))
+                .collect(),
+            strings,
             names,
             buckets,
             stand_in: stand_in(&policy, &devices),
@@ -297,7 +311,12 @@ impl Shapes {
             Kind::Open(open) => {
                 let shapes = inputs.iter().map(|input| {
                     input.check_sized()?;
-                    Ok((input.index, input.shape()))
+                    let Some(strings) = &open.strings[input.index] else {
+                        return Ok((input.index, Cow::Borrowed(input.shape())));
+                    };
+                    let sizes = sizes_of_strings(input)?;
+                    strings.check(&sizes)?;
+                    Ok((input.index, Cow::Owned(sizes)))
                 });
                 let sizes = self.sizes(open, shapes)?;
                 let (sizes, padding) = open.bucket(sizes)?;
@@ -308,13 +327,16 @@ impl Shapes {
 
     /// Plans for inputs of these shapes, if that was not done.
     pub(crate) fn prepare(&self, shapes: &[(usize, &[usize])]) -> Result<Arc<Inner>> {
-        for (index, shape) in shapes {
-            self.inputs[*index].check(shape)?;
-        }
+        self.check(shapes)?;
         match &self.kind {
             Kind::Known(special) => Ok(Arc::clone(&special.inner)),
             Kind::Open(open) => {
-                let sizes = self.sizes(open, shapes.iter().map(|shape| Ok(*shape)))?;
+                let sizes = self.sizes(
+                    open,
+                    shapes
+                        .iter()
+                        .map(|(index, shape)| Ok((*index, Cow::Borrowed(*shape)))),
+                )?;
                 let (sizes, _) = open.bucket(sizes)?;
                 if let Some(background) = &self.background {
                     background.wait_for(&sizes);
@@ -326,13 +348,16 @@ impl Shapes {
 
     /// The outputs of a run on inputs of these shapes; none of those that no run writes.
     pub(crate) fn outputs_for(&self, shapes: &[(usize, &[usize])]) -> Result<Vec<Option<TensorSpec>>> {
-        for (index, shape) in shapes {
-            self.inputs[*index].check(shape)?;
-        }
+        self.check(shapes)?;
         let (inner, padding) = match &self.kind {
             Kind::Known(special) => (Arc::clone(&special.inner), None),
             Kind::Open(open) => {
-                let sizes = self.sizes(open, shapes.iter().map(|shape| Ok(*shape)))?;
+                let sizes = self.sizes(
+                    open,
+                    shapes
+                        .iter()
+                        .map(|(index, shape)| Ok((*index, Cow::Borrowed(*shape)))),
+                )?;
                 let (sizes, padding) = open.bucket(sizes)?;
                 (open.specialised(&sizes, self.background.as_ref())?, padding)
             }
@@ -349,6 +374,17 @@ impl Shapes {
             spec.map(Some)
         });
         outputs.collect()
+    }
+
+    /// The inputs may have these shapes; strings their own, where the model leaves sizes of theirs open.
+    fn check(&self, shapes: &[(usize, &[usize])]) -> Result<()> {
+        let strings = |index: usize| match &self.kind {
+            Kind::Open(open) => open.strings[index].as_ref(),
+            Kind::Known(_) => None,
+        };
+        shapes
+            .iter()
+            .try_for_each(|(index, shape)| strings(*index).unwrap_or(&self.inputs[*index]).check(shape))
     }
 
     /// A state keeps its memory from run to run, which may not be padded.
@@ -377,7 +413,7 @@ impl Shapes {
     fn sizes<'a>(
         &self,
         open: &Open,
-        shapes: impl Iterator<Item = Result<(usize, &'a [usize])>>,
+        shapes: impl Iterator<Item = Result<(usize, Cow<'a, [usize]>)>>,
     ) -> Result<Sizes> {
         // who said so first, by name
         let mut sizes: SmallVec<[Option<(usize, usize)>; 8]> = smallvec::smallvec![None; open.names.len()];
@@ -725,31 +761,5 @@ impl Inner {
         let nodes = current.planned.graph().node_count() as u64 * NODE_BYTES;
         let plan = current.plan.as_ref().map_or(0, |plan| plan.bytes());
         nodes + plan
-    }
-}
-
-/// A tensor at the edge of a model whose sizes may be open.
-fn open_spec(tensor: &polychip_graph::Tensor) -> TensorSpec {
-    let dims = tensor.ty.shape.as_deref().unwrap_or_default();
-    let open = |(axis, dim): (usize, &Dim)| match dim {
-        Dim::Known(_) => None,
-        Dim::Symbol(name) => Some((axis, name.to_string())),
-        Dim::Unknown => Some((axis, "?".to_owned())),
-    };
-    let open: Vec<(usize, String)> = dims.iter().enumerate().filter_map(open).collect();
-    let shape: Vec<usize> = dims.iter().map(|dim| dim.known().unwrap_or(0)).collect();
-    let bytes = polychip_ops::axis::product(&shape).and_then(|elements| tensor.ty.dtype.byte_len(elements));
-    TensorSpec {
-        name: tensor.name.clone(),
-        dtype: tensor.ty.dtype,
-        bytes: if open.is_empty() {
-            bytes.unwrap_or(0) as u64
-        } else {
-            0
-        },
-        shape,
-        open,
-        upper_bound: tensor.upper_bound,
-        packed: tensor.is_packed(),
     }
 }

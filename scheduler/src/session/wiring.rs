@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use polychip_graph::{Graph, TensorId};
 use polychip_host::{Device, DeviceKind, Executable};
-use polychip_ops::{DType, PACKED_BYTES, Packed};
+use polychip_ops::Packed;
 use polychip_partitioner::{Goal, Plan};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -272,15 +272,7 @@ fn spec(graph: &Graph, id: TensorId) -> Result<TensorSpec> {
     let tensor = graph.tensor(id);
     let wrong = |words: String| Error::new(ErrorKind::BadInput, format!("tensor {:?} {words}", tensor.name));
     if tensor.is_packed() {
-        return Ok(TensorSpec {
-            name: tensor.name.clone(),
-            dtype: DType::U8,
-            shape: vec![PACKED_BYTES],
-            open: Vec::new(),
-            upper_bound: true,
-            packed: true,
-            bytes: PACKED_BYTES as u64,
-        });
+        return Ok(TensorSpec::of_packed(&tensor.name));
     }
     if !tensor.is_tensor() {
         return Err(wrong(format!(

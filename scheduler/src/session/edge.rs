@@ -1,0 +1,54 @@
+//! Tensors at the edge of a model whose sizes may be open, as apps are told of them.
+//!
+//! Invariant: what is packed has the form of packed bytes, whatever sizes the model names; those of strings are a run's.
+
+use polychip_ops::{Dim, Packed};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::tensor::{Input, TensorSpec};
+
+/// A tensor at the edge of a model whose sizes may be open.
+pub(crate) fn open_spec(tensor: &polychip_graph::Tensor) -> TensorSpec {
+    if tensor.is_packed() {
+        return TensorSpec::of_packed(&tensor.name);
+    }
+    sizes_spec(tensor)
+}
+
+/// As [`open_spec`], of strings with their own sizes.
+pub(crate) fn sizes_spec(tensor: &polychip_graph::Tensor) -> TensorSpec {
+    let dims = tensor.ty.shape.as_deref().unwrap_or_default();
+    let open = |(axis, dim): (usize, &Dim)| match dim {
+        Dim::Known(_) => None,
+        Dim::Symbol(name) => Some((axis, name.to_string())),
+        Dim::Unknown => Some((axis, "?".to_owned())),
+    };
+    let open: Vec<(usize, String)> = dims.iter().enumerate().filter_map(open).collect();
+    let shape: Vec<usize> = dims.iter().map(|dim| dim.known().unwrap_or(0)).collect();
+    let bytes = polychip_ops::axis::product(&shape).and_then(|elements| tensor.ty.dtype.byte_len(elements));
+    TensorSpec {
+        name: tensor.name.clone(),
+        dtype: tensor.ty.dtype,
+        bytes: if open.is_empty() {
+            bytes.unwrap_or(0) as u64
+        } else {
+            0
+        },
+        shape,
+        open,
+        upper_bound: tensor.upper_bound,
+        packed: tensor.is_packed(),
+    }
+}
+
+/// The sizes of the strings that an input holds.
+pub(crate) fn sizes_of_strings(input: &Input) -> Result<Vec<usize>> {
+    let bytes = input.memory.read_input()?;
+    Packed::shape_in(&bytes).ok_or_else(|| {
+        let words = format!(
+            "input {:?} holds no strings, whose sizes the model leaves open: write them (Input::write_packed)",
+            input.name()
+        );
+        Error::new(ErrorKind::BadInput, words)
+    })
+}
