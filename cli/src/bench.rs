@@ -1,19 +1,25 @@
-//! `polychip bench`: latency and throughput of warm runs, late ones counted, with what each part took.
+//! `polychip bench`: latency and throughput of warm runs, late ones counted, with what each part took and how long the start was.
 //!
 //! Invariants:
 //! 1. A run's time is from submit to outputs; inputs are written once, before the first run.
-//! 2. So many runs are in flight from the first to the last: the oldest is waited for, and the next one submitted.
+//! 2. So many runs of each session are in flight from the first to the last: the oldest is waited for, and the next one
+//!    submitted.
+//! 3. Sessions run on threads of their own, and none counts a run before all are warm.
 
-use std::time::Instant;
+mod answer;
 
-use polychip::Report;
-use polychip_partitioner::Nanos;
-use schemars::JsonSchema;
-use serde::Serialize;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
 
-use crate::input::InputArguments;
+use polychip::{Input, Session};
+
+use answer::Start;
+pub(crate) use answer::{Answer, Latency};
+
+use crate::input::{Given, InputArguments};
 use crate::load::Load;
 use crate::output::Output;
+use crate::peak::peak_bytes;
 use crate::progress::Progress;
 use crate::run::feed;
 use crate::setup::{Aim, BucketArguments, ModelArguments, SessionArguments};
@@ -27,89 +33,32 @@ pub(crate) struct Arguments {
     buckets: BucketArguments,
     #[command(flatten)]
     inputs: InputArguments,
-    /// Runs before the first that counts
+    /// Runs of each session before the first that counts
     #[arg(long, value_name = "N", default_value_t = 5)]
     warmup: u64,
-    /// Runs that count
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    /// Runs of each session that count
+    #[arg(long, value_name = "N", default_value_t = 50, conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     iters: u64,
-    /// Runs in flight at once; without it 1, and with `--policy throughput` one more than the plan uses devices
+    /// Run for so many seconds, however many runs these are
+    #[arg(long, value_name = "SECONDS", value_parser = crate::profile::seconds)]
+    duration: Option<Duration>,
+    /// Sessions of the model at once, each on a thread of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    sessions: u32,
+    /// Runs of each session in flight at once; without it 1, and with `--policy throughput` one more than the plan uses devices
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     in_flight: Option<u32>,
-    /// Write when each part ran, and what sensors said meanwhile, in the format that Perfetto and Chrome open
+    /// Write when each part of the first session ran, and what sensors said meanwhile, in the format that Perfetto and Chrome open
     #[arg(long, value_name = "FILE")]
     trace: Option<std::path::PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Print names of columns and one line of figures, separated by commas
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
     #[command(flatten)]
     session: SessionArguments,
-}
-
-/// What `bench --json` prints.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Answer {
-    /// Model file.
-    model: String,
-    /// Runs before the first that counts.
-    warmup: u64,
-    /// Runs that count.
-    iters: u64,
-    /// Threads asked for; none where the plugin chose.
-    threads: Option<u32>,
-    /// How exactly was computed.
-    precision: crate::setup::Precision,
-    /// Runs in flight at once.
-    in_flight: usize,
-    /// Time of a run from submit to outputs, in nanoseconds.
-    latency_ns: Latency,
-    /// Runs that gave their outputs in a second, from the end of the warm-up to the last outputs.
-    throughput_per_s: f64,
-    /// What a run was to be done within, in nanoseconds.
-    deadline_ns: Option<u64>,
-    /// Runs that took longer from submit to the end of their last part; 0 without a deadline.
-    late: u64,
-    /// Most memory that the process ever held, in bytes; none where the system does not say.
-    peak_bytes: Option<u64>,
-    /// What ran where; times of parts are medians of the newest runs.
-    report: Report,
-}
-
-/// Percentiles of the latency, in nanoseconds: each is the time of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-pub(crate) struct Latency {
-    /// Shortest run.
-    pub(crate) min: u64,
-    /// Tenth percentile.
-    pub(crate) p10: u64,
-    /// Median.
-    pub(crate) p50: u64,
-    /// Ninetieth percentile.
-    p90: u64,
-    /// Ninety-fifth percentile.
-    p95: u64,
-    /// Ninety-ninth percentile.
-    pub(crate) p99: u64,
-    /// Longest run.
-    pub(crate) max: u64,
-}
-
-impl Latency {
-    /// The percentiles of at least one time.
-    pub(crate) fn of(mut times: Vec<u64>) -> Latency {
-        times.sort_unstable();
-        // nearest rank
-        let at = |percent: usize| times[(times.len() * percent).div_ceil(100).max(1) - 1];
-        Latency {
-            min: at(0),
-            p10: at(10),
-            p50: at(50),
-            p90: at(90),
-            p95: at(95),
-            p99: at(99),
-            max: at(100),
-        }
-    }
 }
 
 impl Arguments {
@@ -131,64 +80,228 @@ impl Arguments {
     }
 }
 
+/// Nanoseconds since then.
+fn since(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The sessions, and what they were made in.
+struct Made {
+    sessions: Vec<Session>,
+    in_flight: usize,
+    plan_ns: Option<u64>,
+    compile_ns: u64,
+}
+
+impl Made {
+    /// As many sessions as were asked for, of one plan.
+    fn new(
+        arguments: &Arguments,
+        runtime: &polychip::Runtime,
+        model: &polychip::Model,
+        given: &[Given],
+    ) -> anyhow::Result<Made> {
+        let start = Instant::now();
+        if !arguments.buckets.buckets.is_empty() {
+            let in_flight = arguments.in_flight.map_or(1, |runs| runs as usize);
+            let one = || {
+                let (model, buckets) = (&arguments.model, &arguments.buckets);
+                arguments
+                    .session
+                    .bucketed(runtime, model, buckets, given, in_flight)
+            };
+            let mut sessions = vec![one()?];
+            let compile_ns = since(start);
+            for _ in 1..arguments.sessions {
+                sessions.push(one()?);
+            }
+            return Ok(Made {
+                sessions,
+                in_flight,
+                plan_ns: None,
+                compile_ns,
+            });
+        }
+        let planned = arguments.session.planned(runtime, model)?;
+        let plan_ns = since(start);
+        let in_flight = arguments.in_flight(&planned);
+        let policy = arguments.session.policy().in_flight(in_flight);
+        let _progress = Progress::of("compiling");
+        let start = Instant::now();
+        let mut sessions = vec![runtime.session_of(planned.clone(), policy.clone())?];
+        let compile_ns = since(start);
+        for _ in 1..arguments.sessions {
+            sessions.push(runtime.session_of(planned.clone(), policy.clone())?);
+        }
+        Ok(Made {
+            sessions,
+            in_flight,
+            plan_ns: Some(plan_ns),
+            compile_ns,
+        })
+    }
+}
+
+/// Where a session is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// A run of the warm-up is done.
+    Warm,
+    /// All sessions are warm.
+    Ready,
+    /// A run that counts is done.
+    Counted,
+}
+
+/// What the runs of one session took.
+struct Counted {
+    times: Vec<u64>,
+    late: u64,
+    first_run_ns: u64,
+    start: Instant,
+    end: Instant,
+}
+
+impl Arguments {
+    /// Warms a session up, waits until all are, and runs it.
+    fn count(
+        &self,
+        session: &Session,
+        inputs: Vec<&Input>,
+        in_flight: usize,
+        warm: &Barrier,
+        mut each: impl FnMut(Step),
+    ) -> anyhow::Result<Counted> {
+        let mut load = Load::new(session, inputs, in_flight);
+        if self.duration.is_none() {
+            load = load.at_most(self.warmup.saturating_add(self.iters));
+        }
+        let warmed: anyhow::Result<()> = (0..self.warmup).try_for_each(|_| {
+            load.once()?;
+            each(Step::Warm);
+            Ok(())
+        });
+        // not before the others come, who would wait for ever
+        warm.wait();
+        warmed?;
+        each(Step::Ready);
+        let first_run_ns = load.times.first().copied();
+        (load.late, load.times) = (0, Vec::new());
+        let start = Instant::now();
+        let goes_on = |runs: u64| match self.duration {
+            Some(duration) => runs == 0 || start.elapsed() < duration,
+            None => runs < self.iters,
+        };
+        let mut runs = 0;
+        while goes_on(runs) {
+            load.once()?;
+            runs += 1;
+            each(Step::Counted);
+        }
+        let end = Instant::now();
+        let first_run_ns = first_run_ns.or(load.times.first().copied()).unwrap_or(0);
+        let (times, late) = (std::mem::take(&mut load.times), load.late);
+        load.end()?;
+        Ok(Counted {
+            times,
+            late,
+            first_run_ns,
+            start,
+            end,
+        })
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
+    let start = Instant::now();
     let runtime = arguments.session.runtime()?;
+    let runtime_ns = since(start);
+    let start = Instant::now();
     let model = arguments.model.load(&runtime)?;
+    let model_ns = since(start);
     let inputs = InputArguments {
         inputs: arguments.inputs.inputs.clone(),
         // what is measured needs values, and which ones seldom matters
         fill: Some(arguments.inputs.fill.unwrap_or(0)),
     };
     let (model, given) = inputs.read(&model)?;
-    let (session, in_flight) = match arguments.buckets.buckets.is_empty() {
-        true => arguments
-            .session
-            .session_of(&runtime, &model, |planned| arguments.in_flight(planned))?,
-        false => {
-            let runs = arguments.in_flight.map_or(1, |runs| runs as usize);
-            let buckets = &arguments.buckets;
-            let session = arguments
-                .session
-                .bucketed(&runtime, &arguments.model, buckets, &given, runs)?;
-            (session, runs)
+    let made = Made::new(arguments, &runtime, &model, &given)?;
+    let (sessions, in_flight) = (&made.sessions, made.in_flight);
+    let memory = sessions.iter().map(|session| feed(session, &given));
+    let memory = memory.collect::<anyhow::Result<Vec<Vec<Input>>>>()?;
+    let progress = match arguments.duration {
+        Some(_) => Progress::of("measuring"),
+        None => {
+            let runs = arguments.warmup.saturating_add(arguments.iters);
+            Progress::steps("measuring", runs.saturating_mul(sessions.len() as u64))
         }
     };
-    let memory = feed(&session, &given)?;
-    let inputs: Vec<&polychip::Input> = memory.iter().collect();
-    let runs = arguments.warmup.saturating_add(arguments.iters);
-    let progress = Progress::steps("measuring", runs);
-    let mut load = Load::new(&session, inputs, in_flight).at_most(runs);
-    for _ in 0..arguments.warmup {
-        load.once()?;
-        progress.step();
-    }
-    (load.late, load.times) = (0, Vec::with_capacity(usize::try_from(arguments.iters)?));
-    let mut watched = arguments.trace.as_ref().map(|_| Watched::new(&runtime, &session));
-    let start = Instant::now();
-    for _ in 0..arguments.iters {
-        load.once()?;
-        progress.step();
-        if let Some(watched) = &mut watched {
-            watched.look();
-        }
-    }
-    let seconds = start.elapsed().as_secs_f64();
-    let Load { times, late, .. } = load;
-    let report = session.report();
+    let mut watched = None;
+    let warm = Barrier::new(sessions.len());
+    let counted = std::thread::scope(|scope| {
+        let others = sessions.iter().zip(&memory).skip(1).map(|(session, inputs)| {
+            let (warm, progress) = (&warm, &progress);
+            scope.spawn(move || {
+                let each = |step| {
+                    if step != Step::Ready {
+                        progress.step();
+                    }
+                };
+                arguments.count(session, inputs.iter().collect(), in_flight, warm, each)
+            })
+        });
+        let others: Vec<_> = others.collect();
+        let each = |step| match step {
+            // what warms up is not watched
+            Step::Ready if arguments.trace.is_some() => watched = Some(Watched::new(&runtime, &sessions[0])),
+            Step::Ready => {}
+            Step::Warm | Step::Counted => {
+                progress.step();
+                if let Some(watched) = &mut watched {
+                    watched.look();
+                }
+            }
+        };
+        let first = arguments.count(&sessions[0], memory[0].iter().collect(), in_flight, &warm, each);
+        let others = others.into_iter().map(|thread| {
+            let ended = thread.join();
+            ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        // all are waited for, also behind one that failed
+        let all: Vec<anyhow::Result<Counted>> = std::iter::once(first).chain(others).collect();
+        all.into_iter().collect::<anyhow::Result<Vec<Counted>>>()
+    })?;
+    let report = sessions[0].report();
     if let (Some(watched), Some(path)) = (watched, &arguments.trace) {
         watched.write(&arguments.model.model.display().to_string(), path)?;
     }
     drop(progress);
+    let began = counted.iter().map(|one| one.start).min();
+    let ended = counted.iter().map(|one| one.end).max();
+    let seconds = began
+        .zip(ended)
+        .map_or(0.0, |(began, ended)| (ended - began).as_secs_f64());
+    let late = counted.iter().map(|one| one.late).sum();
+    let first_run_ns = counted[0].first_run_ns;
+    let times: Vec<u64> = counted.into_iter().flat_map(|one| one.times).collect();
     let answer = Answer {
         model: arguments.model.model.display().to_string(),
         warmup: arguments.warmup,
-        iters: arguments.iters,
+        iters: times.len() as u64,
         threads: arguments.session.plan_arguments.threads,
         precision: arguments.session.plan_arguments.precision,
         in_flight,
+        sessions: sessions.len(),
+        start: Start {
+            runtime_ns,
+            model_ns,
+            plan_ns: made.plan_ns,
+            compile_ns: made.compile_ns,
+            first_run_ns,
+        },
+        throughput_per_s: times.len() as f64 / seconds.max(1e-9),
         latency_ns: Latency::of(times),
-        throughput_per_s: arguments.iters as f64 / seconds.max(1e-9),
         deadline_ns: report.deadline_ns,
         late,
         peak_bytes: peak_bytes(),
@@ -196,112 +309,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     };
     if arguments.json {
         out.json(&answer)
+    } else if arguments.csv {
+        out.text(&answer.csv()?)
     } else {
         out.text(&answer.to_string())
-    }
-}
-
-impl std::fmt::Display for Answer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Latency {
-            min,
-            p10,
-            p50,
-            p90,
-            p95,
-            p99,
-            max,
-        } = self.latency_ns;
-        let time = |ns: u64| Nanos::from_nanoseconds(ns);
-        writeln!(
-            f,
-            "latency: p50 {}, p10 {}, p90 {}, p95 {}, p99 {}, min {}, max {} over {} runs",
-            time(p50),
-            time(p10),
-            time(p90),
-            time(p95),
-            time(p99),
-            time(min),
-            time(max),
-            self.iters
-        )?;
-        writeln!(
-            f,
-            "throughput: {:.1} runs a second, {} in flight",
-            self.throughput_per_s, self.in_flight
-        )?;
-        if let Some(deadline) = self.deadline_ns {
-            let deadline = time(deadline);
-            match self.late {
-                0 => writeln!(f, "no run was late: all ended within {deadline}")?,
-                1 => writeln!(
-                    f,
-                    "1 of {} runs was late: it took more than {deadline}",
-                    self.iters
-                )?,
-                late => writeln!(
-                    f,
-                    "{late} of {} runs were late: they took more than {deadline}",
-                    self.iters
-                )?,
-            }
-        }
-        if let Some(bytes) = self.peak_bytes {
-            writeln!(
-                f,
-                "peak memory of the process: {:.1} MiB",
-                bytes as f64 / f64::from(1 << 20)
-            )?;
-        }
-        write!(f, "\n{}", self.report)
-    }
-}
-
-/// Most memory that this process ever held: "VmHWM" of Linux.
-pub(crate) fn peak_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kibibytes.checked_mul(1024)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentiles_are_times_of_runs() {
-        let latency = Latency::of((1..=100).rev().collect());
-        assert_eq!(
-            latency,
-            Latency {
-                min: 1,
-                p10: 10,
-                p50: 50,
-                p90: 90,
-                p95: 95,
-                p99: 99,
-                max: 100
-            }
-        );
-        assert_eq!(
-            Latency::of(vec![7]),
-            Latency {
-                min: 7,
-                p10: 7,
-                p50: 7,
-                p90: 7,
-                p95: 7,
-                p99: 7,
-                max: 7
-            }
-        );
-        assert_eq!(Latency::of(vec![3, 1]).p50, 1);
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn the_process_has_a_peak() {
-        assert!(peak_bytes().unwrap() > 1 << 16);
     }
 }

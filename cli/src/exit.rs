@@ -5,7 +5,18 @@
 
 use std::fmt;
 
+use clap::builder::styling::{AnsiColor, Style};
 use polychip::ErrorKind;
+
+/// How the words before messages look, on a terminal and without NO_COLOR.
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+const HELP: Style = AnsiColor::Cyan.on_default().bold();
+
+/// Says something that a person should know and that stops nothing.
+pub(crate) fn warn(words: impl fmt::Display) {
+    anstream::eprintln!("{WARNING}warning:{WARNING:#} {words}");
+}
 
 /// The exit codes that scripts rely on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +67,11 @@ pub(crate) fn bad_input(message: impl fmt::Display) -> anyhow::Error {
     failure(Code::BadInput, message)
 }
 
+/// An error, or help, in the words of what reads command lines.
+pub(crate) fn said(error: clap::Error) -> anyhow::Error {
+    error.into()
+}
+
 /// The code of an error, and the general remedy for its kind.
 fn classify(error: &anyhow::Error) -> (Code, Option<&'static str>) {
     for cause in error.chain() {
@@ -63,10 +79,15 @@ fn classify(error: &anyhow::Error) -> (Code, Option<&'static str>) {
             return (failure.code, None);
         }
         if let Some(error) = cause.downcast_ref::<polychip::Error>() {
-            return of_kind(error.kind());
+            let (code, remedy) = of_kind(error.kind());
+            // a model of another format says itself what to do
+            let is_own = error.kind() == ErrorKind::BadModel && std::error::Error::source(error).is_none();
+            return (code, remedy.filter(|_| !is_own));
         }
         if let Some(error) = cause.downcast_ref::<polychip_llm::Error>() {
-            return error.of_run().map_or((Code::BadInput, None), |error| of_kind(error.kind()));
+            return error
+                .of_run()
+                .map_or((Code::BadInput, None), |error| of_kind(error.kind()));
         }
         if let Some(error) = cause.downcast_ref::<polychip::ProfileError>() {
             return match error.kind() {
@@ -131,6 +152,12 @@ fn message(error: &anyhow::Error) -> String {
 
 /// Prints the error and gives its exit code.
 pub(crate) fn report(error: &anyhow::Error) -> u8 {
+    // usage errors and help, with clap's exit codes 2 and 0
+    if let Some(said) = error.downcast_ref::<clap::Error>() {
+        // nobody reads it where standard error is closed
+        let _ = said.print();
+        return u8::try_from(said.exit_code()).unwrap_or(2);
+    }
     let is_closed_pipe = |cause: &(dyn std::error::Error + 'static)| {
         cause
             .downcast_ref::<std::io::Error>()
@@ -141,9 +168,9 @@ pub(crate) fn report(error: &anyhow::Error) -> u8 {
         return 0;
     }
     let (code, remedy) = classify(error);
-    eprintln!("error: {}", message(error));
+    anstream::eprintln!("{ERROR}error:{ERROR:#} {}", message(error));
     if let Some(remedy) = remedy {
-        eprintln!("help: {remedy}");
+        anstream::eprintln!("{HELP}help:{HELP:#} {remedy}");
     }
     code as u8
 }

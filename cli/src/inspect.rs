@@ -17,6 +17,9 @@ use crate::setup::{ModelArguments, PlanArguments};
 /// Names of refused nodes that are shown per op and reason.
 const SHOWN: usize = 3;
 
+/// Characters of a text of the maker's that are shown.
+const LONGEST: usize = 120;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -294,6 +297,16 @@ fn histogram(graph: &Graph) -> Vec<Count> {
     counts
 }
 
+/// A text of the maker's in one line, cut where it is long: some keep whole vocabularies there.
+fn cut(value: &str) -> String {
+    let length = value.chars().count();
+    let mut line: String = value.chars().take(LONGEST).collect();
+    if length > LONGEST {
+        let _ = write!(line, "… ({length} characters; --json prints all)");
+    }
+    line.replace(['\n', '\r', '\t'], " ")
+}
+
 impl std::fmt::Display for Port {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let words = |size: &Size| match size {
@@ -372,7 +385,7 @@ impl std::fmt::Display for Answer {
             writeln!(text, "made by {}", self.producer)?;
         }
         for (key, value) in &self.metadata {
-            writeln!(text, "{key} = {value}")?;
+            writeln!(text, "{key} = {}", cut(value))?;
         }
         for (word, ports) in [("input", &self.inputs), ("output", &self.outputs)] {
             for port in ports {

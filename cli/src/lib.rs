@@ -15,6 +15,8 @@
 
 mod array;
 mod bench;
+mod completions;
+mod defaults;
 mod devices;
 mod energy;
 mod exit;
@@ -28,12 +30,14 @@ mod label;
 mod language;
 mod limits;
 mod load;
+mod log;
 mod measure;
 mod monitor;
 mod npy;
 mod output;
 mod page;
 mod partition;
+mod peak;
 mod picture;
 mod plan;
 mod profile;
@@ -48,11 +52,20 @@ mod trace;
 use std::ffi::OsString;
 
 use clap::Parser;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 
 use output::Output;
+
+/// Ends the help.
+const AFTER_HELP: &str = "\
+environment:
+  POLYCHIP_LOG      what is said on standard error, by part of the program: `debug`, `polychip::profiler=info`; instead of -v
+  POLYCHIP_CONFIG   file of defaults, instead of polychip/config.toml in the folder for settings ($XDG_CONFIG_HOME, else
+                    ~/.config); it holds options under \"Devices\" and \"Limits\": `threads = 4`, `devices = [\"cpu\", \"gpu\"]`;
+                    an option in the command line goes before it; empty: no file
+  POLYCHIP_PLUGINS  folders to look for plugin libraries in
+  NO_COLOR          no colours
+
+exit codes: 0 ok, 1 a plan, a profile or a farm's run differs, a set is refused (--fail-on, --locked), 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed";
 
 /// Runs a neural-network model across every chip of this device.
 #[derive(Debug, Parser)]
@@ -60,9 +73,12 @@ use output::Output;
     name = "polychip",
     version,
     arg_required_else_help = true,
-    after_help = "exit codes: 0 ok, 1 a plan, a profile or a farm's run differs, a set is refused (--fail-on, --locked), 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed"
+    after_help = AFTER_HELP
 )]
 struct Arguments {
+    /// Say more on standard error: `-v` what was done, `-vv` why, `-vvv` everything
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
     #[command(subcommand)]
     command: Command,
 }
@@ -103,29 +119,20 @@ enum Command {
     Logits(language::logits::Arguments),
     /// Say whether several models that share devices meet their deadlines, and simulate them
     ServeSim(serve_sim::Arguments),
+    /// Print the completions of a shell, for a file that it reads
+    Completions(completions::Arguments),
 }
 
 /// Runs a command line, the program's name first, and gives its exit code. Standard output goes to standard error
 /// from then on: what vendors' libraries print is no answer.
 pub fn run<A: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = A>) -> u8 {
-    let arguments = match Arguments::try_parse_from(arguments) {
+    let arguments = match defaults::parse::<Arguments>(arguments.into_iter().map(Into::into).collect()) {
         Ok(arguments) => arguments,
-        // usage errors and help, with clap's exit codes 2 and 0
-        Err(said) => {
-            // nobody reads it where standard error is closed
-            let _ = said.print();
-            return u8::try_from(said.exit_code()).unwrap_or(2);
-        }
+        Err(error) => return exit::report(&error),
     };
-    let asked = std::env::var("POLYCHIP_LOG")
-        .ok()
-        .and_then(|text| text.parse().ok());
-    let filter = asked.unwrap_or_else(|| Targets::new().with_default(LevelFilter::WARN));
-    let lines = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
-        .without_time();
-    // a program that has this library may listen already
-    let _ = tracing_subscriber::registry().with(lines).with(filter).try_init();
+    if let Err(error) = log::listen(arguments.verbose) {
+        return exit::report(&error);
+    }
     let done = Output::take().and_then(|mut out| match arguments.command {
         Command::Devices(arguments) => devices::run(&arguments, &mut out),
         Command::Run(arguments) => run::run(&arguments, &mut out),
@@ -144,6 +151,7 @@ pub fn run<A: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = A>) ->
         Command::BenchLlm(arguments) => language::bench::run(&arguments, &mut out),
         Command::Logits(arguments) => language::logits::run(&arguments, &mut out),
         Command::ServeSim(arguments) => serve_sim::run(&arguments, &mut out),
+        Command::Completions(arguments) => completions::run::<Arguments>(&arguments, &mut out),
     });
     match done {
         Ok(()) => 0,

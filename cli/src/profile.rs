@@ -74,7 +74,8 @@ struct MeasureArguments {
     plan: PlanArguments,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+/// Reads a number of seconds.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1e7 => Ok(Duration::from_secs_f64(value)),
         _ => Err(format!(

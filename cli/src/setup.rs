@@ -9,7 +9,7 @@ use polychip::telemetry::Sensors;
 use polychip::words::{buckets, celsius, milliseconds, pin, plugin_setting};
 use polychip::{MilliCelsius, Model, Planned, PlanningStep, Policy, Runtime, Session};
 
-use crate::exit::usage;
+use crate::exit::{usage, warn};
 use crate::input::Given;
 use crate::progress::Progress;
 use crate::run::PATIENCE;
@@ -244,31 +244,43 @@ impl RuntimeArguments {
                 .iter()
                 .any(|folder| refusal.subject.starts_with(&*folder.to_string_lossy()))
             {
-                eprintln!("warning: not used: {refusal}");
+                warn(format!("not used: {refusal}"));
             }
         }
     }
 }
 
 impl PlanArguments {
+    /// Says on standard error which plugins of the folders given are not used; nothing where a device that was asked for is not
+    /// there, so that the error that follows stands alone.
+    fn say_refusals(&self, runtime: &Runtime) {
+        let is_there = |name: &String| {
+            let mut devices = runtime.devices().iter();
+            devices.any(|device| device.name() == name || device.plugin().name == *name)
+        };
+        if self.devices.iter().all(is_there) {
+            self.runtime.say_refusals(runtime);
+        }
+    }
+
     /// Loads the plugins, and says which are not used.
     pub(crate) fn runtime(&self, cache: Option<&PathBuf>) -> anyhow::Result<Runtime> {
         let runtime = self.runtime.runtime(cache)?;
-        self.runtime.say_refusals(&runtime);
+        self.say_refusals(&runtime);
         Ok(runtime)
     }
 
     /// As [`PlanArguments::runtime`], whose governed sessions read these sensors.
     pub(crate) fn runtime_reading(&self, sensors: Sensors) -> anyhow::Result<Runtime> {
         let runtime = self.runtime.builder(None)?.sensors(sensors).build()?;
-        self.runtime.say_refusals(&runtime);
+        self.say_refusals(&runtime);
         Ok(runtime)
     }
 
     /// As [`PlanArguments::runtime`], for a command that measures.
     pub(crate) fn measuring_runtime(&self) -> anyhow::Result<Runtime> {
         let runtime = self.runtime.measuring_runtime()?;
-        self.runtime.say_refusals(&runtime);
+        self.say_refusals(&runtime);
         Ok(runtime)
     }
 

@@ -131,6 +131,19 @@ impl Suite {
     }
 }
 
+/// Of how many cases one is taken: `POLYCHIP_SUITE_EVERY`, for a processor that is emulated; else each.
+///
+/// # Errors
+/// The variable is no number.
+pub fn every() -> Result<usize> {
+    match std::env::var("POLYCHIP_SUITE_EVERY") {
+        Ok(text) => text
+            .parse()
+            .with_context(|| format!("POLYCHIP_SUITE_EVERY is {text:?}, not a number")),
+        Err(_) => Ok(1),
+    }
+}
+
 /// Runs the suites; where nothing is filtered, says of each how many cases pass.
 ///
 /// # Errors

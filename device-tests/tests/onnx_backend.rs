@@ -1,7 +1,7 @@
 //! The ONNX backend suite against a device: node, simple, pytorch-converted and pytorch-operator cases.
 //!
 //! `POLYCHIP_SUITE_DEVICE` names the device (default `cpu:0`; `openvino:0`, `gpu:0` and the first of each plugin that has
-//! an emulated library are linked here); `POLYCHIP_SUITE_LIST=FILE` also writes each case's result there. Known failures
+//! an emulated library are linked here); `POLYCHIP_SUITE_EVERY=N` takes each Nth case only; `POLYCHIP_SUITE_LIST=FILE` also writes each case's result there. Known failures
 //! stand in `expectations/PLUGIN.toml`; one that passes fails here. An emulated chip may compute in 16-bit floats: most
 //! NPUs do nothing else.
 
@@ -65,7 +65,9 @@ fn main() -> Result<()> {
         let found = found.with_context(|| format!("no device {device}: {:?}", runtime.refusals()))?;
         ensure!(found.info().emulated, "{device} is not labelled as emulated");
     }
-    let mut suite = Suite::new(runtime, &device, "")?.listed(list.map(|file| Arc::new(Mutex::new(file))));
+    let mut suite = Suite::new(runtime, &device, "")?
+        .sampled(suite::every()?)
+        .listed(list.map(|file| Arc::new(Mutex::new(file))));
     if emulated.is_some() {
         suite = suite.reduced();
     }

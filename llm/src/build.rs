@@ -181,7 +181,9 @@ impl<'a> Builder<'a> {
         let mut wanted = rows;
         if let Some(last) = last {
             let axis = Attributes::new().with_int(Attr::Axis, 0);
-            x = self.draft.node(Op::Gather, &[x, last], axis, DType::F32, &[1, width]);
+            x = self
+                .draft
+                .node(Op::Gather, &[x, last], axis, DType::F32, &[1, width]);
             wanted = 1;
         }
         let x = self.norm(x, "output_norm.weight", &[wanted, width])?;
@@ -200,12 +202,7 @@ impl<'a> Builder<'a> {
     }
 
     /// One block of attention and feed-forward; gives the stream behind it, and the keys and values of its tokens.
-    fn layer(
-        &mut self,
-        layer: u32,
-        x: TensorId,
-        shared: &Shared,
-    ) -> Result<(TensorId, TensorId, TensorId)> {
+    fn layer(&mut self, layer: u32, x: TensorId, shared: &Shared) -> Result<(TensorId, TensorId, TensorId)> {
         let config = self.config;
         let (rows, width) = (self.shape.rows, config.embedding as usize);
         let name = |part: &str| format!("blk.{layer}.{part}");
@@ -223,15 +220,27 @@ impl<'a> Builder<'a> {
         let heads_width = config.heads as usize * config.head_size as usize;
         let attended = self.draft.reshape(attended, DType::F32, &[rows, heads_width]);
         let attended = self.linear(attended, &name("attn_output.weight"), None, rows)?;
-        let x = self.draft.node(Op::Add, &[x, attended], Attributes::new(), DType::F32, &[rows, width]);
+        let x = self.draft.node(
+            Op::Add,
+            &[x, attended],
+            Attributes::new(),
+            DType::F32,
+            &[rows, width],
+        );
         let normed = self.norm(x, &name("ffn_norm.weight"), &[rows, width])?;
         let gate = self.linear(normed, &name("ffn_gate.weight"), None, rows)?;
         let up = self.linear(normed, &name("ffn_up.weight"), None, rows)?;
         let inner = [rows, config.feed_forward as usize];
-        let gate = self.draft.node(Op::Swish, &[gate], Attributes::new(), DType::F32, &inner);
-        let gated = self.draft.node(Op::Mul, &[gate, up], Attributes::new(), DType::F32, &inner);
+        let gate = self
+            .draft
+            .node(Op::Swish, &[gate], Attributes::new(), DType::F32, &inner);
+        let gated = self
+            .draft
+            .node(Op::Mul, &[gate, up], Attributes::new(), DType::F32, &inner);
         let down = self.linear(gated, &name("ffn_down.weight"), None, rows)?;
-        let x = self.draft.node(Op::Add, &[x, down], Attributes::new(), DType::F32, &[rows, width]);
+        let x = self
+            .draft
+            .node(Op::Add, &[x, down], Attributes::new(), DType::F32, &[rows, width]);
         Ok((x, keys, values))
     }
 
@@ -261,7 +270,9 @@ impl<'a> Builder<'a> {
             )
             .with_int(Attr::RotaryEmbeddingDim, rotated);
         let inputs = [x, shared.cosines, shared.sines, shared.positions];
-        Ok(self.draft.node(Op::RotaryEmbedding, &inputs, attributes, DType::F32, &shape))
+        Ok(self
+            .draft
+            .node(Op::RotaryEmbedding, &inputs, attributes, DType::F32, &shape))
     }
 
     /// A tensor as f16, and as the f32 that it then stands for.
@@ -276,7 +287,9 @@ impl<'a> Builder<'a> {
         let (kv_heads, size) = (config.kv_heads as usize, config.head_size as usize);
         let past = [1, kv_heads, capacity, size];
         let [past_k, past_v] = ["key", "value"].map(|which| {
-            let stored = self.draft.input(&format!("past_{which}.{layer}"), DType::F16, &past);
+            let stored = self
+                .draft
+                .input(&format!("past_{which}.{layer}"), DType::F16, &past);
             self.draft.cast(stored, DType::F32, &past)
         });
         let attributes = Attributes::new()
@@ -284,7 +297,8 @@ impl<'a> Builder<'a> {
             .with_int(Attr::KvNumHeads, i64::from(config.kv_heads));
         let inputs = [q, k, v, shared.mask, past_k, past_v];
         let shape = [1, rows, config.heads as usize * size];
-        self.draft.node(Op::Attention, &inputs, attributes, DType::F32, &shape)
+        self.draft
+            .node(Op::Attention, &inputs, attributes, DType::F32, &shape)
     }
 
     fn norm(&mut self, x: TensorId, weight: &str, shape: &[usize]) -> Result<TensorId> {
@@ -293,7 +307,9 @@ impl<'a> Builder<'a> {
             .with_int(Attr::Axis, -1)
             .with_float(Attr::Epsilon, self.config.norm_epsilon);
         let inputs = [x, weights];
-        Ok(self.draft.node(Op::RMSNormalization, &inputs, attributes, DType::F32, shape))
+        Ok(self
+            .draft
+            .node(Op::RMSNormalization, &inputs, attributes, DType::F32, shape))
     }
 
     /// `x` times the transposed weights `[out, in]` of the file, and a bias.
@@ -322,13 +338,17 @@ impl<'a> Builder<'a> {
             inputs.push(self.vector(&bias)?);
         }
         let attributes = Attributes::new().with_int(Attr::TransB, 1);
-        Ok(self.draft.node(Op::Gemm, &inputs, attributes, DType::F32, &[rows, dims[0]]))
+        Ok(self
+            .draft
+            .node(Op::Gemm, &inputs, attributes, DType::F32, &[rows, dims[0]]))
     }
 
     /// A norm's weights or a bias, as f32.
     fn vector(&mut self, name: &str) -> Result<TensorId> {
         let values = floats(self.file, name)?;
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        Ok(self.draft.constant(name, DType::F32, &[values.len()], bytes.into()))
+        Ok(self
+            .draft
+            .constant(name, DType::F32, &[values.len()], bytes.into()))
     }
 }

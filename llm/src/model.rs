@@ -196,7 +196,10 @@ impl LanguageModel {
     #[must_use]
     pub fn sessions(&self) -> Vec<(usize, Arc<Session>)> {
         let sessions = self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.iter().map(|((rows, _), session)| (*rows, Arc::clone(session))).collect()
+        sessions
+            .iter()
+            .map(|((rows, _), session)| (*rows, Arc::clone(session)))
+            .collect()
     }
 
     /// Plans and compiles the sessions that a prompt of so many tokens and its answer need, so that no later call waits
@@ -232,7 +235,10 @@ impl LanguageModel {
         let graph = build::graph(&inner.file, &inner.config, &inner.angles, shape)?;
         let name = format!("{} ({rows} tokens)", inner.path.display());
         let model = inner.runtime.load_graph(&name, graph);
-        let session = inner.runtime.session(&model, inner.policy.clone()).map_err(Error::run)?;
+        let session = inner
+            .runtime
+            .session(&model, inner.policy.clone())
+            .map_err(Error::run)?;
         let session = Arc::new(session);
         sessions.insert(key, Arc::clone(&session));
         Ok(session)
@@ -248,7 +254,10 @@ impl LanguageModel {
             )));
         }
         let name = "token_embd.weight";
-        let table = inner.file.tensor(name).ok_or_else(|| Error::config(format!("tensor {name:?} is missing")))?;
+        let table = inner
+            .file
+            .tensor(name)
+            .ok_or_else(|| Error::config(format!("tensor {name:?} is missing")))?;
         let blocks = out.len() / table.kind().block_len();
         table.dequantize(token as usize * blocks, out);
         Ok(())

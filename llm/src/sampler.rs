@@ -188,7 +188,8 @@ impl Sampler {
             self.candidates.truncate(kept);
         }
         if min_p > 0.0 {
-            self.candidates.retain(|(logit, _)| weight(*logit) >= f64::from(min_p));
+            self.candidates
+                .retain(|(logit, _)| weight(*logit) >= f64::from(min_p));
         }
     }
 }
@@ -252,11 +253,34 @@ mod tests {
             temperature: 1.0,
             ..Sampling::greedy()
         };
-        let kept = |sampling| share(sampling, &logits).iter().filter(|&&share| share > 0.0).count();
+        let kept = |sampling| {
+            share(sampling, &logits)
+                .iter()
+                .filter(|&&share| share > 0.0)
+                .count()
+        };
         assert_eq!(kept(all.clone()), 4);
-        assert_eq!(kept(Sampling { top_k: 2, ..all.clone() }), 2);
-        assert_eq!(kept(Sampling { top_p: 0.8, ..all.clone() }), 2);
-        assert_eq!(kept(Sampling { top_p: 0.6, ..all.clone() }), 1);
+        assert_eq!(
+            kept(Sampling {
+                top_k: 2,
+                ..all.clone()
+            }),
+            2
+        );
+        assert_eq!(
+            kept(Sampling {
+                top_p: 0.8,
+                ..all.clone()
+            }),
+            2
+        );
+        assert_eq!(
+            kept(Sampling {
+                top_p: 0.6,
+                ..all.clone()
+            }),
+            1
+        );
         assert_eq!(kept(Sampling { min_p: 0.1, ..all }), 3);
     }
 
@@ -277,15 +301,29 @@ mod tests {
     fn one_seed_gives_one_text_and_wrong_settings_are_refused() {
         let draw = |seed| {
             let mut sampler = Sampler::new(Sampling::usual(seed)).unwrap();
-            (0..50).map(|_| sampler.choose(&[1.0; 64], &[]).unwrap()).collect::<Vec<_>>()
+            (0..50)
+                .map(|_| sampler.choose(&[1.0; 64], &[]).unwrap())
+                .collect::<Vec<_>>()
         };
         assert_eq!(draw(7), draw(7));
         assert_ne!(draw(7), draw(8));
         for wrong in [
-            Sampling { temperature: -1.0, ..Sampling::greedy() },
-            Sampling { top_p: 0.0, ..Sampling::greedy() },
-            Sampling { min_p: 2.0, ..Sampling::greedy() },
-            Sampling { repetition: f32::NAN, ..Sampling::greedy() },
+            Sampling {
+                temperature: -1.0,
+                ..Sampling::greedy()
+            },
+            Sampling {
+                top_p: 0.0,
+                ..Sampling::greedy()
+            },
+            Sampling {
+                min_p: 2.0,
+                ..Sampling::greedy()
+            },
+            Sampling {
+                repetition: f32::NAN,
+                ..Sampling::greedy()
+            },
         ] {
             assert!(Sampler::new(wrong).is_err());
         }

@@ -58,7 +58,9 @@ impl Sequence {
     pub(crate) fn new(model: LanguageModel) -> Result<Sequence> {
         let config = model.config();
         let bytes = config.kv_heads as usize * model.capacity() * config.head_size as usize * HALF;
-        let memories: Result<Vec<Memory>, _> = (0..2 * config.layers).map(|_| Memory::new(bytes as u64)).collect();
+        let memories: Result<Vec<Memory>, _> = (0..2 * config.layers)
+            .map(|_| Memory::new(bytes as u64))
+            .collect();
         Ok(Sequence {
             memories: memories.map_err(Error::memory)?,
             model,
@@ -171,7 +173,10 @@ impl Sequence {
             let rows = rung(rest.len()).min(128);
             let (chunk, behind) = rest.split_at(rows.min(rest.len()));
             let done = self.chunk(chunk, rows, Logits::All, &mut |logits| {
-                logits.chunks_exact(vocabulary).take(chunk.len()).for_each(&mut each);
+                logits
+                    .chunks_exact(vocabulary)
+                    .take(chunk.len())
+                    .for_each(&mut each);
                 None
             });
             if done.is_err() {
@@ -213,7 +218,10 @@ impl Sequence {
             self.views.insert(key, view);
         }
         let past = self.len();
-        let view = self.views.get_mut(&key).expect("invariant: the view was just made");
+        let view = self
+            .views
+            .get_mut(&key)
+            .expect("invariant: the view was just made");
         if self.current != Some(key) {
             // others wrote the memory: a device that has copies of it makes them anew
             view.touch()?;
@@ -221,7 +229,13 @@ impl Sequence {
         }
         view.fill(&self.model, tokens, rows, past)?;
         let outputs = view.run()?;
-        if let Some(kept) = take(&outputs.at(view.logits).map_err(Error::run)?.values::<f32>().map_err(Error::run)?) {
+        if let Some(kept) = take(
+            &outputs
+                .at(view.logits)
+                .map_err(Error::run)?
+                .values::<f32>()
+                .map_err(Error::run)?,
+        ) {
             self.logits = kept;
         }
         view.append(&self.model, &outputs, tokens.len(), past)?;
@@ -238,8 +252,11 @@ impl View {
             let found = names.iter().position(|known| known == name);
             found.ok_or_else(|| Error::config(format!("the session has no port {name:?}")))
         };
-        let port = |prefix: &str, index: usize| format!("{prefix}{}.{}", ["key", "value"][index % 2], index / 2);
-        let past: Result<Vec<usize>> = (0..memories.len()).map(|i| place(&names, &port("past_", i))).collect();
+        let port =
+            |prefix: &str, index: usize| format!("{prefix}{}.{}", ["key", "value"][index % 2], index / 2);
+        let past: Result<Vec<usize>> = (0..memories.len())
+            .map(|i| place(&names, &port("past_", i)))
+            .collect();
         let added: Result<Vec<usize>> = (0..memories.len()).map(|i| place(&gives, &port("", i))).collect();
         let (past, added) = (past?, added?);
         let mut inputs = Vec::with_capacity(names.len());

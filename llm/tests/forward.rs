@@ -35,7 +35,10 @@ impl Plain<'_> {
     fn norm(&self, x: &[f64], weight: &str) -> Vec<f64> {
         let square = x.iter().map(|x| x * x).sum::<f64>() / x.len() as f64;
         let by = 1.0 / (square + f64::from(self.config.norm_epsilon)).sqrt();
-        x.iter().zip(self.tensor(weight)).map(|(x, w)| x * by * w).collect()
+        x.iter()
+            .zip(self.tensor(weight))
+            .map(|(x, w)| x * by * w)
+            .collect()
     }
 
     fn rotate(&self, head: &mut [f64], position: usize) {
@@ -45,7 +48,8 @@ impl Plain<'_> {
                 RopePairing::Interleaved => (2 * i, 2 * i + 1),
                 RopePairing::Halves => (i, i + dims / 2),
             };
-            let angle = position as f64 * f64::from(self.config.rope_base).powf(-2.0 * i as f64 / dims as f64);
+            let angle =
+                position as f64 * f64::from(self.config.rope_base).powf(-2.0 * i as f64 / dims as f64);
             let (sine, cosine) = angle.sin_cos();
             let (x, y) = (head[a], head[b]);
             head[a] = x * cosine - y * sine;
@@ -65,7 +69,11 @@ impl Plain<'_> {
         for layer in 0..c.layers {
             let name = |part: &str| format!("blk.{layer}.{part}");
             let heads = |x: &[f64], which: &str| -> Vec<Vec<f64>> {
-                let all = self.linear(x, &name(&format!("attn_{which}.weight")), &name(&format!("attn_{which}.bias")));
+                let all = self.linear(
+                    x,
+                    &name(&format!("attn_{which}.weight")),
+                    &name(&format!("attn_{which}.bias")),
+                );
                 all.chunks_exact(size).map(<[f64]>::to_vec).collect()
             };
             let (mut keys, mut values): (Vec<Vec<Vec<f64>>>, Vec<Vec<Vec<f64>>>) = (Vec::new(), Vec::new());
@@ -99,7 +107,9 @@ impl Plain<'_> {
                     let sum: f64 = scores.iter().sum();
                     let mut head = vec![0.0; size];
                     for (score, value) in scores.iter().zip(&values) {
-                        head.iter_mut().zip(&value[shared]).for_each(|(y, v)| *y += score / sum * v);
+                        head.iter_mut()
+                            .zip(&value[shared])
+                            .for_each(|(y, v)| *y += score / sum * v);
                     }
                     attended.extend(head);
                 }
@@ -108,12 +118,20 @@ impl Plain<'_> {
                 let normed = self.norm(x, &name("ffn_norm.weight"));
                 let gate = self.linear(&normed, &name("ffn_gate.weight"), "");
                 let up = self.linear(&normed, &name("ffn_up.weight"), "");
-                let inner: Vec<f64> = gate.iter().zip(up).map(|(g, u)| g / (1.0 + (-g).exp()) * u).collect();
+                let inner: Vec<f64> = gate
+                    .iter()
+                    .zip(up)
+                    .map(|(g, u)| g / (1.0 + (-g).exp()) * u)
+                    .collect();
                 let down = self.linear(&inner, &name("ffn_down.weight"), "");
                 x.iter_mut().zip(down).for_each(|(x, d)| *x += d);
             }
         }
-        let head = if c.tied { "token_embd.weight" } else { "output.weight" };
+        let head = if c.tied {
+            "token_embd.weight"
+        } else {
+            "output.weight"
+        };
         stream
             .iter()
             .map(|x| self.linear(&self.norm(x, "output_norm.weight"), head, ""))
@@ -125,7 +143,11 @@ impl Plain<'_> {
 fn distance(found: &[f32], wanted: &[f64]) -> f64 {
     let mean = wanted.iter().sum::<f64>() / wanted.len() as f64;
     let spread = wanted.iter().map(|w| (w - mean).powi(2)).sum::<f64>();
-    let error: f64 = found.iter().zip(wanted).map(|(f, w)| (f64::from(*f) - w).powi(2)).sum();
+    let error: f64 = found
+        .iter()
+        .zip(wanted)
+        .map(|(f, w)| (f64::from(*f) - w).powi(2))
+        .sum();
     (error / spread).sqrt()
 }
 
@@ -160,7 +182,10 @@ fn agrees(kind: TensorType, architecture: Architecture, tied: bool) {
     let limit = if kind.is_float() { 1e-2 } else { 5e-2 };
     let near = |what: &str, at: usize, found: &[f32]| {
         let distance = distance(found, &wanted[at]);
-        assert!(distance < limit, "{architecture} {kind} {what}: token {at} is {distance} off");
+        assert!(
+            distance < limit,
+            "{architecture} {kind} {what}: token {at} is {distance} off"
+        );
     };
     let mut sequence = model.sequence().unwrap();
     let mut at = 0;

@@ -51,7 +51,9 @@ impl Tensor {
     pub fn integers(&self) -> Outcome<Vec<i32>> {
         let (bytes, dims) = self.data()?;
         if let Some(layout) = self.encoding.as_ref().and_then(Encoding::block_layout) {
-            return Err(Refusal::constant(format!("blocks of {layout} are read as reals alone")));
+            return Err(Refusal::constant(format!(
+                "blocks of {layout} are read as reals alone"
+            )));
         }
         integers(self.dtype, count(dims)?, &bytes)
     }
@@ -89,7 +91,10 @@ impl Tensor {
         values.try_reserve_exact(elements).map_err(|_| no_memory(dims))?;
         if let Some(layout) = self.encoding.as_ref().and_then(Encoding::block_layout) {
             if layout.byte_len(dims) != Some(bytes.len()) {
-                let words = format!("{} bytes are no blocks of {layout} of shape {dims:?}", bytes.len());
+                let words = format!(
+                    "{} bytes are no blocks of {layout} of shape {dims:?}",
+                    bytes.len()
+                );
                 return Err(Refusal::shape(words));
             }
             values.resize(elements, 0.0);

@@ -59,7 +59,9 @@ impl ScaleIndex {
                 (inner, size, block, blocks, outer * blocks * inner)
             }
             EncodingKind::Blocks(layout) => {
-                return Err(Refusal::encoding(format!("blocks of {layout} have no array of scales")));
+                return Err(Refusal::encoding(format!(
+                    "blocks of {layout} have no array of scales"
+                )));
             }
         };
         let zero_points = encoding.zero_points.len();

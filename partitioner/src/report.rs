@@ -241,8 +241,9 @@ fn label(provenance: crate::cost::Provenance, emulated: bool) -> String {
     format!("{}{emulated}", provenance.word())
 }
 
-/// Bytes in the largest unit that leaves a number of at least one.
-fn size(bytes: u64) -> String {
+/// Bytes in the largest unit that leaves a number of at least one: `512 B`, `1.5 KiB`, `20.0 MiB`.
+#[must_use]
+pub fn size(bytes: u64) -> String {
     match bytes {
         0..1024 => format!("{bytes} B"),
         1024..1_048_576 => format!("{}.{} KiB", bytes / 1024, bytes % 1024 * 10 / 1024),

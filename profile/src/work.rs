@@ -32,7 +32,10 @@ pub fn of_node(graph: &Graph, node: &Node) -> Work {
 /// Bytes of a tensor.
 pub fn bytes(tensor: &Tensor) -> u64 {
     if let Some(data) = &tensor.data
-        && tensor.encoding.as_ref().is_some_and(|encoding| encoding.block_layout().is_some())
+        && tensor
+            .encoding
+            .as_ref()
+            .is_some_and(|encoding| encoding.block_layout().is_some())
     {
         return data.bytes.len() as u64;
     }

@@ -435,7 +435,10 @@ impl Program {
 /// The values of blocks that hold their own scales.
 fn unblocked(layout: BlockLayout, blocks: &[u8], dims: &[usize]) -> std::result::Result<Tensor, Error> {
     if layout.byte_len(dims) != Some(blocks.len()) {
-        let words = format!("{} bytes are no blocks of {layout} of shape {dims:?}", blocks.len());
+        let words = format!(
+            "{} bytes are no blocks of {layout} of shape {dims:?}",
+            blocks.len()
+        );
         return Err(Error::new(words));
     }
     let mut values = vec![0.0f32; blocks.len() / layout.bytes() * layout.elements()];

@@ -39,6 +39,7 @@ mod decisions;
 mod error;
 mod evaluate;
 mod event;
+mod foreign;
 mod hot;
 mod lane;
 mod late;

@@ -18,6 +18,7 @@ use polychip_host::{Device, Executable, ModelFolder, WeakExecutable};
 use polychip_partitioner::Part;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::foreign;
 use crate::loaded_part::LoadedPart;
 use crate::policy::Settings;
 
@@ -60,7 +61,13 @@ struct Kept {
 
 impl Model {
     pub(crate) fn load(path: &Path) -> Result<Model> {
-        let files = ModelFolder::open(path).map_err(|error| Error::file(path, error))?;
+        let files = ModelFolder::open(path).map_err(|error| {
+            let foreign = path.is_dir().then(|| foreign::of(path, &[])).flatten();
+            foreign.map_or_else(
+                || Error::file(path, error),
+                |words| Error::new(ErrorKind::BadModel, words),
+            )
+        })?;
         Model::read(path, files)
     }
 
@@ -77,8 +84,13 @@ impl Model {
     }
 
     fn read(path: &Path, files: ModelFolder) -> Result<Model> {
-        let graph = onnx::import(files.bytes(), &files, &onnx::Options::default())
-            .map_err(|error| bad_model(path, error))?;
+        let graph =
+            onnx::import(files.bytes(), &files, &onnx::Options::default()).map_err(
+                |error| match foreign::of(path, &files.bytes()) {
+                    Some(words) => Error::new(ErrorKind::BadModel, words),
+                    None => bad_model(path, error),
+                },
+            )?;
         let inner = Inner::new(path.to_owned(), graph, Some(Arc::new(files)));
         Ok(Model(Arc::new(inner)))
     }

@@ -582,8 +582,19 @@ pub(crate) fn choose_devices(shared: &Shared, policy: &Policy) -> Result<Vec<Dev
 fn no_such_device(shared: &Shared, name: &str) -> Error {
     let known: Vec<&str> = shared.host.devices().iter().map(Device::name).collect();
     let mut words = format!("there is no device {name}; there are: {}", known.join(", "));
+    // of what is not used, what may have had the device; the rest would bury it
+    let plugin = name.split(':').next().unwrap_or(name);
+    let file = format!("polychip_plugin_{plugin}");
     for refusal in shared.host.refusals() {
-        words.push_str(&format!("; not used: {refusal}"));
+        let device = refusal.subject.split(':').next() == Some(plugin);
+        let linked = refusal
+            .reason
+            .split_whitespace()
+            .take(2)
+            .any(|word| word == plugin);
+        if device || linked || refusal.subject.contains(&file) {
+            words.push_str(&format!("; not used: {refusal}"));
+        }
     }
     Error::new(ErrorKind::BadPlugin, words)
 }

@@ -348,9 +348,10 @@ impl fmt::Display for Report {
         }
         writeln!(f, "{table}")?;
         for crossing in &self.crossings {
-            let bytes = crossing
-                .bytes
-                .map_or_else(|| "size known at run time".into(), |bytes| format!("{bytes} B"));
+            let bytes = crossing.bytes.map_or_else(
+                || "size known at run time".into(),
+                polychip_partitioner::report::size,
+            );
             writeln!(
                 f,
                 "{} → {}: {} ({bytes}, {}, {} {})",

@@ -163,7 +163,15 @@ impl Runtime {
         policy: &Policy,
         watch: &dyn Fn(PlanningStep<'_>),
     ) -> Result<Planned> {
-        Planned::new(&self.0, model, policy, watch)
+        let start = std::time::Instant::now();
+        let planned = Planned::new(&self.0, model, policy, watch)?;
+        tracing::info!(
+            "{} is planned in {} parts, in {:.1} ms",
+            model.path().display(),
+            planned.plan().parts.len(),
+            start.elapsed().as_secs_f64() * 1e3
+        );
+        Ok(planned)
     }
 
     /// A plan made before (read from a file, say) for this model, checked anew against the devices.
@@ -373,6 +381,21 @@ impl Builder {
             sensors: self.sensors,
             sampler: Mutex::new(None),
         };
+        for device in shared.host.devices() {
+            let plugin = device.plugin();
+            let from = plugin.path.as_ref().map(|path| path.display().to_string());
+            tracing::info!(
+                "{}: {}, plugin {} {} ({})",
+                device.name(),
+                device.info().name,
+                plugin.name,
+                plugin.version,
+                from.as_deref().unwrap_or("linked in")
+            );
+        }
+        for refusal in shared.host.refusals() {
+            tracing::info!("not used: {refusal}");
+        }
         Ok(Runtime(Arc::new(shared), Arc::default()))
     }
 

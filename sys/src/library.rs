@@ -174,6 +174,13 @@ impl Library {
         }
     }
 
+    /// Whether the library has a symbol of this name.
+    #[cfg(any(feature = "neuron", feature = "nnrt", feature = "qnn"))]
+    pub(crate) fn has(&self, name: &str) -> bool {
+        // SAFETY: only whether the symbol is there is asked.
+        unsafe { self.handle.get::<*const ()>(name) }.is_ok()
+    }
+
     /// The error of a library that opens but does not offer what is wanted.
     #[must_use]
     pub fn wrong_interface(&self, reason: impl Into<String>) -> crate::Error {
@@ -196,6 +203,13 @@ impl Library {
         }
         .into()
     }
+}
+
+/// Whether a library of a chip that only phones and boards have emulates it: it says so of itself, or it is built for x86, for
+/// which vendors make simulators alone.
+#[cfg(any(feature = "neuron", feature = "nnrt", feature = "qnn"))]
+pub(crate) fn emulates(says_so: bool, arch: &str) -> bool {
+    says_so || matches!(arch, "x86" | "x86_64")
 }
 
 /// The file of this name in the folder, or the one with the greatest version behind the name.
@@ -295,6 +309,22 @@ mod tests {
             folder.path().join("libx.so")
         );
         assert_eq!(find(folder.path(), "libz.so"), None);
+    }
+
+    #[test]
+    #[cfg(any(feature = "neuron", feature = "nnrt", feature = "qnn"))]
+    fn a_library_that_says_so_emulates_anywhere_and_any_other_on_x86_alone() {
+        for (says_so, arch, is_emulated) in [
+            (true, "aarch64", true),
+            (false, "aarch64", false),
+            (true, "arm", true),
+            (false, "arm", false),
+            (true, "x86_64", true),
+            (false, "x86_64", true),
+            (false, "x86", true),
+        ] {
+            assert_eq!(emulates(says_so, arch), is_emulated, "{says_so} on {arch}");
+        }
     }
 
     #[test]

@@ -56,6 +56,9 @@ pub(crate) struct Options {
     /// Build and run only the tests within libraries, no suites and no tests of integration
     #[arg(long)]
     lib: bool,
+    /// Build and run only these tests of integration of the packages, and no tests within libraries
+    #[arg(long, value_delimiter = ',', value_name = "TEST", conflicts_with = "lib")]
+    test: Vec<String>,
     /// Try only that an unguarded instruction is caught, and run no tests
     #[arg(long)]
     unguarded: bool,
@@ -104,7 +107,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         Vec::new()
     } else {
         eprintln!("== building the tests of {} packages for aarch64", chosen.len());
-        build::build(&chosen, options.lib)?
+        build::build(&chosen, options.lib, &options.test)?
     };
     if options.no_run {
         eprintln!("{} programs are built", programs.len());

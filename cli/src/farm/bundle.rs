@@ -117,7 +117,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         if arguments.strict {
             return Err(bad_input(format!("{words} (without --strict it is left out)")));
         }
-        eprintln!("warning: left out: {words}");
+        crate::exit::warn(format!("left out: {words}"));
     }
     let manifest = Manifest {
         measured_s: family.measured_s,
@@ -178,8 +178,14 @@ impl std::fmt::Display for Answer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(
             f,
-            "{}: {} version {}, {} bytes: {} parts, {} refusals, {} plans",
-            self.file, self.family, self.version, self.bytes, self.parts, self.refusals, self.plans
+            "{}: {} version {}, {}: {} parts, {} refusals, {} plans",
+            self.file,
+            self.family,
+            self.version,
+            polychip_partitioner::report::size(self.bytes as u64),
+            self.parts,
+            self.refusals,
+            self.plans
         )?;
         if self.share_permille < 1_000 {
             writeln!(

@@ -42,7 +42,7 @@ impl DeskArguments {
                     .boards(&self.only)
                     .map_err(|words| failure(Code::NoDevice, words))?;
                 for (place, reason) in &found.left_out {
-                    eprintln!("warning: labgrid place {place} is not used: {reason}");
+                    crate::exit::warn(format!("labgrid place {place} is not used: {reason}"));
                 }
                 (found.members, Vec::new(), "the coordinator".to_owned())
             }

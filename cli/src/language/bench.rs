@@ -14,8 +14,8 @@ use serde::Serialize;
 use polychip_llm::{LanguageModel, Sequence};
 
 use super::{LanguageArguments, prepare};
-use crate::bench::peak_bytes;
 use crate::output::Output;
+use crate::peak::peak_bytes;
 use crate::progress::Progress;
 
 #[derive(Debug, clap::Args)]
@@ -88,7 +88,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             0 => format!("tg{count}"),
             depth => format!("tg{count} @ d{depth}"),
         };
-        tests.push(test(arguments, name, count, || answer(&mut sequence, &tokens, depth))?);
+        tests.push(test(arguments, name, count, || {
+            answer(&mut sequence, &tokens, depth)
+        })?);
     }
     let answer = Answer {
         model: arguments.model.model.display().to_string(),
@@ -120,7 +122,9 @@ fn answer(sequence: &mut Sequence, tokens: &[u32], depth: usize) -> anyhow::Resu
 
 fn random(model: &LanguageModel, count: usize) -> Vec<u32> {
     let mut random = ChaCha8Rng::seed_from_u64(count as u64);
-    (0..count).map(|_| random.next_u32() % model.config().vocabulary).collect()
+    (0..count)
+        .map(|_| random.next_u32() % model.config().vocabulary)
+        .collect()
 }
 
 fn test(
@@ -147,7 +151,10 @@ fn test(
 
 fn table(answer: &Answer) -> String {
     use std::fmt::Write as _;
-    let mut text = format!("{:<24} {:>12} {:>12} {:>12}\n", "test", "tokens/s", "least", "most");
+    let mut text = format!(
+        "{:<24} {:>12} {:>12} {:>12}\n",
+        "test", "tokens/s", "least", "most"
+    );
     for test in &answer.tests {
         let least = test.rounds.iter().copied().fold(f64::INFINITY, f64::min);
         let most = test.rounds.iter().copied().fold(0.0, f64::max);

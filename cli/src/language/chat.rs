@@ -11,7 +11,9 @@ use super::{AnswerArguments, LanguageArguments, chat_prompt, prepare};
 use crate::output::Output;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Each line of standard input is a turn; `/clear` begins anew, `/bye` or the end of input ends.")]
+#[command(
+    after_help = "Each line of standard input is a turn; `/clear` begins anew, `/bye` or the end of input ends."
+)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: LanguageArguments,
@@ -26,7 +28,13 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     let mut wanted = arguments.answer.wanted()?;
     let model = arguments.model.open()?;
-    let system = || arguments.system.iter().map(|text| Message::new("system", text)).collect::<Vec<_>>();
+    let system = || {
+        arguments
+            .system
+            .iter()
+            .map(|text| Message::new("system", text))
+            .collect::<Vec<_>>()
+    };
     let mut messages = system();
     // a model without a template is refused before anything is asked
     chat_prompt(&model, &[Message::new("user", "")])?;

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{AnswerArguments, LanguageArguments, chat_prompt, prepare};
-use crate::bench::peak_bytes;
 use crate::output::Output;
+use crate::peak::peak_bytes;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -69,7 +69,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let wanted = arguments.answer.wanted()?;
     let model = arguments.model.open()?;
     let prompt = if arguments.raw {
-        model.tokenizer().encode_prompt(&arguments.prompt, Specials::AsText)?
+        model
+            .tokenizer()
+            .encode_prompt(&arguments.prompt, Specials::AsText)?
     } else {
         let system = arguments.system.iter().map(|text| Message::new("system", text));
         let messages: Vec<Message> = system.chain([Message::new("user", &arguments.prompt)]).collect();
@@ -115,7 +117,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
 /// What is said behind an answer.
 fn speeds(answer: &Answer) -> String {
     let decode = match answer.decode_tokens_per_s {
-        Some(speed) => format!(", {} tokens of answer at {speed:.1} a second", answer.tokens.len()),
+        Some(speed) => format!(
+            ", {} tokens of answer at {speed:.1} a second",
+            answer.tokens.len()
+        ),
         None => String::new(),
     };
     format!(

@@ -17,7 +17,7 @@ pub(crate) struct ExportArguments {
     /// File of JSON to write; `-` for standard output
     file: PathBuf,
     /// Database of measured times
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Devices")]
     profile: PathBuf,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct ImportArguments {
     /// File of JSON, written by `polychip profile export`
     file: PathBuf,
     /// Database of measured times, made where there is none
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Devices")]
     profile: PathBuf,
     /// Print JSON
     #[arg(long)]

@@ -7,13 +7,16 @@ use polychip_partitioner::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::exit::bad_input;
+use crate::exit::{bad_input, usage};
 use crate::output::Output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
+    /// Database of measured times; as `--profile`
+    file: Option<PathBuf>,
     /// Database of measured times
-    profile: PathBuf,
+    #[arg(long, value_name = "FILE", conflicts_with = "file", help_heading = "Devices")]
+    profile: Option<PathBuf>,
     /// Only parts on devices whose identity holds this text
     #[arg(long, value_name = "TEXT", default_value = "")]
     device: String,
@@ -38,7 +41,9 @@ pub(crate) struct Answer {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
-    let path = &arguments.profile;
+    let Some(path) = arguments.file.as_ref().or(arguments.profile.as_ref()) else {
+        return Err(usage("--profile FILE says which profile to show"));
+    };
     if !path.is_file() {
         return Err(bad_input(format!("{}: there is no such file", path.display())));
     }

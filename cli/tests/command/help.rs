@@ -17,6 +17,7 @@ fn help_texts() {
         "inspect",
         "profile",
         "serve-sim",
+        "completions",
     ] {
         insta::assert_snapshot!(command, polychip(&[command, "--help"]).ok());
     }
@@ -34,7 +35,7 @@ fn help_texts() {
 #[test]
 fn bad_usage_is_code_2() {
     let model = shapes();
-    let cases: [&[&str]; 18] = [
+    let cases: [&[&str]; 20] = [
         &["frobnicate"],
         &["run"],
         &["run", &model, "--frobnicate"],
@@ -47,6 +48,8 @@ fn bad_usage_is_code_2() {
         &["run", &model, "--policy", "speed"],
         &["run", &model, "--plan", "x", "--devices", "cpu"],
         &["bench", &model, "--iters", "0"],
+        &["bench", &model, "--iters", "5", "--duration", "1"],
+        &["profile", "show"],
         &["profile"],
         &["profile", &model],
         &["profile", &model, "--profile", "x", "--time", "0"],

@@ -2,7 +2,9 @@
 
 mod bad_input;
 mod deadlines;
+mod defaults;
 mod devices;
+mod everyday;
 #[cfg(unix)]
 mod farm_boards;
 mod farm_results;

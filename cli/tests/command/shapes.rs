@@ -168,6 +168,63 @@ fn bench_gives_ordered_percentiles() {
 }
 
 #[test]
+fn bench_runs_for_a_time_in_sessions_at_once_and_tells_the_start() {
+    let model = shapes();
+    let bench =
+        |more: &[&str]| polychip(&[&["bench", &model, "--threads", "1", "--warmup", "1"], more].concat());
+    let start = std::time::Instant::now();
+    let json = bench(&["--duration", "0.5", "--json"]).json("bench");
+    assert!(start.elapsed().as_secs_f64() >= 0.5);
+    let runs = json["iters"].as_f64().unwrap();
+    // by throughput these runs took the time that was asked for, and one more at most
+    let seconds = runs / json["throughput_per_s"].as_f64().unwrap();
+    assert!(runs >= 1.0 && seconds >= 0.49, "{runs} runs in {seconds} s");
+    let latency = |json: &Value, key: &str| json["latency_ns"][key].as_u64().unwrap();
+    assert!(
+        latency(&json, "min") <= latency(&json, "mean") && latency(&json, "mean") <= latency(&json, "max")
+    );
+    for key in ["runtime_ns", "model_ns", "plan_ns", "compile_ns", "first_run_ns"] {
+        assert!(json["start"][key].as_u64().unwrap() > 0, "{key} in {json}");
+    }
+
+    let json = bench(&["--sessions", "3", "--in-flight", "2", "--iters", "4", "--json"]).json("bench");
+    let counts = ["sessions", "in_flight", "iters", "warmup"].map(|key| json[key].as_u64().unwrap());
+    assert_eq!(counts, [3, 2, 12, 1]);
+    let text = bench(&["--sessions", "2", "--iters", "2"]).ok();
+    for words in [
+        ", mean ",
+        " over 4 runs",
+        "in flight in each of 2 sessions",
+        "start: plugins loaded in ",
+    ] {
+        assert!(text.contains(words), "no {words:?} in {text}");
+    }
+    bench(&["--sessions", "0"]).fails(2, &["--sessions"]);
+    bench(&["--duration", "0"]).fails(2, &["--duration"]);
+}
+
+#[test]
+fn bench_prints_one_line_of_figures_for_a_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("a, \"b\".onnx");
+    std::fs::copy(shapes(), &model).unwrap();
+    let model = model.display().to_string();
+    let text = polychip(&["bench", &model, "--iters", "3", "--csv"]).ok();
+    let mut lines = csv::Reader::from_reader(text.as_bytes());
+    let names = lines.headers().unwrap().clone();
+    let rows: Vec<csv::StringRecord> = lines.records().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 1, "{text}");
+    let of = |name: &str| &rows[0][names.iter().position(|other| other == name).unwrap()];
+    assert_eq!(
+        (of("model"), of("runs"), of("sessions"), of("threads")),
+        (&*model, "3", "1", "")
+    );
+    let ns = |name: &str| of(name).parse::<u64>().unwrap();
+    assert!(ns("min_ns") > 0 && ns("min_ns") <= ns("p50_ns") && ns("p50_ns") <= ns("max_ns"));
+    assert!(ns("first_run_ns") > 0 && of("throughput_per_s").parse::<f64>().unwrap() > 0.0);
+}
+
+#[test]
 fn explain_names_every_node() {
     let json = polychip(&["explain", &shapes(), "--json"]).json("explain");
     let nodes = json["nodes"].as_array().unwrap();

@@ -82,6 +82,10 @@ pub(crate) fn polychip_with(variables: &[(&str, &str)], arguments: &[&str]) -> D
         .env_remove("POLYCHIP_PLUGINS")
         .env_remove("POLYCHIP_NULL_SCRIPT")
         .env_remove("POLYCHIP_LOG")
+        // what the person who runs the tests likes is no matter of theirs
+        .env("POLYCHIP_CONFIG", "")
+        .env_remove("NO_COLOR")
+        .env_remove("CLICOLOR_FORCE")
         .envs(variables.iter().copied())
         .output()
         .unwrap();

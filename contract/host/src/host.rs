@@ -213,6 +213,10 @@ impl Builder {
             Err(error) => return refuse(subject, error.message().to_owned()),
         };
         if let Some(other) = host.plugins.iter().find(|plugin| plugin.info().name == info.name) {
+            // what is linked in, found as a file too: nothing is lost
+            if other.info().path.is_none() && info.path.is_some() && other.info().build_id == info.build_id {
+                return;
+            }
             let first = other
                 .info()
                 .path

@@ -17,7 +17,8 @@
 //! 1. Exactly one thread claims a run; it computes, lets go of executable and buffers, and signals.
 //! 2. Whoever moves a run to `ended` signals its fence, once. A thread that finds its run ended by another (the queue
 //!    was abandoned) tells nobody, and does not use the host any more.
-//! 3. A run that began, or whose deadline passed before it could, has a timing. One that was cancelled before it
+//! 3. A run that began, or whose deadline passed before it could, has a timing, without a figure where the device is
+//!    emulated. One that was cancelled before it
 //!    began, or that waited for a failed one, has none: it never had the device.
 //! 4. A run is used again only when nobody holds its fence any more; then nothing is allocated.
 //!
@@ -79,6 +80,11 @@ pub trait Compute: Send + Sync + Sized + 'static {
     /// run itself. `None` where a run may take any time.
     fn pace(&self) -> Option<&Pace> {
         None
+    }
+
+    /// Whether times of runs are the device's: those of one that is emulated are the computer's that emulates.
+    fn is_measured(&self) -> bool {
+        true
     }
 
     /// Computes a run over memory bound to the ports, in the order of ports. Called in the device's turn.
@@ -534,6 +540,10 @@ impl<C: Compute> Run<C> {
             && let Some(pace) = executable.pace()
         {
             pace.took(end_ns.saturating_sub(start_ns));
+        }
+        if !executable.is_measured() {
+            self.fence.set_timing(Timing::default());
+            return;
         }
         // what the device measured ends where the host saw the end
         let start_ns = match result {

@@ -297,7 +297,9 @@ pub fn run_all(
     scratch: &mut [f32],
 ) {
     let Some(first) = products.first() else { return };
-    let BlockPlan { isa, depth, pieces, .. } = *first.plan;
+    let BlockPlan {
+        isa, depth, pieces, ..
+    } = *first.plan;
     assert_eq!(x.len(), rows * depth, "blocks: length of the rows");
     for product in &*products {
         let plan = product.plan;

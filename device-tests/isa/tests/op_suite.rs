@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use libtest_mimic::Arguments;
 use polychip::Runtime;
 use polychip_cpu_kernels::Isa;
@@ -16,12 +16,7 @@ use polychip_device_tests::suite::{self, Suite};
 fn main() -> Result<()> {
     let arguments = Arguments::from_args();
     suite::skip_without_data(&arguments);
-    let every = match std::env::var("POLYCHIP_SUITE_EVERY") {
-        Ok(text) => text
-            .parse()
-            .with_context(|| format!("POLYCHIP_SUITE_EVERY is {text:?}, not a number"))?,
-        Err(_) => 1,
-    };
+    let every = suite::every()?;
     let list = std::env::var_os("POLYCHIP_SUITE_LIST")
         .map(std::fs::File::create)
         .transpose()?

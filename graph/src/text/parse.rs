@@ -186,7 +186,11 @@ impl Parser {
                 let id = self.declare(&mut graph, &mut known)?;
                 self.mark("=")?;
                 let ty = graph.tensor(id).ty.clone();
-                let blocks = graph.tensor(id).encoding.as_ref().and_then(Encoding::block_layout);
+                let blocks = graph
+                    .tensor(id)
+                    .encoding
+                    .as_ref()
+                    .and_then(Encoding::block_layout);
                 let bytes = self.elements(&ty, blocks)?;
                 graph.tensor_mut(id).data = Some(Constant::new(bytes));
             } else if self.eat_word("output") {

@@ -92,8 +92,16 @@ impl Draft {
     }
 
     pub(super) fn reshape(&mut self, x: TensorId, dtype: DType, dims: &[usize]) -> TensorId {
-        let sizes: Vec<u8> = dims.iter().flat_map(|&size| (size as i64).to_le_bytes()).collect();
-        let shape = self.constant(&format!("shape {dims:?}"), DType::I64, &[dims.len()], sizes.into());
+        let sizes: Vec<u8> = dims
+            .iter()
+            .flat_map(|&size| (size as i64).to_le_bytes())
+            .collect();
+        let shape = self.constant(
+            &format!("shape {dims:?}"),
+            DType::I64,
+            &[dims.len()],
+            sizes.into(),
+        );
         self.node(Op::Reshape, &[x, shape], Attributes::new(), dtype, dims)
     }
 

@@ -86,13 +86,16 @@ impl<'a> Tensor<'a> {
             "{} floats are no whole number of blocks of {len}",
             out.len()
         );
-        let bytes = &self.bytes[first * self.kind().block_bytes()..][..out.len() / len * self.kind().block_bytes()];
+        let bytes =
+            &self.bytes[first * self.kind().block_bytes()..][..out.len() / len * self.kind().block_bytes()];
         match self.kind() {
             TensorType::F32 => floats(bytes, out, f32::from_le_bytes),
             TensorType::F16 => floats(bytes, out, |half| f16::from_le_bytes(half).to_f32()),
             TensorType::BF16 => floats(bytes, out, |half| bf16::from_le_bytes(half).to_f32()),
             kind => {
-                let layout = kind.layout().expect("invariant: a type is of floats or of blocks");
+                let layout = kind
+                    .layout()
+                    .expect("invariant: a type is of floats or of blocks");
                 layout.dequantize(bytes, out);
             }
         }

@@ -52,7 +52,11 @@ fn size(e: &Evidence<'_>, tensor: TensorId) -> Option<u64> {
     if tensor.container != Container::Tensor || !tensor.typed {
         return None;
     }
-    if let Some(layout) = tensor.encoding.as_ref().and_then(|encoding| encoding.block_layout()) {
+    if let Some(layout) = tensor
+        .encoding
+        .as_ref()
+        .and_then(|encoding| encoding.block_layout())
+    {
         return Some(layout.byte_len(&tensor.ty.sizes()?)? as u64);
     }
     let mut elements = 1usize;

@@ -72,6 +72,11 @@ impl Api {
         }
     }
 
+    /// Whether the library drives no chip.
+    pub(crate) fn is_emulated(&self) -> bool {
+        self.library.is_emulated()
+    }
+
     fn symbols(&self) -> &'static Symbols {
         self.library.symbols()
     }

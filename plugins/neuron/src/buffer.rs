@@ -13,16 +13,17 @@ use polychip_sdk::{Access, Buffer, HostBuffer, Memory, MemoryKind, MemoryKinds, 
 
 use crate::api;
 use crate::shared::Shared;
-use crate::telemetry::EMULATED;
 
 /// Memory kinds that are imported without a copy.
-pub(crate) const IMPORTS: MemoryKinds = if EMULATED {
-    MemoryKinds::of(&[MemoryKind::Host, MemoryKind::Memfd, MemoryKind::DmaBuf])
-} else if cfg!(target_os = "android") {
-    MemoryKinds::of(&[MemoryKind::DmaBuf, MemoryKind::HardwareBuffer])
-} else {
-    MemoryKinds::of(&[MemoryKind::DmaBuf])
-};
+pub(crate) fn imports(emulated: bool) -> MemoryKinds {
+    if emulated {
+        MemoryKinds::of(&[MemoryKind::Host, MemoryKind::Memfd, MemoryKind::DmaBuf])
+    } else if cfg!(target_os = "android") {
+        MemoryKinds::of(&[MemoryKind::DmaBuf, MemoryKind::HardwareBuffer])
+    } else {
+        MemoryKinds::of(&[MemoryKind::DmaBuf])
+    }
+}
 
 /// Memory kinds that ports can be bound to: of `Host` and `Memfd`, a driver copies where it must.
 pub(crate) const PORTS: MemoryKinds = MemoryKinds::of(&[
@@ -58,7 +59,7 @@ impl NeuronBuffer {
     /// # Errors
     /// `Unsupported` where the kind is not imported, or the library does not take it.
     pub(crate) fn import(device: &Shared, memory: &Memory) -> Result<Arc<NeuronBuffer>> {
-        if !IMPORTS.contains(memory.kind()) {
+        if !imports(device.api.is_emulated()).contains(memory.kind()) {
             let what = format!("memory of kind {:?} would be copied", memory.kind());
             return Err(polychip_sdk::Error::unsupported(what));
         }

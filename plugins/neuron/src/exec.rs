@@ -87,6 +87,10 @@ impl Compute for NeuronExecutable {
     type Buffer = NeuronBuffer;
     const MAY_HANG: bool = true;
 
+    fn is_measured(&self) -> bool {
+        !self.shared.api.is_emulated()
+    }
+
     fn compute(&self, bound: &[Bound<NeuronBuffer>], _run: &RunContext<'_>) -> Result<Span> {
         if self.epoch != self.shared.epoch.load(Ordering::Acquire) {
             let what = "the device was reset since the part was loaded";

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. Nothing is loaded or probed before `create`; the query of the table has no effects.
-//! 2. On an x86 host the device is emulated, whoever made the library: its figures are nobody's.
+//! 2. A library that says it emulates, and any for x86, drives no chip: its figures are nobody's.
 //! 3. A reset ends all runs and voids loaded parts. A run that hangs in the library is left behind with its thread and its
 //!    part: nobody can end it.
 
@@ -25,7 +25,7 @@ use crate::exec::{NeuronExecutable, NeuronRun};
 use crate::lower;
 use crate::shared::{NO_BOOST, Shared};
 use crate::soc::{SOCS, Soc};
-use crate::telemetry::{self, EMULATED};
+use crate::telemetry;
 
 /// Part of every cache key, beside the library's version and settings.
 const BUILD_ID: &str = polychip_sdk::build_id!("neuron");
@@ -158,8 +158,9 @@ impl NeuronDevice {
             ("soc", name.to_owned()),
         ]);
         let made_by = format!("{BUILD_ID} {} {said}", plugin.version);
-        let title = match EMULATED {
-            true => format!("{trade} NPU, host library (x86)"),
+        let emulated = plugin.api.is_emulated();
+        let title = match emulated {
+            true => format!("{trade} NPU, emulated"),
             false => format!("{trade} NPU"),
         };
         let shared = Arc::new(Shared {
@@ -170,11 +171,11 @@ impl NeuronDevice {
         let queue = Arc::new(RunQueue::new(plugin.host.clone()));
         Ok(NeuronDevice {
             info: DeviceInfo {
-                emulated: EMULATED,
-                // an x86 library computes in place; a chip reaches what its driver maps
-                shares_host_memory: EMULATED,
+                emulated,
+                // an emulator computes in place; a chip reaches what its driver maps
+                shares_host_memory: emulated,
                 serial: true,
-                import_kinds: buffer::IMPORTS,
+                import_kinds: buffer::imports(emulated),
                 export_kinds: polychip_sdk::HostBuffer::KINDS,
                 import_alignment: 1,
                 vendor: "MediaTek".to_owned(),
@@ -211,7 +212,7 @@ impl Device for NeuronDevice {
         cancel: true,
         device_reset: true,
         fence_on_signal: true,
-        fence_timing: !EMULATED,
+        fence_timing: true,
         ..Offers::NONE
     };
 

@@ -7,9 +7,6 @@
 
 use polychip_sdk::{Error, OperatingPoint, Result};
 
-/// Whether the library of this machine drives no chip: the host build of an SDK, or this repository's emulator.
-pub(crate) const EMULATED: bool = cfg!(any(target_arch = "x86_64", target_arch = "x86"));
-
 /// Boost hints of the operating points: with sustained speed the vendor's scheduler honours them, with low power they are
 /// upper bounds.
 const BOOSTS: [u8; 4] = [25, 50, 75, 100];

@@ -131,6 +131,24 @@ fn a_missing_library_is_a_refusal_that_names_the_remedy() {
 }
 
 #[test]
+fn a_library_that_says_it_emulates_makes_an_emulated_device_that_measures_nothing() {
+    let _turn = turn();
+    let library = polychip_sys::neuron::Library::open(emulator().parent()).unwrap();
+    assert!(library.says_it_emulates());
+    let host = host(&[]);
+    let device = device(&host);
+    let info = device.info();
+    assert!(info.emulated && info.shares_host_memory && info.imports_host_memory);
+    assert!(info.name.ends_with("NPU, emulated"), "{}", info.name);
+    let executable = load(&device, &relu_of_sum());
+    let mut submission = Submission::new(&executable, 0);
+    let _buffers = bound(&device, &executable, &[floats(&[1.0; 4])], &mut submission);
+    let fence = executable.execute(&mut submission, &[]).unwrap();
+    fence.wait(Duration::from_secs(60)).unwrap();
+    assert_eq!(fence.timing().unwrap().span_ns, None);
+}
+
+#[test]
 fn settings_that_are_none_are_refused_with_those_that_are() {
     let host = host(&[("preference", "fast")]);
     let words = format!("{:?}", host.refusals());

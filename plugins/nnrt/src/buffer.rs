@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use polychip_sdk::{Access, Buffer, Error, HostBuffer, Memory, MemoryKind, MemoryKinds, Result};
 
-use crate::telemetry::EMULATED;
-
 /// Memory kinds that are taken without a copy: on a phone, memory of the NPU's reach only.
-pub(crate) const KINDS: MemoryKinds = if EMULATED {
-    MemoryKinds::of(&[MemoryKind::Memfd, MemoryKind::DmaBuf])
-} else {
-    MemoryKinds::of(&[MemoryKind::DmaBuf])
-};
+pub(crate) fn kinds(emulated: bool) -> MemoryKinds {
+    if emulated {
+        MemoryKinds::of(&[MemoryKind::Memfd, MemoryKind::DmaBuf])
+    } else {
+        MemoryKinds::of(&[MemoryKind::DmaBuf])
+    }
+}
 
 /// Alignment of mappings, and so of what is bound.
 pub(crate) const PAGE: u64 = 4096;
@@ -50,10 +50,10 @@ impl NnrtBuffer {
     ///
     /// # Errors
     /// Where memory runs out, or the kind is none of the runtime's.
-    pub(crate) fn create(wanted: &Memory) -> Result<Arc<NnrtBuffer>> {
+    pub(crate) fn create(emulated: bool, wanted: &Memory) -> Result<Arc<NnrtBuffer>> {
         let kind = match wanted.kind() {
-            MemoryKind::Host if EMULATED => MemoryKind::Memfd,
-            kind if KINDS.contains(kind) => kind,
+            MemoryKind::Host if emulated => MemoryKind::Memfd,
+            kind if kinds(emulated).contains(kind) => kind,
             kind => {
                 return Err(Error::unsupported(format!(
                     "buffers of kind {kind:?} are not the chip's"
@@ -76,8 +76,8 @@ impl NnrtBuffer {
     ///
     /// # Errors
     /// `Unsupported` where the kind is none of the runtime's.
-    pub(crate) fn import(memory: &Memory) -> Result<Arc<NnrtBuffer>> {
-        if !KINDS.contains(memory.kind()) {
+    pub(crate) fn import(emulated: bool, memory: &Memory) -> Result<Arc<NnrtBuffer>> {
+        if !kinds(emulated).contains(memory.kind()) {
             let what = format!("memory of kind {:?} would be copied", memory.kind());
             return Err(Error::unsupported(what));
         }

@@ -75,7 +75,9 @@ impl NnrtExecutable {
         let spare = ports.iter().map(|port| {
             let state = port.output && port.state_port.is_some();
             let wanted = Memory::wanted(MemoryKind::Host, port.bytes, 64);
-            state.then(|| NnrtBuffer::create(&wanted)).transpose()
+            state
+                .then(|| NnrtBuffer::create(api.is_emulated(), &wanted))
+                .transpose()
         });
         let seat = Seat {
             places: ports.iter().map(|_| VecDeque::new()).collect(),
@@ -126,6 +128,10 @@ impl NnrtExecutable {
 impl Compute for NnrtExecutable {
     type Buffer = NnrtBuffer;
     const MAY_HANG: bool = true;
+
+    fn is_measured(&self) -> bool {
+        !self.api.is_emulated()
+    }
 
     fn compute(&self, bound: &[Bound<NnrtBuffer>], _run: &RunContext<'_>) -> Result<Span> {
         if self.loaded_at != self.resets.load(Ordering::Acquire) {

@@ -24,7 +24,7 @@ use crate::caps::Answers;
 use crate::exec::{NnrtExecutable, NnrtRun};
 use crate::lower;
 use crate::program::{Program, Tensor};
-use crate::telemetry::{self, EMULATED, SOCS, Soc};
+use crate::telemetry::{self, SOCS, Soc};
 
 /// Part of every cache key, beside the device's name and settings.
 const BUILD_ID: &str = polychip_sdk::build_id!("nnrt");
@@ -151,18 +151,20 @@ impl NnrtDevice {
             ("priority", priority.unwrap_or(0).to_string()),
             ("soc", name.to_owned()),
         ]);
-        let title = match EMULATED {
-            true => format!("{trade} NPU, host library (x86)"),
+        let emulated = plugin.library.is_emulated();
+        let kinds = buffer::kinds(emulated);
+        let title = match emulated {
+            true => format!("{trade} NPU, emulated"),
             false => format!("{trade} NPU"),
         };
         let queue = Arc::new(RunQueue::new(plugin.host.clone()));
         Ok(NnrtDevice {
             info: DeviceInfo {
-                emulated: EMULATED,
+                emulated,
                 // files that host and chip map, not the host's memory as such
                 shares_host_memory: true,
                 serial: true,
-                import_kinds: buffer::KINDS,
+                import_kinds: kinds,
                 export_kinds: HostBuffer::KINDS,
                 import_alignment: buffer::PAGE as u32,
                 vendor: "Huawei".to_owned(),
@@ -213,7 +215,7 @@ impl Device for NnrtDevice {
         cancel: true,
         device_reset: true,
         fence_on_signal: true,
-        fence_timing: !EMULATED,
+        fence_timing: true,
         ..Offers::NONE
     };
 
@@ -251,7 +253,7 @@ impl Device for NnrtDevice {
     fn load(&self, source: LoadSource<'_, AlignedBytes>) -> Result<Arc<NnrtExecutable>> {
         let (graph, bytes) = source.with_part()?;
         let blob = BlobReader::open(bytes, &self.made_by)?;
-        let mut ports = Port::of_graph(graph, buffer::KINDS)?;
+        let mut ports = Port::of_graph(graph, buffer::kinds(self.info.emulated))?;
         for port in &mut ports {
             // the runtime maps a tensor's file from where it begins
             port.alignment = buffer::PAGE as u32;
@@ -280,11 +282,11 @@ impl Device for NnrtDevice {
     }
 
     fn buffer_create(&self, wanted: &Memory) -> Result<Arc<NnrtBuffer>> {
-        NnrtBuffer::create(wanted)
+        NnrtBuffer::create(self.info.emulated, wanted)
     }
 
     fn buffer_import(&self, memory: &Memory) -> Result<Arc<NnrtBuffer>> {
-        NnrtBuffer::import(memory)
+        NnrtBuffer::import(self.info.emulated, memory)
     }
 
     fn reset(&self) -> Result<()> {

@@ -6,9 +6,6 @@
 //!
 //! Invariant: an emulated device measures nothing: its times are those of the computer that emulates.
 
-/// Whether the library of this machine drives no chip: no x86 machine has one.
-pub(crate) const EMULATED: bool = cfg!(any(target_arch = "x86_64", target_arch = "x86"));
-
 /// One system on chip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Soc {

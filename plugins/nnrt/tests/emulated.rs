@@ -103,6 +103,8 @@ fn a_missing_runtime_and_a_wrong_setting_are_refusals_that_say_what_would_do() {
 #[test]
 fn of_the_runtimes_devices_the_npu_is_taken_and_says_that_it_is_emulated() {
     let _runtime = Runtime::new();
+    let library = polychip_sys::nnrt::Library::open(emulator().parent()).unwrap();
+    assert!(library.says_it_emulates());
     let (host, device) = device(&[]);
     assert_eq!(host.devices().len(), 1);
     let info = device.info();
@@ -111,6 +113,14 @@ fn of_the_runtimes_devices_the_npu_is_taken_and_says_that_it_is_emulated() {
         "{}",
         info.driver
     );
+    assert!(info.name.ends_with("NPU, emulated"), "{}", info.name);
+    assert!(info.imports_memory_files);
+    let executable = load(&device, &relu_of_sum());
+    let mut submission = Submission::new(&executable, 0);
+    let _held = buffers(&device, &executable, &mut submission);
+    let fence = executable.execute(&mut submission, &[]).unwrap();
+    fence.wait(PATIENCE).unwrap();
+    assert_eq!(fence.timing().unwrap().span_ns, None);
 }
 
 #[test]

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use polychip_sdk::{Access, Buffer, Error, HostBuffer, Memory, MemoryKind, MemoryKinds, Result};
 
 use crate::session::Range;
-use crate::telemetry::EMULATED;
 
 /// Memory kinds that ports can be bound to: of `Host` and `Memfd`, a chip's library copies.
 pub(crate) const PORTS: MemoryKinds =
@@ -26,10 +25,18 @@ pub(crate) enum Way {
     Registered,
 }
 
-impl Way {
+/// Which memory the library gets at, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Reach {
+    pub(crate) way: Way,
+    /// No chip is behind the library: it computes where the host does.
+    pub(crate) emulated: bool,
+}
+
+impl Reach {
     /// Kinds that are taken without a copy.
     pub(crate) fn imports(self) -> MemoryKinds {
-        match (self, EMULATED) {
+        match (self.way, self.emulated) {
             (Way::Address, true) => HostBuffer::KINDS,
             // a chip's library would copy each
             (Way::Address, false) => MemoryKinds::of(&[]),
@@ -48,23 +55,23 @@ pub struct QnnBuffer {
 
 impl QnnBuffer {
     /// Makes a buffer.
-    pub(crate) fn create(way: Way, wanted: &Memory) -> Result<Arc<QnnBuffer>> {
+    pub(crate) fn create(reach: Reach, wanted: &Memory) -> Result<Arc<QnnBuffer>> {
         let host = HostBuffer::create(wanted)?;
-        let file = match (way, wanted.kind()) {
+        let file = match (reach.way, wanted.kind()) {
             // what a chip does not register is handed over by address
-            (Way::Registered, kind) if way.imports().contains(kind) => hold(&host.export(kind)?)?,
+            (Way::Registered, kind) if reach.imports().contains(kind) => hold(&host.export(kind)?)?,
             _ => None,
         };
         Ok(Arc::new(QnnBuffer { host, file }))
     }
 
     /// Takes over memory of the host without a copy.
-    pub(crate) fn import(way: Way, memory: &Memory) -> Result<Arc<QnnBuffer>> {
-        if !way.imports().contains(memory.kind()) {
+    pub(crate) fn import(reach: Reach, memory: &Memory) -> Result<Arc<QnnBuffer>> {
+        if !reach.imports().contains(memory.kind()) {
             let what = format!("memory of kind {:?} would be copied", memory.kind());
             return Err(Error::unsupported(what));
         }
-        let file = match way {
+        let file = match reach.way {
             Way::Address => None,
             Way::Registered => hold(memory)?,
         };
@@ -119,5 +126,24 @@ impl Buffer for QnnBuffer {
 
     fn export(&self, kind: MemoryKind) -> Result<Memory> {
         self.host.export(kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_emulator_takes_the_hosts_memory_as_it_is_and_a_chip_what_it_maps() {
+        let imports = |way, emulated| Reach { way, emulated }.imports();
+        assert!(imports(Way::Address, true).contains(MemoryKind::Host));
+        for kind in [MemoryKind::Host, MemoryKind::Memfd, MemoryKind::DmaBuf] {
+            assert!(!imports(Way::Address, false).contains(kind), "{kind:?}");
+        }
+        for emulated in [true, false] {
+            let registered = imports(Way::Registered, emulated);
+            assert!(registered.contains(MemoryKind::DmaBuf) && !registered.contains(MemoryKind::Host));
+            assert_eq!(registered.contains(MemoryKind::Memfd), emulated);
+        }
     }
 }

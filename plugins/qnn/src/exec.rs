@@ -51,6 +51,8 @@ pub struct QnnExecutable {
     queue: Arc<RunQueue<QnnRun>>,
     ports: Vec<Port>,
     constant_bytes: u64,
+    /// Its runs take the time of the computer that emulates.
+    emulated: bool,
     seat: Lendable<Seat>,
     /// The vote that stands while the part is loaded.
     _vote: Option<Arc<Power>>,
@@ -70,6 +72,7 @@ impl QnnExecutable {
             queue,
             ports: part.ports,
             constant_bytes: part.binary.len() as u64,
+            emulated: session.is_emulated(),
             seat: Lendable::new(Seat { places, context }),
             _vote: vote,
         })
@@ -133,6 +136,10 @@ fn known<'a>(
 impl Compute for QnnExecutable {
     type Buffer = QnnBuffer;
     const MAY_HANG: bool = true;
+
+    fn is_measured(&self) -> bool {
+        !self.emulated
+    }
 
     fn compute(&self, bound: &[Bound], _run: &RunContext<'_>) -> Result<Span> {
         let void = || {

@@ -9,7 +9,7 @@
 //! 1. A node is supported where `lower` makes operations of it and the library accepts each of them.
 //! 2. Ports are in ONNX order; inside a part, orders of axes are planned once.
 //! 3. A blob is loaded only by the build, library and chip that it was made by and for.
-//! 4. On x86 hosts everything is labelled emulated and nothing is measured.
+//! 4. What a library computes that says it emulates, or that is one for x86, is labelled emulated, and nothing is measured.
 //!
 //! Not here: the C symbol (`cdylib`), the C contract (the SDK keeps it), the vendor's declarations (`sys`).
 //! Start reading at [`QnnPlugin`], then `caps`, `lower`, `session`, `exec`.

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. Nothing is loaded or probed before `create`; the query of the table has no effects.
-//! 2. On an x86 host the device is emulated, whoever made the library: its figures are nobody's.
+//! 2. A library that says it emulates, and any for x86, drives no chip: its figures are nobody's.
 //! 3. A reset ends all runs, voids loaded parts and makes a new device. A run that hangs in the library is left
 //!    behind with its thread, context and device: nobody can end it.
 
@@ -16,14 +16,13 @@ use polychip_sdk::{
     PluginInfo, Precision, Preemption, Result, RunQueue, Runner, Support,
 };
 
-use crate::buffer::{QnnBuffer, Way};
+use crate::buffer::{QnnBuffer, Reach, Way};
 use crate::caps::Answers;
 use crate::exec::{QnnExecutable, QnnRun};
 use crate::lower::{self, Target};
 use crate::session::{Mode, Session, Votes};
 use crate::soc::{self, Soc};
-use crate::telemetry::{self, EMULATED};
-use crate::{blob, caps};
+use crate::{blob, caps, telemetry};
 
 /// Part of every cache key, beside the library's own build.
 const BUILD_ID: &str = polychip_sdk::build_id!("qnn");
@@ -33,7 +32,7 @@ pub struct QnnPlugin {
     host: HostServices,
     session: Arc<Session>,
     mode: Option<&'static Mode>,
-    way: Way,
+    reach: Reach,
     reduced: bool,
 }
 
@@ -72,14 +71,17 @@ impl Plugin for QnnPlugin {
         let session = Session::open(folder.as_deref().map(Path::new), soc, &host)?;
         let way = match stated {
             Some(way) => way,
-            // an x86 library computes on the host's memory as it is, and registers none
-            None if session.registers() && !EMULATED => Way::Registered,
+            // an emulator computes on the host's memory as it is; the vendor's registers none
+            None if session.registers() && !session.is_emulated() => Way::Registered,
             None => Way::Address,
         };
         Ok(QnnPlugin {
             host,
             mode,
-            way,
+            reach: Reach {
+                way,
+                emulated: session.is_emulated(),
+            },
             session: Arc::new(session),
             reduced,
         })
@@ -111,7 +113,7 @@ pub struct QnnDevice {
     host: HostServices,
     votes: Option<Votes>,
     points: Vec<OperatingPoint>,
-    way: Way,
+    reach: Reach,
 }
 
 impl Drop for QnnPlugin {
@@ -125,17 +127,18 @@ impl QnnDevice {
     fn new(plugin: &QnnPlugin) -> Result<QnnDevice> {
         let session = &plugin.session;
         let soc = session.soc();
-        let title = if EMULATED {
-            format!("{}, QNN HTP emulator (x86)", soc.title())
+        let Reach { way, emulated } = plugin.reach;
+        let title = if emulated {
+            format!("{}, QNN HTP emulator", soc.title())
         } else {
             soc.title()
         };
         let info = DeviceInfo {
-            emulated: EMULATED,
-            // an x86 library computes in place; a chip's does on what it registers, and copies what it is given by address
-            shares_host_memory: EMULATED || plugin.way == Way::Registered,
+            emulated,
+            // an emulator computes in place; a chip's library does on what it registers, and copies what it is given by address
+            shares_host_memory: emulated || way == Way::Registered,
             serial: true,
-            import_kinds: plugin.way.imports(),
+            import_kinds: plugin.reach.imports(),
             export_kinds: HostBuffer::KINDS,
             import_alignment: 1,
             vendor: "Qualcomm".to_owned(),
@@ -151,7 +154,7 @@ impl QnnDevice {
             settings: polychip_sdk::settings([
                 (
                     "memory",
-                    match plugin.way {
+                    match way {
                         Way::Address => "address",
                         Way::Registered => "registered",
                     }
@@ -192,7 +195,7 @@ impl QnnDevice {
             host: plugin.host.clone(),
             votes,
             points,
-            way: plugin.way,
+            reach: plugin.reach,
         })
     }
 }
@@ -210,7 +213,7 @@ impl Device for QnnDevice {
         cancel: true,
         device_reset: true,
         fence_on_signal: true,
-        fence_timing: !EMULATED,
+        fence_timing: true,
         ..Offers::NONE
     };
 
@@ -252,7 +255,7 @@ impl Device for QnnDevice {
             let soc = self.target.soc;
             Ok(Cost {
                 time_ns: Some(time(macs, soc.macs_per_s).max(time(bytes, soc.bytes_per_s))),
-                emulated: EMULATED,
+                emulated: self.info.emulated,
                 ..Cost::default()
             })
         };
@@ -313,11 +316,11 @@ impl Device for QnnDevice {
     }
 
     fn buffer_create(&self, wanted: &Memory) -> Result<Arc<QnnBuffer>> {
-        QnnBuffer::create(self.way, wanted)
+        QnnBuffer::create(self.reach, wanted)
     }
 
     fn buffer_import(&self, memory: &Memory) -> Result<Arc<QnnBuffer>> {
-        QnnBuffer::import(self.way, memory)
+        QnnBuffer::import(self.reach, memory)
     }
 
     fn reset(&self) -> Result<()> {

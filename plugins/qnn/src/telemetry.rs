@@ -10,8 +10,6 @@ use polychip_sdk::{Error, HostServices, OperatingPoint, Result};
 
 use crate::session::{MODES, Mode, Votes};
 
-/// Whether the vendor's library for this machine is an emulator.
-pub(crate) const EMULATED: bool = cfg!(any(target_arch = "x86_64", target_arch = "x86"));
 /// What is voted for where nobody chose: the clocks that latency is measured at, without the last corner's heat.
 const USUAL: &str = "high_performance";
 

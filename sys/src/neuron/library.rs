@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::bindings::{NEURON_NO_ERROR, NeuronRuntimeVersion, Symbols};
 use crate::error::{Cause, Result};
+use crate::library::emulates;
 use crate::{Error, Library as File};
 
 /// The variable that names the folder.
@@ -31,10 +32,14 @@ pub const NAMES: &[&str] = &[
 const REMEDY: &str = "on a phone of MediaTek's the system has it; elsewhere set NEURON_LIB_DIR to the folder that holds \
                       libneuron_adapter.so of the NeuroPilot SDK";
 
+/// A symbol of libraries that emulate the chip.
+const EMULATED: &str = "polychip_emulates_neuron";
+
 /// The open library.
 pub struct Library {
     symbols: &'static Symbols,
     path: PathBuf,
+    says_it_emulates: bool,
     version: NeuronRuntimeVersion,
 }
 
@@ -139,6 +144,7 @@ impl Library {
         Ok(Box::leak(Box::new(Library {
             symbols,
             path: file.path().to_owned(),
+            says_it_emulates: file.has(EMULATED),
             version,
         })))
     }
@@ -147,6 +153,18 @@ impl Library {
     #[must_use]
     pub fn symbols(&self) -> &'static Symbols {
         self.symbols
+    }
+
+    /// Whether it says of itself that it emulates the chip: it has the symbol `polychip_emulates_neuron`.
+    #[must_use]
+    pub fn says_it_emulates(&self) -> bool {
+        self.says_it_emulates
+    }
+
+    /// Whether it drives no chip: it says so, or it is one for x86, which is the host build of an SDK.
+    #[must_use]
+    pub fn is_emulated(&self) -> bool {
+        emulates(self.says_it_emulates, std::env::consts::ARCH)
     }
 
     /// The file, or the name that the system's loader resolved.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::bindings::Symbols;
 use crate::error::{Cause, Result};
+use crate::library::emulates;
 use crate::{Library as File, Place};
 
 /// The file that builds graphs; the calls of compilations and runs are in `libneural_network_core.so`, which it loads.
@@ -20,10 +21,14 @@ pub const LIB_DIR: &str = "NNRT_LIB_DIR";
 const REMEDY: &str = "on HarmonyOS and OpenHarmony the system has it (API level 12 or later); elsewhere set NNRT_LIB_DIR, or the \
                       option lib_dir, to its folder";
 
+/// A symbol of libraries that emulate the chip.
+const EMULATED: &str = "polychip_emulates_nnrt";
+
 /// The open library.
 pub struct Library {
     symbols: &'static Symbols,
     path: PathBuf,
+    says_it_emulates: bool,
 }
 
 /// A call, and whether the library has it.
@@ -109,6 +114,7 @@ impl Library {
         Ok(Box::leak(Box::new(Library {
             symbols,
             path: file.path().to_owned(),
+            says_it_emulates: file.has(EMULATED),
         })))
     }
 
@@ -116,6 +122,18 @@ impl Library {
     #[must_use]
     pub fn symbols(&self) -> &'static Symbols {
         self.symbols
+    }
+
+    /// Whether it says of itself that it emulates the chip: it has the symbol `polychip_emulates_nnrt`.
+    #[must_use]
+    pub fn says_it_emulates(&self) -> bool {
+        self.says_it_emulates
+    }
+
+    /// Whether it drives no chip: it says so, or it is one for x86, which is the host build of an SDK.
+    #[must_use]
+    pub fn is_emulated(&self) -> bool {
+        emulates(self.says_it_emulates, std::env::consts::ARCH)
     }
 
     /// The file, or the name that the system's loader resolved.

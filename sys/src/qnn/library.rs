@@ -22,13 +22,16 @@ use super::bindings::{
     polychip_qnn_system_get_providers, polychip_qnn_system_provider as SystemProvider,
     polychip_qnn_system_table as SystemTable, polychip_qnn_table as Table, polychip_qnn_version as Version,
 };
-use crate::library::{Library, Place};
+use crate::library::{Library, Place, emulates};
 use crate::{Error, Result};
 
 /// Environment variable: the folder that holds libQnnHtp.so and libQnnSystem.so.
 pub const LIB_DIR: &str = "QNN_LIB_DIR";
 /// Environment variable: the root folder of the vendor's SDK, whose `lib/<target>` holds them.
 pub const SDK_ROOT: &str = "QNN_SDK_ROOT";
+
+/// A symbol of an HTP library that emulates the chip and is not the vendor's.
+const EMULATED: &str = "polychip_emulates_qnn";
 
 const HTP: &str = "libQnnHtp.so";
 const SYSTEM: &str = "libQnnSystem.so";
@@ -67,6 +70,7 @@ pub struct Qnn {
     system: Library,
     provider: &'static Provider,
     system_provider: &'static SystemProvider,
+    says_it_emulates: bool,
 }
 
 // SAFETY: the tables are constant memory of libraries that are never closed; what their calls allow is the
@@ -106,7 +110,9 @@ impl Qnn {
         let system = htp.sibling(SYSTEM)?;
         let provider = provider(&htp)?;
         let system_provider = system_provider(&system)?;
+        let says_it_emulates = htp.has(EMULATED);
         Ok(Self {
+            says_it_emulates,
             htp,
             system,
             provider,
@@ -130,6 +136,18 @@ impl Qnn {
     #[must_use]
     pub fn system_path(&self) -> &Path {
         self.system.path()
+    }
+
+    /// Whether the HTP library says of itself that it emulates the chip: it has the symbol `polychip_emulates_qnn`.
+    #[must_use]
+    pub fn says_it_emulates(&self) -> bool {
+        self.says_it_emulates
+    }
+
+    /// Whether the HTP library drives no chip: it says so, or it is one for x86, of which the vendor makes an emulator alone.
+    #[must_use]
+    pub fn is_emulated(&self) -> bool {
+        emulates(self.says_it_emulates, env::consts::ARCH)
     }
 
     /// The name that the HTP library gives itself.

@@ -104,8 +104,8 @@ pub(super) fn compiler() -> Option<PathBuf> {
 }
 
 /// Builds the libraries, programs and tests of these packages, and gives the programs of tests; or the tests within their
-/// libraries alone.
-pub(super) fn build(packages: &[String], lib: bool) -> Result<Vec<Program>> {
+/// libraries alone, or these tests of integration.
+pub(super) fn build(packages: &[String], lib: bool, tests: &[String]) -> Result<Vec<Program>> {
     let compiler = compiler().context("invariant: `missing` has found a compiler")?;
     let messages = target().join("programs.json");
     let file = File::create(&messages).with_context(|| messages.display().to_string())?;
@@ -114,10 +114,16 @@ pub(super) fn build(packages: &[String], lib: bool) -> Result<Vec<Program>> {
     let what: &[&str] = if lib {
         &["test", "--no-run", "--lib"]
     } else {
-        &["build", "--lib", "--bins", "--tests"]
+        &["build", "--lib", "--bins"]
     };
+    command.args(what);
+    if !lib && tests.is_empty() {
+        command.arg("--tests");
+    }
+    for test in tests {
+        command.args(["--test", test]);
+    }
     command
-        .args(what)
         .args(["--locked", "--profile", PROFILE, "--target", TARGET])
         .arg("--message-format=json-render-diagnostics")
         .arg("--target-dir")

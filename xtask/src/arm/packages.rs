@@ -49,10 +49,27 @@ const LEFT_OUT: [(&str, &str); 14] = [
 ];
 
 /// Packages whose libraries or programs the tests of another load or start, which cargo does not know of.
-const LOADED: [(&str, &[&str]); 12] = [
+const LOADED: [(&str, &[&str]); 13] = [
     ("polychip-host", &["polychip-plugin-null"]),
     ("polychip-cpu", &["polychip-plugin-cpu"]),
-    ("polychip-cli", &["polychip-plugin-null", "polychip-runner"]),
+    (
+        "polychip-cli",
+        &["polychip-plugin-null", "polychip-plugin-cpu", "polychip-runner"],
+    ),
+    (
+        "polychip-device-tests",
+        &[
+            "polychip-conformance",
+            "polychip-emulator-ascend",
+            "polychip-emulator-coreml",
+            "polychip-emulator-neuron",
+            "polychip-emulator-nnrt",
+            "polychip-emulator-qnn",
+            "polychip-emulator-qnn-system",
+            "polychip-emulator-rknn",
+            "polychip-emulator-rknnrt",
+        ],
+    ),
     ("polychip-farm", &["polychip-runner"]),
     ("polychip-needs", &["polychip-plugin-null"]),
     ("polychip-nnrt", &["polychip-emulator-nnrt"]),
@@ -99,45 +116,9 @@ const STARTING: [&str; 12] = [
 
 /// A program that is not there: the emulator cannot tell a test so, since what `posix_spawn` reports of it gets lost.
 const SPAWN: &str = "an emulated process is not told that a program it starts is missing";
-/// Plugins that take every library on aarch64 for the vendor's own, where a chip shares no memory of the host's.
-const REAL: &str =
-    "on aarch64 the plugin takes the emulated library for a chip's own, with other kinds of memory";
 
 /// Tests that cannot pass there, by what their names hold, and why.
-const SKIPPED: [(&str, &[&str], &str); 8] = [
-    (
-        "polychip-device-tests::qnn",
-        &[
-            "kinds::half_floats_compute_as_on_the_cpu",
-            "kinds::signed_bytes_compute_as_on_the_cpu",
-            "kinds::signed_sixteen_bits_compute_as_on_the_cpu",
-            "kinds::sixteen_bits_compute_as_on_the_cpu",
-            "kinds::unsigned_bytes_compute_as_on_the_cpu",
-            "random::random_networks_compute_as_on_the_cpu",
-            "parts::what_a_device_says_of_itself_is_true",
-            "parts::a_quantised_network_is_within_a_few_steps_of_the_cpu",
-            "parts::a_part_runs_again_after_a_reset",
-            "parts::a_model_may_mix_widths_and_signs",
-            "parts::a_cached_blob_loads_and_one_changed_or_foreign_is_refused",
-            "parts::a_buffer_that_is_too_small_never_reaches_the_library",
-        ],
-        REAL,
-    ),
-    (
-        "polychip-device-tests::qnn_faults",
-        &["faults_below_are_errors_of_the_right_kind_and_a_reset_heals_them"],
-        REAL,
-    ),
-    (
-        "polychip-device-tests::qnn_warm",
-        &["a_warm_run_allocates_nothing"],
-        REAL,
-    ),
-    (
-        "polychip-device-tests::qnn_registered",
-        &["memory_is_registered_once_and_used_in_place"],
-        REAL,
-    ),
+const SKIPPED: [(&str, &[&str], &str); 2] = [
     (
         "polychip-farm",
         &[
@@ -145,25 +126,6 @@ const SKIPPED: [(&str, &[&str], &str); 8] = [
             "transport::shell::tests::failures_of_the_way_are_told_apart",
         ],
         SPAWN,
-    ),
-    (
-        "polychip-neuron::host",
-        &[
-            "a_part_runs_more_than_once",
-            "a_quantised_convolution_with_a_scale_per_channel_is_right",
-            "faults_below_are_errors_of_the_right_kind_and_nothing_is_left_at_the_end",
-        ],
-        REAL,
-    ),
-    (
-        "polychip-nnrt::emulated",
-        &[
-            "a_warm_run_makes_no_tensor_and_a_changed_binding_is_seen",
-            "cached_bytes_load_changed_ones_are_refused_and_a_runtime_that_exports_nothing_builds_again",
-            "faults_below_are_errors_of_the_right_kind_and_nothing_is_left_at_the_end",
-            "of_the_runtimes_devices_the_npu_is_taken_and_says_that_it_is_emulated",
-        ],
-        REAL,
     ),
     (
         "polychip-rknn::emulated",

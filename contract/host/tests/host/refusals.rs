@@ -5,6 +5,7 @@ use std::process::Command;
 
 use polychip_abi as abi;
 use polychip_host::Host;
+use polychip_needs::libraries;
 
 /// Compiles a C file to a plugin library, by the compiler that Rust links with.
 fn compile(folder: &Path, name: &str, source: &str) -> PathBuf {
@@ -142,4 +143,28 @@ fn a_plugin_that_does_not_start_says_why() {
         "{:?}",
         host.refusals()
     );
+}
+
+#[test]
+fn a_plugin_that_is_linked_in_and_found_as_a_file_too_is_no_refusal() {
+    let host = Host::builder()
+        .linked(polychip_sdk::plugin_query::<polychip_null::NullPlugin>)
+        .file(libraries::plugin("null").unwrap())
+        .configure("null", "script", "[[device]]")
+        .build();
+    assert_eq!(host.refusals(), []);
+    assert_eq!((host.plugins().len(), host.devices().len()), (1, 1));
+    assert!(host.plugins()[0].info().path.is_none());
+    // two files are two builds of somebody's, and one of them is not used
+    let copy = tempfile::tempdir().unwrap();
+    let file = libraries::plugin("null").unwrap();
+    let other = copy.path().join(file.file_name().unwrap());
+    std::fs::copy(&file, &other).unwrap();
+    let host = Host::builder()
+        .file(&file)
+        .file(&other)
+        .configure("null", "script", "[[device]]")
+        .build();
+    assert_eq!(host.plugins().len(), 1);
+    assert_eq!(host.refusals()[0].subject, other.display().to_string());
 }

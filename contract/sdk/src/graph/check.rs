@@ -247,7 +247,9 @@ unsafe fn encoding(
         };
         let plain = constant && dtype == DType::U8 && raw.real_dtype == DType::F32.code();
         if !plain || !scales.is_empty() || !zero_points.is_empty() {
-            return bad(format!("is blocks of {layout}, which are constants of u8 and have no other scales"));
+            return bad(format!(
+                "is blocks of {layout}, which are constants of u8 and have no other scales"
+            ));
         }
         return Ok(());
     }

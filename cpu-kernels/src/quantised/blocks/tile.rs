@@ -123,7 +123,9 @@ impl<W: Layout> Tiles<W> {
                     2 => s.add(sums[r], sums[r + 1]),
                     _ => sums[r],
                 };
-                let to = self.out.wrapping_add((first + r) / self.pieces * self.columns + column);
+                let to = self
+                    .out
+                    .wrapping_add((first + r) / self.pieces * self.columns + column);
                 // SAFETY: the row has as many columns left.
                 unsafe { s.write(to, sum, self.columns - column) };
             }

@@ -65,6 +65,10 @@ fn handle<T>(number: usize) -> *mut T {
     std::ptr::without_provenance_mut(number)
 }
 
+/// Says that this is no vendor's library.
+#[unsafe(no_mangle)]
+extern "C" fn polychip_emulates_neuron() {}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn Neuron_getVersion(version: *mut sys::NeuronRuntimeVersion) -> c_int {
     // SAFETY: the client gives a place or null.

@@ -7,8 +7,9 @@
 //! - `POLYCHIP_NEURON_TRACE`: a file that gets one line of JSON per call that builds, compiles or runs.
 //!
 //! Invariants:
-//! 1. A handle is a number that is never given twice: a freed one is unknown, not dangling.
-//! 2. Nothing unwinds into C; every refusal is one of the library's codes.
+//! 1. Nothing here is shipped. The library has the symbol `polychip_emulates_neuron`, which no vendor's has.
+//! 2. A handle is a number that is never given twice: a freed one is unknown, not dangling.
+//! 3. Nothing unwinds into C; every refusal is one of the library's codes.
 //!
 //! Start reading at `model`, then `lower`, then `ffi`.
 

@@ -73,6 +73,10 @@ unsafe fn elements<'a, T>(data: *const T, count: usize) -> Result<&'a [T]> {
     }
 }
 
+/// Says that this is no vendor's library.
+#[unsafe(no_mangle)]
+extern "C" fn polychip_emulates_nnrt() {}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn OH_NNDevice_GetAllDevicesID(ids: *mut *const usize, count: *mut u32) -> c_int {
     guard(|| {

@@ -7,9 +7,10 @@
 //!   `export`, `import`, `tensor` and `run`. `available:op=N=error:1` says no to operation N.
 //!
 //! Invariants:
-//! 1. A handle is a number that is never given twice: a destroyed one is unknown, not dangling.
-//! 2. Nothing unwinds into C; every refusal is one of the runtime's codes, or null where a call gives an object.
-//! 3. A parameter must have the type that the runtime's own checks ask for, and be one of its operation.
+//! 1. Nothing here is shipped. The library has the symbol `polychip_emulates_nnrt`, which no vendor's has.
+//! 2. A handle is a number that is never given twice: a destroyed one is unknown, not dangling.
+//! 3. Nothing unwinds into C; every refusal is one of the runtime's codes, or null where a call gives an object.
+//! 4. A parameter must have the type that the runtime's own checks ask for, and be one of its operation.
 //!
 //! Start reading at `model`, then `lower`, then `ffi`.
 

@@ -18,6 +18,6 @@ mod read;
 mod table;
 
 pub use table::{
-    QnnInterface_getProviders, polychip_emulator_qnn_addressed, polychip_emulator_qnn_corner,
-    polychip_emulator_qnn_faults, polychip_emulator_qnn_live,
+    QnnInterface_getProviders, polychip_emulates_qnn, polychip_emulator_qnn_addressed,
+    polychip_emulator_qnn_corner, polychip_emulator_qnn_faults, polychip_emulator_qnn_live,
 };

@@ -96,14 +96,21 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, others: &[usize]) -> Resu
         return Ok(false);
     };
     let part = l.part;
-    let others = others.iter().filter_map(|&other| product(part, &part.nodes[other]));
+    let others = others
+        .iter()
+        .filter_map(|&other| product(part, &part.nodes[other]));
     let products: Vec<Product> = std::iter::once(first).chain(others).collect();
     let rows = l.shape(first.a)?[0];
     let mut plans = Vec::with_capacity(products.len());
     let mut reads = vec![l.rows(first.a)?];
     for product in &products {
-        let plan = BlockPlan::new(l.isa, kernel_layout(product.layout), product.depth, product.columns)
-            .map_err(kernel_error)?;
+        let plan = BlockPlan::new(
+            l.isa,
+            kernel_layout(product.layout),
+            product.depth,
+            product.columns,
+        )
+        .map_err(kernel_error)?;
         // where precision may be reduced, the rows are rounded to bytes
         let plan = if l.may_round { plan } else { plan.precise() };
         let (packer, source) = (plan.clone(), l.source(product.b)?);
@@ -162,7 +169,13 @@ fn run(o: &mut Operands<'_>, rows: usize, plans: &[BlockPlan], biases: &[Option<
         let product = |index: usize, y| BlockProduct::new(&plans[index], o.read(1 + index), y);
         match count {
             1 => run_all(pool, rows, x, &mut [product(0, first)], scratch),
-            2 => run_all(pool, rows, x, &mut [product(0, first), product(1, second)], scratch),
+            2 => run_all(
+                pool,
+                rows,
+                x,
+                &mut [product(0, first), product(1, second)],
+                scratch,
+            ),
             _ => {
                 let mut all = [product(0, first), product(1, second), product(2, third)];
                 run_all(pool, rows, x, &mut all, scratch);

@@ -37,11 +37,17 @@ fn shape(part: &Part, node: &Node) -> Option<Shape> {
     const KNOWN: [Attr; 3] = [Attr::QNumHeads, Attr::KvNumHeads, Attr::Scale];
     let known =
         |(key, _): (&AttrKey, &AttrValue)| matches!(key, AttrKey::Known(attr) if KNOWN.contains(attr));
-    let count = |attr| usize::try_from(node.attributes.int(attr)?).ok().filter(|&n| n > 0);
+    let count = |attr| {
+        usize::try_from(node.attributes.int(attr)?)
+            .ok()
+            .filter(|&n| n > 0)
+    };
     let (heads, kv_heads) = (count(Attr::QNumHeads)?, count(Attr::KvNumHeads)?);
     let [q, k, v, mask, past_k, past_v] = [0, 1, 2, 3, 4, 5].map(|i| node.input(i));
     let (q, k, v, mask, past_k, past_v, y) = (q?, k?, v?, mask?, past_k?, past_v?, node.output(0)?);
-    let &[1, rows, width] = part.dims(q)? else { return None };
+    let &[1, rows, width] = part.dims(q)? else {
+        return None;
+    };
     let &[1, of, capacity, size] = part.dims(past_k)? else {
         return None;
     };
@@ -54,7 +60,9 @@ fn shape(part: &Part, node: &Node) -> Option<Shape> {
         && heads.is_multiple_of(kv_heads)
         && size > 0
         && heads.checked_mul(size) == Some(width)
-        && [k, v].iter().all(|&t| part.dims(t) == Some(&[1, rows, kv_heads * size]))
+        && [k, v]
+            .iter()
+            .all(|&t| part.dims(t) == Some(&[1, rows, kv_heads * size]))
         && part.dims(past_v) == part.dims(past_k)
         && part.dims(y) == part.dims(q)
         && part.tensors[mask].dtype == DType::Bool
@@ -93,7 +101,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         return Ok(false);
     };
     let inputs = [0, 1, 2, 3, 4, 5].map(|i| node.input(i));
-    let ([Some(q), Some(k), Some(v), Some(mask), Some(past_k), Some(past_v)], Some(y)) = (inputs, node.output(0))
+    let ([Some(q), Some(k), Some(v), Some(mask), Some(past_k), Some(past_v)], Some(y)) =
+        (inputs, node.output(0))
     else {
         return Ok(false);
     };
@@ -183,12 +192,16 @@ fn causal(mask: &[u8], rows: usize, capacity: usize) -> Option<usize> {
     if first[past..].iter().any(|&seen| seen != 0) {
         return None;
     }
-    let fits = mask.chunks_exact(width).take(rows).enumerate().all(|(index, row)| {
-        let (before, chunk) = row.split_at(capacity);
-        before == first
-            && chunk[..=index].iter().all(|&seen| seen != 0)
-            && chunk[index + 1..].iter().all(|&seen| seen == 0)
-    });
+    let fits = mask
+        .chunks_exact(width)
+        .take(rows)
+        .enumerate()
+        .all(|(index, row)| {
+            let (before, chunk) = row.split_at(capacity);
+            before == first
+                && chunk[..=index].iter().all(|&seen| seen != 0)
+                && chunk[index + 1..].iter().all(|&seen| seen == 0)
+        });
     fits.then_some(past)
 }
 
@@ -226,9 +239,15 @@ fn masked(
             let (shared, place) = (head / (heads / kv_heads), (row * heads + head) * size);
             let mut top = f32::NEG_INFINITY;
             for position in (0..total).filter(|&position| seen[position] != 0) {
-                let dot: f32 = (0..size).map(|i| q[place + i] * at(k, past_k, shared, position, i)).sum();
+                let dot: f32 = (0..size)
+                    .map(|i| q[place + i] * at(k, past_k, shared, position, i))
+                    .sum();
                 scores[position] = dot * scale;
-                top = if dot.is_nan() { f32::NAN } else { top.max(scores[position]) };
+                top = if dot.is_nan() {
+                    f32::NAN
+                } else {
+                    top.max(scores[position])
+                };
             }
             let (mut sum, result) = (0.0, &mut out[place..place + size]);
             result.fill(0.0);

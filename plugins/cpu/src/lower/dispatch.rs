@@ -11,10 +11,10 @@ use super::builder::Lowering;
 use super::encoding::is_rounded;
 use super::tail::Tail;
 use super::{
-    attention, blocks, body, cached, cast, codes, concat, control, conv, conv_transpose, einsum, elementwise, forest, found,
-    fourier, gather, integers, loss, matmul, movement, nibbles, normalise, pick, plain_product, pool,
-    recurrent, reduce, reference, resize, resize_axes, rotary, sample, scan, scatter, selection, softmax,
-    sort, statistics, typed, window_max,
+    attention, blocks, body, cached, cast, codes, concat, control, conv, conv_transpose, einsum, elementwise,
+    forest, found, fourier, gather, integers, loss, matmul, movement, nibbles, normalise, pick,
+    plain_product, pool, recurrent, reduce, reference, resize, resize_axes, rotary, sample, scan, scatter,
+    selection, softmax, sort, statistics, typed, window_max,
 };
 use crate::part::{Node, TensorIndex};
 
@@ -64,7 +64,9 @@ fn by_class(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
                 || plain_product::lower(l, node)?
                 || einsum::lower(l, node)?
         }
-        OpClass::Attention => cached::lower(l, node)? || attention::lower(l, node, tail)? || rotary::lower(l, node)?,
+        OpClass::Attention => {
+            cached::lower(l, node)? || attention::lower(l, node, tail)? || rotary::lower(l, node)?
+        }
         OpClass::ElementWise => {
             elementwise::lower(l, node)?
                 || gather::lower(l, node)?

@@ -123,7 +123,9 @@ fn beside(part: &Part, index: usize, fusion: &mut Fusion<'_>) -> Vec<usize> {
         return Vec::new();
     };
     let joins = |&other: &usize| {
-        other > index && !fusion.is_taken(other) && blocks::joins(part, &part.nodes[other], &part.nodes[index])
+        other > index
+            && !fusion.is_taken(other)
+            && blocks::joins(part, &part.nodes[other], &part.nodes[index])
     };
     let mut others: Vec<usize> = fusion.readers(rows).iter().copied().filter(joins).collect();
     others.truncate(blocks::MOST - 1);

@@ -109,6 +109,11 @@ impl Session {
         Ok(session)
     }
 
+    /// Whether the library drives no chip.
+    pub(crate) fn is_emulated(&self) -> bool {
+        self.qnn.is_emulated()
+    }
+
     /// The chip.
     pub(crate) fn soc(&self) -> Soc {
         self.soc

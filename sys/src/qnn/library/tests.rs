@@ -19,6 +19,9 @@ polychip_qnn_error QnnInterface_getProviders(const polychip_qnn_provider *const 
 }
 static const polychip_qnn_system_provider system = {.library_id = 0, .name = "FAKE_SYSTEM", .system_api = {SYSTEM, 15, 0}};
 static const polychip_qnn_system_provider *const systems[] = {&system};
+#if EMULATES
+void polychip_emulates_qnn(void) {}
+#endif
 polychip_qnn_error QnnSystemInterface_getProviders(const polychip_qnn_system_provider *const **out, uint32_t *count) {
   *out = systems; *count = 1; return 0;
 }
@@ -38,6 +41,7 @@ fn compile(folder: &Path, name: &str, values: &[(&str, u32)]) {
         ("COUNT", 3),
         ("CODE", 0),
         ("SYSTEM", 1),
+        ("EMULATES", 0),
     ] {
         let value = values
             .iter()
@@ -65,6 +69,18 @@ fn the_provider_of_the_right_version_is_chosen() {
     assert_eq!(qnn.library_api().to_string(), "5.51.0");
     assert_eq!(qnn.system_api().to_string(), "1.15.0");
     assert_eq!(qnn.folder(), qnn.system_path().parent().unwrap());
+}
+
+/// A vendor's library for x86 is an emulator, too, and says nothing of it.
+#[test]
+fn a_library_that_says_it_emulates_is_told_from_one_that_does_not() {
+    let (marked, plain) = (open(&[("EMULATES", 1)]).unwrap(), open(&[]).unwrap());
+    assert!(marked.says_it_emulates() && marked.is_emulated());
+    assert!(!plain.says_it_emulates());
+    assert_eq!(
+        plain.is_emulated(),
+        cfg!(any(target_arch = "x86", target_arch = "x86_64"))
+    );
 }
 
 #[test]

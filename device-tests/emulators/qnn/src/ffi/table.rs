@@ -281,6 +281,10 @@ pub unsafe extern "C" fn QnnInterface_getProviders(
     })
 }
 
+/// Says that this is no vendor's library.
+#[unsafe(no_mangle)]
+pub extern "C" fn polychip_emulates_qnn() {}
+
 /// Replaces the injected faults (the grammar stands in `fault.rs`; null or empty means none): how many rules
 /// there are now, or -1 where one is malformed and nothing changed.
 ///

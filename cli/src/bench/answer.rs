@@ -1,0 +1,281 @@
+//! What `polychip bench` says: JSON, CSV and words.
+
+use polychip::Report;
+use polychip_partitioner::Nanos;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// What `bench --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    /// Model file.
+    pub(super) model: String,
+    /// Runs of each session before the first that counts.
+    pub(super) warmup: u64,
+    /// Runs that count, of all sessions together.
+    pub(super) iters: u64,
+    /// Threads asked for; none where the plugin chose.
+    pub(super) threads: Option<u32>,
+    /// How exactly was computed.
+    pub(super) precision: crate::setup::Precision,
+    /// Runs of each session in flight at once.
+    pub(super) in_flight: usize,
+    /// Sessions of the model at once.
+    pub(super) sessions: usize,
+    /// How long it took until the first outputs were there.
+    pub(super) start: Start,
+    /// Time of a run from submit to outputs, in nanoseconds.
+    pub(super) latency_ns: Latency,
+    /// Runs of all sessions that gave their outputs in a second, from the end of the warm-up to the last outputs.
+    pub(super) throughput_per_s: f64,
+    /// What a run was to be done within, in nanoseconds.
+    pub(super) deadline_ns: Option<u64>,
+    /// Runs that took longer from submit to the end of their last part; 0 without a deadline.
+    pub(super) late: u64,
+    /// Most memory that the process ever held, in bytes; none where the system does not say.
+    pub(super) peak_bytes: Option<u64>,
+    /// What ran where in the first session; times of parts are medians of the newest runs.
+    pub(super) report: Report,
+}
+
+/// How long it took until the first outputs were there, in nanoseconds.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+pub(crate) struct Start {
+    /// Plugins were loaded and devices opened.
+    pub(super) runtime_ns: u64,
+    /// The model was read.
+    pub(super) model_ns: u64,
+    /// The model was planned; none with buckets, which are planned as they are compiled.
+    pub(super) plan_ns: Option<u64>,
+    /// The first session's parts were compiled and loaded.
+    pub(super) compile_ns: u64,
+    /// The first run, from submit to outputs.
+    pub(super) first_run_ns: u64,
+}
+
+/// Mean and percentiles of the latency, in nanoseconds: each percentile is the time of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct Latency {
+    /// Mean of all runs.
+    pub(crate) mean: u64,
+    /// Shortest run.
+    pub(crate) min: u64,
+    /// Tenth percentile.
+    pub(crate) p10: u64,
+    /// Median.
+    pub(crate) p50: u64,
+    /// Ninetieth percentile.
+    p90: u64,
+    /// Ninety-fifth percentile.
+    p95: u64,
+    /// Ninety-ninth percentile.
+    pub(crate) p99: u64,
+    /// Longest run.
+    pub(crate) max: u64,
+}
+
+impl Latency {
+    /// Mean and percentiles of at least one time.
+    pub(crate) fn of(mut times: Vec<u64>) -> Latency {
+        times.sort_unstable();
+        let sum: u128 = times.iter().map(|time| u128::from(*time)).sum();
+        // nearest rank
+        let at = |percent: usize| times[(times.len() * percent).div_ceil(100).max(1) - 1];
+        Latency {
+            mean: u64::try_from(sum / times.len().max(1) as u128).unwrap_or(u64::MAX),
+            min: at(0),
+            p10: at(10),
+            p50: at(50),
+            p90: at(90),
+            p95: at(95),
+            p99: at(99),
+            max: at(100),
+        }
+    }
+}
+
+/// A line of `bench --csv`; a figure that is not there is empty.
+#[derive(Debug, Serialize)]
+struct Row<'a> {
+    model: &'a str,
+    sessions: usize,
+    in_flight: usize,
+    threads: Option<u32>,
+    precision: crate::setup::Precision,
+    runs: u64,
+    mean_ns: u64,
+    min_ns: u64,
+    p10_ns: u64,
+    p50_ns: u64,
+    p90_ns: u64,
+    p95_ns: u64,
+    p99_ns: u64,
+    max_ns: u64,
+    throughput_per_s: f64,
+    deadline_ns: Option<u64>,
+    late: u64,
+    runtime_ns: u64,
+    model_ns: u64,
+    plan_ns: Option<u64>,
+    compile_ns: u64,
+    first_run_ns: u64,
+    peak_bytes: Option<u64>,
+}
+
+impl Answer {
+    /// Names of the columns, and a line of figures.
+    pub(super) fn csv(&self) -> anyhow::Result<String> {
+        let (latency, start) = (self.latency_ns, self.start);
+        let mut lines = csv::Writer::from_writer(Vec::new());
+        lines.serialize(Row {
+            model: &self.model,
+            sessions: self.sessions,
+            in_flight: self.in_flight,
+            threads: self.threads,
+            precision: self.precision,
+            runs: self.iters,
+            mean_ns: latency.mean,
+            min_ns: latency.min,
+            p10_ns: latency.p10,
+            p50_ns: latency.p50,
+            p90_ns: latency.p90,
+            p95_ns: latency.p95,
+            p99_ns: latency.p99,
+            max_ns: latency.max,
+            throughput_per_s: self.throughput_per_s,
+            deadline_ns: self.deadline_ns,
+            late: self.late,
+            runtime_ns: start.runtime_ns,
+            model_ns: start.model_ns,
+            plan_ns: start.plan_ns,
+            compile_ns: start.compile_ns,
+            first_run_ns: start.first_run_ns,
+            peak_bytes: self.peak_bytes,
+        })?;
+        Ok(String::from_utf8(lines.into_inner()?)?)
+    }
+}
+
+impl std::fmt::Display for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Latency {
+            mean,
+            min,
+            p10,
+            p50,
+            p90,
+            p95,
+            p99,
+            max,
+        } = self.latency_ns;
+        let time = |ns: u64| Nanos::from_nanoseconds(ns);
+        writeln!(
+            f,
+            "latency: p50 {}, mean {}, p10 {}, p90 {}, p95 {}, p99 {}, min {}, max {} over {} runs",
+            time(p50),
+            time(mean),
+            time(p10),
+            time(p90),
+            time(p95),
+            time(p99),
+            time(min),
+            time(max),
+            self.iters
+        )?;
+        writeln!(
+            f,
+            "throughput: {:.1} runs a second, {} in flight{}",
+            self.throughput_per_s,
+            self.in_flight,
+            match self.sessions {
+                1 => String::new(),
+                sessions => format!(" in each of {sessions} sessions"),
+            }
+        )?;
+        let Start {
+            runtime_ns,
+            model_ns,
+            plan_ns,
+            compile_ns,
+            first_run_ns,
+        } = self.start;
+        writeln!(
+            f,
+            "start: plugins loaded in {}, model read in {}, {}, first run in {}",
+            time(runtime_ns),
+            time(model_ns),
+            match plan_ns {
+                Some(plan) => format!("planned in {}, compiled in {}", time(plan), time(compile_ns)),
+                None => format!("planned and compiled in {}", time(compile_ns)),
+            },
+            time(first_run_ns)
+        )?;
+        if let Some(deadline) = self.deadline_ns {
+            let deadline = time(deadline);
+            match self.late {
+                0 => writeln!(f, "no run was late: all ended within {deadline}")?,
+                1 => writeln!(
+                    f,
+                    "1 of {} runs was late: it took more than {deadline}",
+                    self.iters
+                )?,
+                late => writeln!(
+                    f,
+                    "{late} of {} runs were late: they took more than {deadline}",
+                    self.iters
+                )?,
+            }
+        }
+        if let Some(bytes) = self.peak_bytes {
+            writeln!(
+                f,
+                "peak memory of the process: {:.1} MiB",
+                bytes as f64 / f64::from(1 << 20)
+            )?;
+        }
+        write!(f, "\n{}", self.report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_times_of_runs() {
+        let latency = Latency::of((1..=100).rev().collect());
+        assert_eq!(
+            latency,
+            Latency {
+                mean: 50,
+                min: 1,
+                p10: 10,
+                p50: 50,
+                p90: 90,
+                p95: 95,
+                p99: 99,
+                max: 100
+            }
+        );
+        assert_eq!(
+            Latency::of(vec![7]),
+            Latency {
+                mean: 7,
+                min: 7,
+                p10: 7,
+                p50: 7,
+                p90: 7,
+                p95: 7,
+                p99: 7,
+                max: 7
+            }
+        );
+        assert_eq!(Latency::of(vec![3, 1]).p50, 1);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_process_has_a_peak() {
+        assert!(peak_bytes().unwrap() > 1 << 16);
+    }
+}
