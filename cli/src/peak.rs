@@ -7,3 +7,14 @@ pub(crate) fn peak_bytes() -> Option<u64> {
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kibibytes.checked_mul(1024)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_process_has_a_peak() {
+        assert!(peak_bytes().unwrap() > 1 << 16);
+    }
+}

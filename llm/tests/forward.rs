@@ -76,7 +76,9 @@ impl Plain<'_> {
                 );
                 all.chunks_exact(size).map(<[f64]>::to_vec).collect()
             };
-            let (mut keys, mut values): (Vec<Vec<Vec<f64>>>, Vec<Vec<Vec<f64>>>) = (Vec::new(), Vec::new());
+            // by position, then by head
+            let mut keys: Vec<Vec<Vec<f64>>> = Vec::new();
+            let mut values: Vec<Vec<Vec<f64>>> = Vec::new();
             for (position, x) in stream.iter_mut().enumerate() {
                 let normed = self.norm(x, &name("attn_norm.weight"));
                 let placed = |which: &str| {

@@ -272,10 +272,4 @@ mod tests {
         );
         assert_eq!(Latency::of(vec![3, 1]).p50, 1);
     }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn the_process_has_a_peak() {
-        assert!(peak_bytes().unwrap() > 1 << 16);
-    }
 }

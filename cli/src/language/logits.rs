@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use polychip::DType;
+use polychip_llm::Specials;
 
 use super::LanguageArguments;
 use crate::array::Array;
@@ -17,8 +18,17 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     model: LanguageArguments,
     /// Tokens, as integers of a NumPy file of one axis
+    #[arg(long, value_name = "FILE.npy", required_unless_present = "text")]
+    tokens: Option<PathBuf>,
+    /// The tokens of this text instead, with those that the model begins a text with
+    #[arg(long, value_name = "FILE", conflicts_with = "tokens")]
+    text: Option<PathBuf>,
+    /// Only the first so many tokens
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    first: Option<u32>,
+    /// Write the tokens here, u32
     #[arg(long, value_name = "FILE.npy")]
-    tokens: PathBuf,
+    save_tokens: Option<PathBuf>,
     /// Write the logits here, f32 `[tokens, vocabulary]`: row i is behind token i
     #[arg(long, value_name = "FILE.npy")]
     save: PathBuf,
@@ -26,8 +36,18 @@ pub(crate) struct Arguments {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
-    let tokens = tokens(&arguments.tokens)?;
+    let given = arguments.tokens.as_deref().map(tokens).transpose()?;
+    let text = arguments.text.as_deref().map(file::read_text).transpose()?;
     let model = arguments.model.open()?;
+    let mut tokens = match (given, text) {
+        (Some(tokens), _) => tokens,
+        (None, text) => model
+            .tokenizer()
+            .encode_prompt(&text.unwrap_or_default(), Specials::AsText)?,
+    };
+    if let Some(first) = arguments.first {
+        tokens.truncate(first as usize);
+    }
     let vocabulary = model.config().vocabulary as usize;
     let mut bytes = Vec::with_capacity(tokens.len() * vocabulary * 4);
     {
@@ -41,6 +61,14 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         shape: vec![tokens.len(), vocabulary],
         bytes,
     };
+    if let Some(path) = &arguments.save_tokens {
+        let array = Array {
+            dtype: DType::U32,
+            shape: vec![tokens.len()],
+            bytes: tokens.iter().flat_map(|token| token.to_le_bytes()).collect(),
+        };
+        file::write(path, &npy::write(&array)?)?;
+    }
     file::write(&arguments.save, &npy::write(&array)?)?;
     out.text(&format!(
         "{} rows of {vocabulary} logits: {}",

@@ -753,6 +753,36 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // row-major order of the tensor's shape with `axis` divided by `block_size`, rounded up.
 #define POLYCHIP_ENCODING_PER_BLOCK 3
 
+// Blocks that hold their scales beside their values, laid out as `block_layout` says, along the last axis, whose extent is
+// a multiple of the values of a block. Of constants only: `data` is whole blocks, `dtype` is `POLYCHIP_DTYPE_U8`, `dims`
+// count values and not bytes, and there are no scales and zero points. Where precision may be
+// reduced, a product with such a constant may round the values that it multiplies to 8 bits, each 32 neighbours of the axis
+// by a scale of their own. A device that does not know the layout refuses the nodes that read it. Since 1.2.
+#define POLYCHIP_ENCODING_BLOCKS 4
+
+// 18 bytes of 32 values: f16 scale `d`; 16 bytes, whose low halves `q` are values 0 to 15 and whose high halves are values
+// 16 to 31. Value: (q - 8) d. This layout and the others are ggml's, numbers are little-endian.
+#define POLYCHIP_BLOCKS_Q4_0 1
+
+// 20 bytes of 32 values: f16 `d`, f16 `m`, 16 bytes as in Q4_0. Value: q d + m.
+#define POLYCHIP_BLOCKS_Q4_1 2
+
+// 34 bytes of 32 values: f16 `d`, 32 signed bytes `q`. Value: q d.
+#define POLYCHIP_BLOCKS_Q8_0 3
+
+// 144 bytes of 256 values in 8 groups: f16 `d`, f16 `dmin`, 12 bytes with a scale `s` and a minimum `m` of 6 bits per group
+// (of group g < 4: the low 6 bits of bytes g and g + 4; of others: the low and the high half of byte g + 4, above them the
+// two high bits of bytes g - 4 and g), 128 bytes: 32 for two groups each, low halves the first one's. Value: q d s - dmin m.
+#define POLYCHIP_BLOCKS_Q4_K 4
+
+// 176 bytes of 256 values: as Q4_K, with 32 bytes before the last 128: bit g of byte i is the fifth bit of value i of group g.
+#define POLYCHIP_BLOCKS_Q5_K 5
+
+// 210 bytes of 256 values: 128 bytes of low halves (64 for 128 values each: low halves first), 64 bytes of two high bits (32
+// for 128 values each: bits 2k and 2k + 1 of byte i belong to value 32 k + i), 16 signed scales `s` of 16 values each, f16
+// `d`. Value: (q - 32) d s.
+#define POLYCHIP_BLOCKS_Q6_K 6
+
 // The call did what was asked.
 #define POLYCHIP_STATUS_OK 0
 
@@ -1551,7 +1581,7 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 
 // Minor version of the contract: a higher one only appends. 1 appends to `polychip_device_info` how parts share a device:
 // `preemption`, `queue_depth`, `preemption_bound_ns`, `switch_ns`.
-#define POLYCHIP_ABI_MINOR 1
+#define POLYCHIP_ABI_MINOR 2
 
 // `temperature_mc` holds a value.
 #define POLYCHIP_TELEMETRY_TEMPERATURE 1
@@ -1860,9 +1890,9 @@ struct polychip_encoding {
     uint32_t struct_size;
     // One of `POLYCHIP_ENCODING_*`.
     uint32_t kind;
-    // Axis of per-axis and per-block encodings, counted from the front.
+    // Axis of per-axis and per-block encodings, counted from the front; the last one of `POLYCHIP_ENCODING_BLOCKS`.
     uint32_t axis;
-    // Elements in a block; 0 unless per block.
+    // Elements in a block; 0 unless there are blocks.
     uint32_t block_size;
     // `scale_count` scales.
     const float *scales;
@@ -1874,8 +1904,8 @@ struct polychip_encoding {
     uint64_t zero_point_count;
     // Data type of the real value that an op sees (`POLYCHIP_DTYPE_*`, usually F32).
     uint32_t real_dtype;
-    // Zero.
-    uint32_t reserved;
+    // `POLYCHIP_BLOCKS_*` of `POLYCHIP_ENCODING_BLOCKS`, 0 otherwise. Since 1.2.
+    uint32_t block_layout;
 };
 
 // A tensor. Elements are little-endian in row-major (ONNX) order; types of less than a byte are

@@ -72,6 +72,7 @@ fn refusal(script: &DeviceScript, graph: &GraphView<'_>, node: &NodeView<'_>) ->
                 EncodingKind::PerTensor => "tensor",
                 EncodingKind::PerAxis { .. } => "axis",
                 EncodingKind::PerBlock { .. } => "block",
+                EncodingKind::Blocks(_) => "blocks",
             };
             if !script.encodings.iter().any(|offered| offered == kind) {
                 return Some((Reason::Encoding, format!("per {kind}").into()));

@@ -72,7 +72,7 @@ pub struct DeviceScript {
     pub bodies: bool,
     /// Whether it runs nodes whose output shapes depend on data.
     pub dynamic_shapes: bool,
-    /// Kinds of encodings that it takes: `tensor`, `axis`, `block`.
+    /// Kinds of encodings that it takes: `tensor`, `axis`, `block`, `blocks` (that hold their own scales).
     pub encodings: Vec<String>,
     /// Nodes that it refuses by name.
     pub refuse: Vec<Refuse>,
@@ -130,7 +130,7 @@ impl Default for DeviceScript {
             max_rank: None,
             bodies: true,
             dynamic_shapes: true,
-            encodings: vec!["tensor".into(), "axis".into(), "block".into()],
+            encodings: vec!["tensor".into(), "axis".into(), "block".into(), "blocks".into()],
             refuse: Vec::new(),
             refuse_compile: Vec::new(),
             compile_waits_for: None,
@@ -442,7 +442,7 @@ impl DeviceScript {
             DType::from_name(dtype).ok_or_else(|| format!("data type {dtype} is not known"))?;
         }
         for encoding in &self.encodings {
-            if !["tensor", "axis", "block"].contains(&encoding.as_str()) {
+            if !["tensor", "axis", "block", "blocks"].contains(&encoding.as_str()) {
                 return Err(format!("encoding {encoding} is not known"));
             }
         }

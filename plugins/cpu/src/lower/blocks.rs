@@ -69,7 +69,7 @@ pub(super) fn covers(part: &Part, node: &Node) -> bool {
 }
 
 /// Whether a node can be of one step with another that these kernels cover: what it reads is there when that one begins.
-pub(super) fn joins(part: &Part, node: &Node, other: &Node) -> bool {
+pub(super) fn goes_with(part: &Part, node: &Node, other: &Node) -> bool {
     let constant = |t: Option<TensorIndex>| t.is_none_or(|t| part.is_constant(t));
     match (product(part, node), product(part, other)) {
         (Some(one), Some(two)) => {

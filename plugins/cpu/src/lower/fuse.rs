@@ -122,12 +122,12 @@ fn beside(part: &Part, index: usize, fusion: &mut Fusion<'_>) -> Vec<usize> {
     let Some(rows) = part.nodes[index].input(0) else {
         return Vec::new();
     };
-    let joins = |&other: &usize| {
+    let goes_with = |&other: &usize| {
         other > index
             && !fusion.is_taken(other)
-            && blocks::joins(part, &part.nodes[other], &part.nodes[index])
+            && blocks::goes_with(part, &part.nodes[other], &part.nodes[index])
     };
-    let mut others: Vec<usize> = fusion.readers(rows).iter().copied().filter(joins).collect();
+    let mut others: Vec<usize> = fusion.readers(rows).iter().copied().filter(goes_with).collect();
     others.truncate(blocks::MOST - 1);
     others.iter().for_each(|&other| fusion.take(other));
     others
