@@ -16,6 +16,10 @@ fn help_texts() {
         "explain",
         "inspect",
         "profile",
+        "generate",
+        "chat",
+        "bench-llm",
+        "logits",
         "serve-sim",
         "completions",
     ] {

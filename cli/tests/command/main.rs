@@ -11,6 +11,7 @@ mod farm_results;
 mod help;
 #[cfg(unix)]
 mod killed;
+mod language;
 mod model;
 mod place;
 mod plans;

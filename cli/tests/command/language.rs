@@ -1,0 +1,199 @@
+//! Language models by the command line: answers, conversations, logits, speeds, on a tiny model with random weights.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use polychip_llm::Architecture;
+use polychip_llm::gguf::TensorType;
+use polychip_llm::testing::TinyModel;
+
+use crate::model::{npy, read_npy};
+use crate::tool::{alone, polychip};
+
+fn tiny(folder: &Path) -> String {
+    let model = TinyModel {
+        architecture: Architecture::Llama,
+        kind: TensorType::Q4_0,
+        layers: 1,
+        tied: true,
+        seed: 3,
+    };
+    let path = folder.join("tiny.gguf");
+    std::fs::write(&path, model.writer().finish()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn with<'a>(command: &'a str, model: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let all = [
+        command,
+        model,
+        "--devices",
+        "cpu",
+        "--threads",
+        "1",
+        "--context",
+        "64",
+    ];
+    [&all, more].concat()
+}
+
+#[test]
+fn an_answer_is_the_same_as_text_and_as_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(folder.path());
+    let asked = ["--prompt", "hello", "--raw", "--max-tokens", "5", "--greedy"];
+    let text = polychip(&with("generate", &model, &asked)).ok();
+    let json = polychip(&with("generate", &model, &[&asked[..], &["--json"]].concat())).json("generate");
+    assert_eq!(json["text"], text.trim_end_matches('\n'));
+    assert_eq!(json["tokens"].as_array().unwrap().len(), 5);
+    assert_eq!(json["finish"], "length");
+    assert!(json["decode_tokens_per_s"].as_f64().unwrap() > 0.0);
+    // a layer's keys and values of 2 heads of 64 in 2 bytes each, of the prompt and all tokens but the last
+    let positions = json["prompt_tokens"].as_u64().unwrap() + 4;
+    assert_eq!(json["kv_bytes"], positions * 2 * 2 * 64 * 2);
+
+    // where the room ends, and by the template
+    let long = ["--prompt", "hello", "--max-tokens", "500", "--greedy", "--json"];
+    let json = polychip(&with("generate", &model, &long)).json("generate");
+    assert!(
+        ["room", "end"].contains(&json["finish"].as_str().unwrap()),
+        "{json}"
+    );
+}
+
+#[test]
+fn draws_follow_their_seed() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(folder.path());
+    let draw = |seed: &str| {
+        let asked = [
+            "--prompt",
+            "x",
+            "--raw",
+            "--max-tokens",
+            "12",
+            "--temperature",
+            "2",
+            "--top-k",
+            "0",
+            "--seed",
+            seed,
+            "--json",
+        ];
+        polychip(&with("generate", &model, &asked)).json("generate")["tokens"].to_string()
+    };
+    assert_eq!(draw("1"), draw("1"));
+    assert_ne!(draw("1"), draw("2"));
+}
+
+#[test]
+fn a_conversation_goes_line_by_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(folder.path());
+    let mut child = Command::new(alone())
+        .args(with("chat", &model, &["--max-tokens", "3", "--greedy"]))
+        .env("POLYCHIP_CONFIG", "")
+        .env_remove("POLYCHIP_PLUGINS")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"a\n\n/clear\na\n/bye\nnever said\n")
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    // an answer may have lines of its own; begun anew, the same question has the same one
+    let said = String::from_utf8(output.stdout).unwrap();
+    let (first, second) = said.split_at(said.len() / 2);
+    assert_eq!(first, second, "{said:?}");
+}
+
+#[test]
+fn logits_are_a_row_for_each_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(folder.path());
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let ids: Vec<u8> = [5i64, 250, 7].iter().flat_map(|id| id.to_le_bytes()).collect();
+    std::fs::write(path("ids.npy"), npy("<i8", "(3,)", &ids)).unwrap();
+    let (tokens, save) = (path("ids.npy"), path("out.npy"));
+    polychip(&with("logits", &model, &["--tokens", &tokens, "--save", &save])).ok();
+    let (dtype, shape, bytes) = read_npy(Path::new(&save));
+    assert_eq!((&*dtype, &*shape), ("<f4", "3,266"));
+    assert!(
+        bytes
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .all(|bytes| f32::from_le_bytes(*bytes).is_finite())
+    );
+
+    std::fs::write(path("text"), "hello hello").unwrap();
+    let (text, kept) = (path("text"), path("kept.npy"));
+    let asked = [
+        "--text",
+        &*text,
+        "--first",
+        "2",
+        "--save-tokens",
+        &*kept,
+        "--save",
+        &*save,
+    ];
+    polychip(&with("logits", &model, &asked)).ok();
+    assert_eq!(read_npy(Path::new(&kept)).1, "2");
+
+    // tokens that are none, and too many of them
+    std::fs::write(path("bad.npy"), npy("<i8", "(1,)", &(-1i64).to_le_bytes())).unwrap();
+    let bad = path("bad.npy");
+    polychip(&with("logits", &model, &["--tokens", &bad, "--save", &save]))
+        .fails(3, &["integers of 0 or more"]);
+    std::fs::write(path("many.npy"), npy("<i8", "(65,)", &[0; 8 * 65])).unwrap();
+    let many = path("many.npy");
+    polychip(&with("logits", &model, &["--tokens", &many, "--save", &save]))
+        .fails(3, &["room for 64 positions"]);
+}
+
+#[test]
+fn speeds_are_of_the_tests_that_were_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(folder.path());
+    let asked = ["-p", "8,16", "-n", "4", "-d", "10", "--rounds", "2"];
+    let json = polychip(&with("bench-llm", &model, &[&asked[..], &["--json"]].concat())).json("bench-llm");
+    let names: Vec<&str> = json["tests"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|test| test["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["pp8", "pp16", "tg4 @ d10"]);
+    assert_eq!(json["tests"][0]["rounds"].as_array().unwrap().len(), 2);
+    let text = polychip(&with("bench-llm", &model, &asked)).ok();
+    assert!(text.contains("pp16") && text.contains("peak memory"), "{text}");
+}
+
+#[test]
+fn what_is_no_language_model_is_refused() {
+    let shapes = crate::tool::shapes();
+    let asked = ["--prompt", "x", "--raw", "--greedy"];
+    polychip(&[&["generate", &*shapes], &asked[..]].concat()).fails(3, &["shapes.onnx", "GGUF"]);
+    polychip(&[&["generate", "nowhere.gguf"], &asked[..]].concat()).fails(3, &["nowhere.gguf"]);
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(folder.path());
+    let too_long = [
+        "generate",
+        &*model,
+        "--context",
+        "9999",
+        "--prompt",
+        "x",
+        "--raw",
+        "--greedy",
+    ];
+    polychip(&too_long).fails(3, &["9999", "1 to 512"]);
+    polychip(&[&["generate", &*model, "--top-p", "0"], &asked[..3]].concat()).fails(3, &["top-p"]);
+}
