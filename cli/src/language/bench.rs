@@ -20,14 +20,9 @@ use crate::progress::Progress;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    model: LanguageArguments,
     /// Tokens of a prompt to read; several separated by commas, 0 for none
     #[arg(short = 'p', long, value_name = "N", value_delimiter = ',', default_values_t = [512])]
     prompt: Vec<u32>,
-    /// Tokens of an answer; several separated by commas, 0 for none
-    #[arg(short = 'n', long, value_name = "N", value_delimiter = ',', default_values_t = [128])]
-    answer: Vec<u32>,
     /// Tokens that were read before an answer begins
     #[arg(short = 'd', long, value_name = "N", default_value_t = 0)]
     depth: u32,
@@ -37,6 +32,11 @@ pub(crate) struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    model: LanguageArguments,
+    /// Tokens of an answer; several separated by commas, 0 for none
+    #[arg(short = 'n', long, value_name = "N", value_delimiter = ',', default_values_t = [128])]
+    answer: Vec<u32>,
 }
 
 /// What `bench-llm --json` prints.

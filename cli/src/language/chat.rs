@@ -15,11 +15,11 @@ use crate::output::Output;
     after_help = "Each line of standard input is a turn; `/clear` begins anew, `/bye` or the end of input ends."
 )]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    model: LanguageArguments,
     /// What the model is told before the conversation
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
+    #[command(flatten)]
+    model: LanguageArguments,
     #[command(flatten)]
     answer: AnswerArguments,
 }

@@ -12,8 +12,6 @@ use crate::peak::peak_bytes;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    model: LanguageArguments,
     /// What to answer
     #[arg(long, value_name = "TEXT")]
     prompt: String,
@@ -23,11 +21,13 @@ pub(crate) struct Arguments {
     /// What the model is told before the prompt
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
-    #[command(flatten)]
-    answer: AnswerArguments,
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    model: LanguageArguments,
+    #[command(flatten)]
+    answer: AnswerArguments,
 }
 
 /// What `generate --json` prints.

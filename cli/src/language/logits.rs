@@ -15,8 +15,6 @@ use crate::{array, file, npy};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    model: LanguageArguments,
     /// Tokens, as integers of a NumPy file of one axis
     #[arg(long, value_name = "FILE.npy", required_unless_present = "text")]
     tokens: Option<PathBuf>,
@@ -32,6 +30,8 @@ pub(crate) struct Arguments {
     /// Write the logits here, f32 `[tokens, vocabulary]`: row i is behind token i
     #[arg(long, value_name = "FILE.npy")]
     save: PathBuf,
+    #[command(flatten)]
+    model: LanguageArguments,
 }
 
 /// Runs the command.

@@ -47,7 +47,7 @@ fn bash_takes_the_script() {
         );
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     };
-    assert_eq!(completed(&["polychip", "ben"]), "bench");
+    assert_eq!(completed(&["polychip", "par"]), "partition");
     assert_eq!(completed(&["polychip", "bench", "--in-f"]), "--in-flight");
 }
 
