@@ -5,11 +5,15 @@ pub(crate) mod chat;
 pub(crate) mod generate;
 pub(crate) mod logits;
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use polychip_llm::{Generate, LanguageModel, Message, Options, Sampling, Specials, TokenId};
+use polychip_llm::{
+    Answer, Generate, LanguageModel, Message, Options, Sampling, Sequence, Specials, TokenId,
+};
 
 use crate::exit::bad_input;
+use crate::output::Output;
 use crate::progress::Progress;
 use crate::setup::PlanArguments;
 
@@ -106,6 +110,33 @@ impl AnswerArguments {
             ignore_end: false,
         })
     }
+}
+
+/// Answers a prompt, and prints the answer as it comes where there is somewhere to print it.
+pub(crate) fn answer(
+    sequence: &mut Sequence,
+    prompt: &[TokenId],
+    wanted: &Generate,
+    mut out: Option<&mut Output>,
+) -> anyhow::Result<Answer> {
+    let mut failed = None;
+    let answer = sequence.generate(prompt, wanted, &mut |piece| match out
+        .as_mut()
+        .map_or(Ok(()), |out| out.piece(piece))
+    {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => {
+            failed = Some(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    if let Some(out) = out {
+        out.text("")?;
+    }
+    Ok(answer)
 }
 
 /// The tokens of a chat, up to where an answer begins.

@@ -3,11 +3,10 @@
 //! Invariant: what was said before is not read again; only the new turn is.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
-use std::ops::ControlFlow;
 
 use polychip_llm::Message;
 
-use super::{AnswerArguments, LanguageArguments, chat_prompt, prepare};
+use super::{AnswerArguments, LanguageArguments, answer, chat_prompt, prepare};
 use crate::output::Output;
 
 #[derive(Debug, clap::Args)]
@@ -57,18 +56,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             said => {
                 messages.push(Message::new("user", said));
                 let prompt = chat_prompt(&model, &messages)?;
-                let mut failed = None;
-                let answer = sequence.generate(&prompt, &wanted, &mut |piece| match out.piece(piece) {
-                    Ok(()) => ControlFlow::Continue(()),
-                    Err(error) => {
-                        failed = Some(error);
-                        ControlFlow::Break(())
-                    }
-                })?;
-                if let Some(error) = failed {
-                    return Err(error);
-                }
-                out.text("")?;
+                let answer = answer(&mut sequence, &prompt, &wanted, Some(&mut *out))?;
                 messages.push(Message::new("assistant", answer.text));
                 // the next answer is drawn anew
                 wanted.sampling.seed = wanted.sampling.seed.wrapping_add(1);

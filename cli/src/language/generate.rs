@@ -1,12 +1,10 @@
 //! `polychip generate`: one answer to one prompt.
 
-use std::ops::ControlFlow;
-
-use polychip_llm::{Answer as Generated, Finish, Message, Specials};
+use polychip_llm::{Finish, Message, Specials};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{AnswerArguments, LanguageArguments, chat_prompt, prepare};
+use super::{AnswerArguments, LanguageArguments, answer, chat_prompt, prepare};
 use crate::output::Output;
 use crate::peak::peak_bytes;
 
@@ -79,22 +77,8 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     };
     prepare(&model, prompt.len())?;
     let mut sequence = model.sequence()?;
-    let mut failed = None;
-    let generated: Generated = sequence.generate(&prompt, &wanted, &mut |piece| {
-        if arguments.json {
-            return ControlFlow::Continue(());
-        }
-        match out.piece(piece) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                failed = Some(error);
-                ControlFlow::Break(())
-            }
-        }
-    })?;
-    if let Some(error) = failed {
-        return Err(error);
-    }
+    let shown = (!arguments.json).then_some(&mut *out);
+    let generated = answer(&mut sequence, &prompt, &wanted, shown)?;
     let answer = Answer {
         model: arguments.model.model.display().to_string(),
         finish: finish(generated.finish),
@@ -109,7 +93,6 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     if arguments.json {
         return out.json(&answer);
     }
-    out.text("")?;
     eprintln!("{}", speeds(&answer));
     Ok(())
 }

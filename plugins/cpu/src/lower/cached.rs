@@ -270,6 +270,61 @@ mod tests {
     use super::*;
 
     #[test]
+    fn plain_loops_give_what_the_kernel_gives_and_hide_what_is_hidden() {
+        let (heads, size, rows, capacity) = (2, 4, 2, 3);
+        let shape = Shape {
+            heads,
+            kv_heads: 1,
+            size,
+            rows,
+            capacity,
+            scale: 0.5,
+        };
+        let draw = |count: usize, by: usize| -> Vec<f32> {
+            (0..count)
+                .map(|i| ((i * by + 3) % 17) as f32 / 8.0 - 1.0)
+                .collect()
+        };
+        let (q, k, v) = (
+            draw(rows * heads * size, 7),
+            draw(rows * size, 5),
+            draw(rows * size, 11),
+        );
+        let half = |x: &[f32]| -> Vec<f16> { x.iter().copied().map(f16::from_f32).collect() };
+        let (past_k, past_v) = (half(&draw(capacity * size, 3)), half(&draw(capacity * size, 13)));
+        let pool = polychip_cpu_kernels::ThreadPool::new(1);
+        let kernel = |past_k: &[f16], past_v: &[f16], past: usize| {
+            let plan =
+                CachedAttentionPlan::new(polychip_cpu_kernels::Isa::SCALAR, heads, 1, size, rows, capacity);
+            let plan = plan.unwrap().with_scale(shape.scale);
+            let (mut out, mut scratch) = (vec![0.0; q.len()], vec![0.0; plan.scratch_len(&pool)]);
+            plan.run(&pool, &q, &k, &v, past_k, past_v, past, &mut out, &mut scratch);
+            out
+        };
+        let plain = |mask: [u8; 10], pasts: [Cache<'_>; 2]| {
+            let (mut out, mut scores) = (vec![f32::NAN; q.len()], vec![f32::NAN; capacity + rows]);
+            masked(shape, [&q, &k, &v], pasts, &mask, &mut out, &mut scores);
+            out
+        };
+        let near =
+            |a: &[f32], b: &[f32]| assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-5), "{a:?} {b:?}");
+        let pasts = || [Cache::F16(&past_k), Cache::F16(&past_v)];
+        near(
+            &plain([1, 1, 0, 1, 0, 1, 1, 0, 1, 1], pasts()),
+            &kernel(&past_k, &past_v, 2),
+        );
+        // without its first position, the past is what follows it
+        let behind =
+            |past: &[f16]| -> Vec<f16> { past[size..].iter().chain(&past[..size]).copied().collect() };
+        let shifted = kernel(&behind(&past_k), &behind(&past_v), 1);
+        near(&plain([0, 1, 0, 1, 0, 0, 1, 0, 1, 1], pasts()), &shifted);
+        // a row that sees nothing
+        let out = plain([0, 0, 0, 0, 0, 0, 1, 0, 1, 1], pasts());
+        assert_eq!(out[..heads * size], [0.0; 8]);
+        near(&out[heads * size..], &shifted[heads * size..]);
+    }
+
+    #[test]
     fn a_mask_says_how_much_of_the_past_is_seen() {
         // two rows, three positions before them
         let mask = |text: &str| text.bytes().map(|byte| byte - b'0').collect::<Vec<u8>>();
