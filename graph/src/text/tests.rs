@@ -32,6 +32,7 @@ const EVERYTHING: &str = r#"graph "all \"parts\"" {
     }
   const t9 "big": i8[100] encoded f32 per axis 0 [0.5] [] = seed 0x0000002a
   t10 "q": u8[4] encoded f32 per block 0 2 [0.5, 0.25] [1, 2] = Abs ""(t9)
+  const t11 "blocks": u8[1, 32] encoded f32 per blocks q4_0 [] [] = hex "000102030405060708090a0b0c0d0e0f1011"
   output t8
   output t10
   output t2

@@ -163,6 +163,42 @@ fn constants_and_encodings() {
 }
 
 #[test]
+fn blocks_are_whole_and_of_constants() {
+    use polychip_ops::BlockLayout;
+    let put = |dtype: DType, dims: &[usize], bytes: usize, encoding: Encoding| {
+        let (mut graph, _, _, _) = simple();
+        let mut weights = Tensor::new("w", TensorType::known(dtype, dims));
+        weights.data = (bytes > 0).then(|| Constant::new(vec![0; bytes]));
+        weights.encoding = Some(encoding);
+        let w = graph.add_tensor(weights);
+        if bytes == 0 {
+            graph.inputs.push(w);
+        }
+        verify(&graph).map_err(|error| error.to_string())
+    };
+    let blocks = || Encoding::blocks(BlockLayout::Q4_0);
+    assert_eq!(put(DType::U8, &[3, 64], 3 * 2 * 18, blocks()), Ok(()));
+    let short = put(DType::U8, &[3, 64], 3 * 64, blocks()).unwrap_err();
+    assert!(short.contains("needs 108 bytes, but has 192"), "{short}");
+    let scaled = Encoding {
+        scales: vec![1.0],
+        ..blocks()
+    };
+    for wrong in [
+        put(DType::U8, &[64, 3], 108, blocks()),
+        put(DType::I8, &[3, 64], 108, blocks()),
+        put(DType::U8, &[3, 64], 108, scaled),
+        put(DType::U8, &[3, 64], 0, blocks()),
+    ] {
+        let words = wrong.unwrap_err();
+        assert!(
+            words.contains("is blocks of q4_0") || words.contains("needs"),
+            "{words}"
+        );
+    }
+}
+
+#[test]
 fn groups_name_nodes_once() {
     let (mut graph, _, _, node) = simple();
     let group = Group {

@@ -183,7 +183,7 @@ unsafe fn tensor_of(raw: &abi::polychip_tensor) -> Result<bool> {
         // SAFETY: as above.
         let data = unsafe { raw::slice(raw.data, raw.data_bytes, "constant data") }?;
         // SAFETY: as above.
-        let layout = unsafe { block_layout(raw.encoding) }?;
+        let layout = unsafe { block_layout(raw.encoding, name) }?;
         let whole = match dtype {
             _ if layout.is_some() => layout.and_then(|layout| layout.byte_len(shape)) == Some(data.len()),
             DType::String => Literal::new(dtype, shape.clone(), data).is_some(),
@@ -216,14 +216,22 @@ fn elements(shape: &[usize]) -> Option<usize> {
 ///
 /// # Safety
 /// As for [`GraphView::new`].
-unsafe fn block_layout(encoding: *const abi::polychip_encoding) -> Result<Option<BlockLayout>> {
+unsafe fn block_layout(encoding: *const abi::polychip_encoding, name: &str) -> Result<Option<BlockLayout>> {
     if encoding.is_null() {
         return Ok(None);
     }
     // SAFETY: as above.
     let raw = unsafe { raw::read(encoding) }?;
-    let blocks = raw.kind == abi::POLYCHIP_ENCODING_BLOCKS;
-    Ok(BlockLayout::from_code(raw.block_layout).filter(|_| blocks))
+    if raw.kind != abi::POLYCHIP_ENCODING_BLOCKS {
+        return Ok(None);
+    }
+    match BlockLayout::from_code(raw.block_layout) {
+        Some(layout) => Ok(Some(layout)),
+        None => Err(Error::bad_argument(format!(
+            "encoding of tensor {name} is of unknown block layout {}",
+            raw.block_layout
+        ))),
+    }
 }
 
 /// # Safety
@@ -242,14 +250,11 @@ unsafe fn encoding(
     let zero_points = unsafe { raw::slice(raw.zero_points, raw.zero_point_count, "zero points") }?;
     let bad = |what: String| Err(Error::bad_argument(format!("encoding of tensor {name} {what}")));
     if raw.kind == abi::POLYCHIP_ENCODING_BLOCKS {
-        let Some(layout) = BlockLayout::from_code(raw.block_layout) else {
-            return bad(format!("is of unknown block layout {}", raw.block_layout));
-        };
         let plain = constant && dtype == DType::U8 && raw.real_dtype == DType::F32.code();
         if !plain || !scales.is_empty() || !zero_points.is_empty() {
-            return bad(format!(
-                "is blocks of {layout}, which are constants of u8 and have no other scales"
-            ));
+            return bad(
+                "is blocks, which are constants of u8, stand for f32 and have no other scales".into(),
+            );
         }
         return Ok(());
     }

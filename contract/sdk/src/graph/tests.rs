@@ -280,6 +280,68 @@ fn each_breach_is_named() {
         break_it(&mut fixture);
         fixture.view().unwrap_err().to_string()
     };
+    // 3 rows of 2 values are no blocks; one of 64 values are two blocks of 18 bytes
+    static BLOCKS: [u8; 36] = [0; 36];
+    static ROW: [i64; 2] = [1, 64];
+    let blocks = |fixture: &mut Fixture| {
+        fixture.encodings[0] = polychip_encoding {
+            kind: abi::POLYCHIP_ENCODING_BLOCKS,
+            axis: 1,
+            block_size: 32,
+            block_layout: abi::POLYCHIP_BLOCKS_Q4_0,
+            real_dtype: DType::F32.code(),
+            ..polychip_encoding::sized()
+        };
+        let weights = &mut fixture.tensors[1];
+        (weights.dims, weights.data, weights.data_bytes) = (ROW.as_ptr(), BLOCKS.as_ptr(), 36);
+    };
+    let mut fixture = Fixture::new();
+    blocks(&mut fixture);
+    let view = fixture.view().unwrap();
+    let encoding = view.tensor(1).encoding().unwrap();
+    assert_eq!(encoding.kind(), EncodingKind::Blocks(BlockLayout::Q4_0));
+    assert_eq!(encoding.to_owned().block_layout(), Some(BlockLayout::Q4_0));
+    let of_blocks = |break_it: &dyn Fn(&mut Fixture)| {
+        broken(&|fixture| {
+            blocks(fixture);
+            break_it(fixture);
+        })
+    };
+    for (words, message) in [
+        (
+            "unknown block layout 77",
+            of_blocks(&|f| f.encodings[0].block_layout = 77),
+        ),
+        (
+            "unknown block layout 0",
+            of_blocks(&|f| f.encodings[0].block_layout = 0),
+        ),
+        ("has 35 bytes", of_blocks(&|f| f.tensors[1].data_bytes = 35)),
+        (
+            "has 36 bytes",
+            of_blocks(&|f| f.encodings[0].block_layout = abi::POLYCHIP_BLOCKS_Q8_0),
+        ),
+        (
+            "constants of u8",
+            of_blocks(&|f| f.tensors[1].dtype = DType::I8.code()),
+        ),
+        (
+            "stand for f32",
+            of_blocks(&|f| f.encodings[0].real_dtype = DType::F16.code()),
+        ),
+        (
+            "no other scales",
+            of_blocks(&|f| {
+                (f.encodings[0].scales, f.encodings[0].scale_count) = (SCALES.as_ptr(), 1);
+            }),
+        ),
+        (
+            "constants of u8",
+            of_blocks(&|f| f.tensors[0].encoding = f.encodings.as_ptr()),
+        ),
+    ] {
+        assert!(message.contains(words), "{words:?} is not in {message}");
+    }
     for (words, message) in [
         ("before it is produced", broken(&|f| f.words[2][0] = 4)),
         ("is produced already", broken(&|f| f.words[7][0] = 2)),
