@@ -6,9 +6,11 @@ use std::mem::offset_of;
 use std::sync::OnceLock;
 
 use polychip_abi as abi;
-use polychip_host::{Clock, Device, Host, Preemption};
+use polychip_graph::{Constant, Encoding, Graph, Node};
+use polychip_host::{Clock, Device, FlatGraph, Host, Preemption};
+use polychip_ops::{Attr, Attributes, BlockLayout, DType, Op};
 
-use crate::bench::{Bench, add_relu, device, floats, to_floats};
+use crate::bench::{Bench, add_relu, device, floats, tensor, to_floats};
 
 /// What a plugin of 1.0 knows of a device's description, in bytes.
 const OLDER: usize = offset_of!(abi::polychip_device_info, preemption);
@@ -124,4 +126,51 @@ fn a_run_of_a_scripted_device_gives_way_to_a_more_urgent_one() {
         first.timing().unwrap().span_ns.unwrap().1,
         second.timing().unwrap().span_ns.unwrap().0
     );
+}
+
+/// One row of 32 ones times one column in a block of Q4_0: a scale of a half, and 9 - 8 everywhere.
+fn product_with_a_block() -> Graph {
+    let mut graph = Graph::new("product");
+    let x = tensor(&mut graph, "x", DType::F32, &[1, 32]);
+    let w = tensor(&mut graph, "w", DType::U8, &[1, 32]);
+    let y = tensor(&mut graph, "y", DType::F32, &[1, 1]);
+    let mut block = vec![0x99; 18];
+    block[..2].copy_from_slice(&[0x00, 0x38]);
+    let weights = graph.tensor_mut(w);
+    weights.data = Some(Constant::new(block));
+    weights.encoding = Some(Encoding::blocks(BlockLayout::Q4_0));
+    let inputs = vec![Some(x), Some(w)];
+    let columns = Attributes::new().with_int(Attr::TransB, 1);
+    graph.add_node(Node::new(Op::Gemm, inputs, vec![Some(y)]).with(columns));
+    graph.inputs.push(x);
+    graph.outputs.push(y);
+    graph
+}
+
+#[test]
+fn weights_in_blocks_are_for_plugins_that_know_1_2() {
+    let graph = product_with_a_block();
+    let flat = FlatGraph::new(&graph, &[]).unwrap();
+    let host = Host::builder()
+        .linked(query)
+        .clock(Clock::virtual_time())
+        .configure("null", "script", format!("[[device]]\n{SCRIPT}"))
+        .build();
+    let support = host.devices()[0].query_support(&flat).unwrap();
+    assert_eq!(support[0].reason, abi::POLYCHIP_SUPPORT_ENCODING);
+    assert!(
+        support[0].detail.contains("built for 1.0"),
+        "{}",
+        support[0].detail
+    );
+    assert_eq!(host.devices()[0].estimate(&flat, &[0]).unwrap(), None);
+
+    let new = device("name = \"npu\"");
+    assert_eq!(
+        new.query_support(&flat).unwrap()[0].reason,
+        abi::POLYCHIP_SUPPORT_YES
+    );
+    let mut bench = Bench::new(&new, &graph).unwrap();
+    bench.run(&[floats(&[1.0; 32])]).unwrap();
+    assert_eq!(to_floats(&bench.read(1)), [16.0]);
 }
