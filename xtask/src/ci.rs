@@ -125,10 +125,19 @@ fn all(checks: Vec<Check>, only: Option<&str>) -> Result<bool> {
         if only.is_some_and(|text| !check.name.contains(text)) {
             continue;
         }
-        eprintln!("\n== {}", check.name);
+        eprintln!("\n== {}{}", check.name, room());
         results.push(one(check, &expected, &mut programs)?);
     }
     summary(&results, meter.read())
+}
+
+/// How much of the disk is left, in words: a build and its tests that fill it end in errors which name other causes.
+fn room() -> String {
+    let Ok(disk) = rustix::fs::statvfs(root()) else {
+        return String::new();
+    };
+    let bytes = disk.f_bavail * disk.f_frsize;
+    format!(" ({:.1} GB of disk left)", bytes as f64 / 1e9)
 }
 
 /// Whether `POLYCHIP_EXPECT` has this name.
