@@ -31,7 +31,7 @@ use polychip_ops::{Attr, Attributes, DType, Op};
 use crate::config::{Config, RopePairing, RopeScaling};
 use crate::gguf::{Gguf, TensorType};
 use crate::{Error, Result};
-use draft::Draft;
+use draft::{Draft, Stored};
 
 /// Which rows' logits a graph gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -319,14 +319,18 @@ impl<'a> Builder<'a> {
             return Err(Error::config(format!("tensor {weight:?} is no matrix")));
         };
         let dims = [columns as usize, depth as usize];
-        let bytes = self.file.bytes().slice(tensor.range());
+        let range = tensor.range();
+        let stored = Stored {
+            offset: range.start,
+            bytes: self.file.bytes().slice(range),
+        };
         let weights = match tensor.kind() {
-            TensorType::F32 => self.draft.constant(weight, DType::F32, &dims, bytes),
-            TensorType::F16 => self.draft.constant(weight, DType::F16, &dims, bytes),
-            TensorType::BF16 => self.draft.constant(weight, DType::BF16, &dims, bytes),
+            TensorType::F32 => self.draft.stored(weight, DType::F32, &dims, stored),
+            TensorType::F16 => self.draft.stored(weight, DType::F16, &dims, stored),
+            TensorType::BF16 => self.draft.stored(weight, DType::BF16, &dims, stored),
             kind => {
                 let layout = kind.layout().ok_or_else(|| missing(weight))?;
-                self.draft.blocks(weight, layout, &dims, bytes)
+                self.draft.blocks(weight, layout, &dims, stored)
             }
         };
         let weights = match tensor.kind() {

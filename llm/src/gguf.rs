@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use polychip_host::MappedFile;
+use polychip_host::ModelFolder;
 
 pub use tensor::Tensor;
 pub use tensor_type::TensorType;
@@ -51,6 +51,7 @@ use read::Contents;
 #[derive(Clone)]
 pub struct Gguf {
     bytes: Bytes,
+    folder: Arc<ModelFolder>,
     contents: Arc<Contents>,
 }
 
@@ -60,8 +61,8 @@ impl Gguf {
     /// # Errors
     /// The file cannot be mapped, or is not sound.
     pub fn open(path: &Path) -> Result<Gguf> {
-        let mapped = MappedFile::open(path).map_err(|source| Error::file(path, source))?;
-        Gguf::read(mapped.bytes())
+        let folder = ModelFolder::open(path).map_err(|source| Error::file(path, source))?;
+        Gguf::of(folder)
     }
 
     /// Checks a file that is in memory.
@@ -69,8 +70,46 @@ impl Gguf {
     /// # Errors
     /// The bytes are no GGUF file of version 3, end too soon, contradict themselves, or hold a tensor of an unsupported type.
     pub fn read(bytes: Bytes) -> Result<Gguf> {
+        Gguf::of(ModelFolder::of_bytes(bytes))
+    }
+
+    fn of(folder: ModelFolder) -> Result<Gguf> {
+        let bytes = folder.bytes();
         let contents = Arc::new(read::read(&bytes)?);
-        Ok(Gguf { bytes, contents })
+        let folder = Arc::new(folder);
+        Ok(Gguf {
+            bytes,
+            folder,
+            contents,
+        })
+    }
+
+    /// Writes weights of a tensor as f32, from block `first` on, as many as `out` holds, read from the file and not from its
+    /// mapping: pages that are looked at there stay in memory.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    ///
+    /// # Panics
+    /// As [`Tensor::dequantize`].
+    pub fn read_weights(&self, tensor: &Tensor<'_>, first: usize, out: &mut [f32]) -> Result<()> {
+        let kind = tensor.kind();
+        let (len, bytes) = (kind.block_len(), kind.block_bytes());
+        assert!(out.len().is_multiple_of(len), "no whole number of blocks");
+        let range = tensor.range();
+        let start = range.start + first * bytes;
+        let mut blocks = vec![0; out.len() / len * bytes];
+        assert!(start + blocks.len() <= range.end, "beyond the tensor's end");
+        self.folder
+            .read_at(start, &mut blocks)
+            .map_err(|source| Error::file(Path::new(tensor.name()), source))?;
+        kind.dequantize(&blocks, out);
+        Ok(())
+    }
+
+    /// The file and its folder, as devices ask for them.
+    pub(crate) fn folder(&self) -> Arc<ModelFolder> {
+        Arc::clone(&self.folder)
     }
 
     /// What tensors' offsets are multiples of, in bytes.

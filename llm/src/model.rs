@@ -234,7 +234,7 @@ impl LanguageModel {
         };
         let graph = build::graph(&inner.file, &inner.config, &inner.angles, shape)?;
         let name = format!("{} ({rows} tokens)", inner.path.display());
-        let model = inner.runtime.load_graph(&name, graph);
+        let model = inner.runtime.load_graph_over(&name, graph, inner.file.folder());
         let session = inner
             .runtime
             .session(&model, inner.policy.clone())
@@ -259,8 +259,7 @@ impl LanguageModel {
             .tensor(name)
             .ok_or_else(|| Error::config(format!("tensor {name:?} is missing")))?;
         let blocks = out.len() / table.kind().block_len();
-        table.dequantize(token as usize * blocks, out);
-        Ok(())
+        inner.file.read_weights(&table, token as usize * blocks, out)
     }
 }
 

@@ -100,6 +100,11 @@ impl Model {
         Model(Arc::new(Inner::new(PathBuf::from(name), graph, None)))
     }
 
+    /// A graph made here over the bytes of a file, as a model of this name.
+    pub(crate) fn made_over(name: &str, graph: Graph, files: Arc<ModelFolder>) -> Model {
+        Model(Arc::new(Inner::new(PathBuf::from(name), graph, Some(files))))
+    }
+
     /// A graph that was cut out of this model, as a model of its own; its constants stay where they are.
     pub(crate) fn part(&self, name: &str, graph: Graph) -> Model {
         Model(Arc::new(Inner::new(

@@ -122,6 +122,18 @@ impl Runtime {
         Model::made(name, graph)
     }
 
+    /// As [`load_graph`](Runtime::load_graph), with constants that stand in a file: devices may read them from there, so
+    /// that what they pack does not lie in memory twice. The graph's first file is the folder's model.
+    #[must_use]
+    pub fn load_graph_over(
+        &self,
+        name: &str,
+        graph: polychip_graph::Graph,
+        files: Arc<polychip_host::ModelFolder>,
+    ) -> Model {
+        Model::made_over(name, graph, files)
+    }
+
     /// Maps an ONNX model that lies in an open file from byte `offset` on and has `len` bytes, or goes to the file's end:
     /// an asset inside an Android package, say. Messages call it `name`. Weights in files beside it are not found.
     ///

@@ -153,6 +153,23 @@ impl ModelFolder {
         self.bytes.clone()
     }
 
+    /// Reads bytes of the model from `offset` on. Those of a file are read, not looked at in the mapping, whose pages would
+    /// count towards the process's memory.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the bytes leave it.
+    pub fn read_at(&self, offset: usize, out: &mut [u8]) -> io::Result<()> {
+        #[cfg(unix)]
+        if let Some(mapped) = &self.file {
+            use std::os::unix::fs::FileExt;
+            return mapped.file.read_exact_at(out, offset as u64);
+        }
+        let bytes = self.bytes.get(offset..).and_then(|rest| rest.get(..out.len()));
+        let bytes = bytes.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+        out.copy_from_slice(bytes);
+        Ok(())
+    }
+
     /// Descriptors by the file indices of a graph: the model itself, then external files by name.
     #[must_use]
     pub fn descriptors(&self, files: &[String]) -> Vec<i64> {
@@ -244,6 +261,14 @@ mod tests {
         let open = |offset, len| ModelFolder::of_file(File::open(&path).unwrap(), offset, len);
         let model = open(5000, Some(5)).unwrap();
         assert_eq!(&model.bytes()[..], b"model");
+        let mut some = [0; 3];
+        model.read_at(1, &mut some).unwrap();
+        assert_eq!(&some, b"ode");
+        assert!(model.read_at(3, &mut some).is_err());
+        let whole = ModelFolder::open(&path).unwrap();
+        whole.read_at(5001, &mut some).unwrap();
+        assert_eq!(&some, b"ode");
+        assert!(whole.read_at(5007, &mut some).is_err());
         // a device would map the file from its first byte
         assert_eq!(
             model.descriptors(&[String::new()]),

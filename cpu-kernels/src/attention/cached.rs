@@ -12,6 +12,7 @@
 //! Not here: writing to the cache, masks, windows of positions ([`super::AttentionPlan`]).
 #![allow(unsafe_code)]
 
+mod many;
 mod tile;
 
 use super::NAME;

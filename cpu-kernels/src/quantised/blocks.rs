@@ -180,15 +180,49 @@ impl BlockPlan {
     /// # Panics
     /// If a slice's length is not that of its shape.
     pub fn pack(&self, blocks: &[u8], packed: &mut [f32]) {
-        let bytes = self.columns * self.blocks() * self.layout.bytes();
+        let bytes = self.columns * self.column_bytes();
         assert_eq!(blocks.len(), bytes, "blocks: bytes of the weights");
         assert_eq!(packed.len(), self.packed_len(), "blocks: packed weights");
-        if packed.is_empty() {
+        packed.fill(0.0);
+        self.pack_columns(0, blocks, packed);
+    }
+
+    /// Columns that are packed together: [`pack_columns`](Self::pack_columns) begins at a multiple of them.
+    #[must_use]
+    pub fn panel_columns(&self) -> usize {
+        self.lanes
+    }
+
+    /// Bytes of one column's blocks.
+    #[must_use]
+    pub fn column_bytes(&self) -> usize {
+        self.blocks() * self.layout.bytes()
+    }
+
+    /// Packs some columns, from the `first` on, to where they stand among all; `packed` was zeros before the first call.
+    ///
+    /// # Panics
+    /// If `first` is no multiple of [`panel_columns`](Self::panel_columns), the blocks are no whole columns, or `packed` is not that
+    /// of all.
+    pub fn pack_columns(&self, first: usize, blocks: &[u8], packed: &mut [f32]) {
+        assert!(
+            first.is_multiple_of(self.lanes),
+            "blocks: columns of whole panels"
+        );
+        assert_eq!(packed.len(), self.packed_len(), "blocks: packed weights");
+        if blocks.is_empty() {
             return;
         }
-        packed.fill(0.0);
+        assert!(
+            blocks.len().is_multiple_of(self.column_bytes()),
+            "blocks: bytes of whole columns"
+        );
         let packed: &mut [u8] = bytemuck::cast_slice_mut(packed);
-        let (codes, scales) = packed.split_at_mut(self.panels() * self.panel_bytes()[0]);
+        let bytes = self.panel_bytes();
+        let (codes, scales) = packed.split_at_mut(self.panels() * bytes[0]);
+        let from = |section: &'_ mut [u8], bytes: usize| first / self.lanes * bytes..section.len();
+        let (codes_from, scales_from) = (from(codes, bytes[0]), from(scales, bytes[1]));
+        let (codes, scales) = (&mut codes[codes_from], &mut scales[scales_from]);
         with_layout!(self.layout, W => pack::pack::<W>(blocks, self.blocks(), self.lanes, codes, scales));
     }
 

@@ -3,8 +3,24 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use polychip_graph::{Constant, Encoding, Graph, Node, Tensor, TensorId};
+use polychip_graph::{Constant, Encoding, FileSlice, Graph, Node, Tensor, TensorId};
 use polychip_ops::{Attr, Attributes, BlockLayout, DType, Op, TensorType};
+
+/// Bytes of the model's file, and where they start in it.
+pub(super) struct Stored {
+    pub(super) bytes: Bytes,
+    pub(super) offset: usize,
+}
+
+impl Stored {
+    fn constant(self) -> Constant {
+        let offset = self.offset as u64;
+        Constant {
+            bytes: self.bytes,
+            file: Some(FileSlice { file: 0, offset }),
+        }
+    }
+}
 
 /// A graph in the making.
 pub(super) struct Draft {
@@ -15,8 +31,11 @@ pub(super) struct Draft {
 
 impl Draft {
     pub(super) fn new(name: &str) -> Draft {
+        let mut graph = Graph::new(name);
+        // the model itself
+        graph.files = vec![String::new()];
         Draft {
-            graph: Graph::new(name),
+            graph,
             constants: BTreeMap::new(),
             made: 0,
         }
@@ -35,18 +54,18 @@ impl Draft {
 
     /// A constant; one name is one tensor.
     pub(super) fn constant(&mut self, name: &str, dtype: DType, dims: &[usize], bytes: Bytes) -> TensorId {
-        self.constant_of(name, dtype, dims, bytes, None)
+        self.constant_of(name, dtype, dims, Constant::new(bytes), None)
     }
 
-    /// A constant of blocks, which stands for f32.
-    pub(super) fn blocks(
-        &mut self,
-        name: &str,
-        layout: BlockLayout,
-        dims: &[usize],
-        bytes: Bytes,
-    ) -> TensorId {
-        self.constant_of(name, DType::U8, dims, bytes, Some(Encoding::blocks(layout)))
+    /// A constant that stands in the model's file.
+    pub(super) fn stored(&mut self, name: &str, dtype: DType, dims: &[usize], at: Stored) -> TensorId {
+        self.constant_of(name, dtype, dims, at.constant(), None)
+    }
+
+    /// A constant of blocks in the model's file, which stands for f32.
+    pub(super) fn blocks(&mut self, name: &str, layout: BlockLayout, dims: &[usize], at: Stored) -> TensorId {
+        let encoding = Some(Encoding::blocks(layout));
+        self.constant_of(name, DType::U8, dims, at.constant(), encoding)
     }
 
     fn constant_of(
@@ -54,14 +73,14 @@ impl Draft {
         name: &str,
         dtype: DType,
         dims: &[usize],
-        bytes: Bytes,
+        constant: Constant,
         encoding: Option<Encoding>,
     ) -> TensorId {
         if let Some(&known) = self.constants.get(name) {
             return known;
         }
         let mut tensor = self.tensor(name, dtype, dims);
-        tensor.data = Some(Constant::new(bytes));
+        tensor.data = Some(constant);
         tensor.encoding = encoding;
         let id = self.graph.add_tensor(tensor);
         self.constants.insert(name.to_owned(), id);

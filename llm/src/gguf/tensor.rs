@@ -88,7 +88,14 @@ impl<'a> Tensor<'a> {
         );
         let bytes =
             &self.bytes[first * self.kind().block_bytes()..][..out.len() / len * self.kind().block_bytes()];
-        match self.kind() {
+        self.kind().dequantize(bytes, out);
+    }
+}
+
+impl TensorType {
+    /// Writes the weights of whole blocks as f32.
+    pub(crate) fn dequantize(self, bytes: &[u8], out: &mut [f32]) {
+        match self {
             TensorType::F32 => floats(bytes, out, f32::from_le_bytes),
             TensorType::F16 => floats(bytes, out, |half| f16::from_le_bytes(half).to_f32()),
             TensorType::BF16 => floats(bytes, out, |half| bf16::from_le_bytes(half).to_f32()),

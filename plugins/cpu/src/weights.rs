@@ -85,12 +85,12 @@ impl Recipe {
 
     fn key(&self, len: usize) -> Key {
         let mut hasher = blake3::Hasher::new();
-        let mut feed = |bytes: &[u8]| {
+        let feed = |hasher: &mut blake3::Hasher, bytes: &[u8]| {
             hasher.update(&(bytes.len() as u64).to_le_bytes());
             hasher.update(bytes);
         };
-        feed(self.words.as_bytes());
-        feed(&(len as u64).to_le_bytes());
+        feed(&mut hasher, self.words.as_bytes());
+        feed(&mut hasher, &(len as u64).to_le_bytes());
         for source in &self.sources {
             let Tensor {
                 dtype,
@@ -103,8 +103,15 @@ impl Recipe {
                 encoding,
                 name: _,
             } = source;
-            feed(format!("{dtype:?} {plain} {packed} {dims:?} {encoding:?} {fill:?}").as_bytes());
-            feed(constant.as_ref().map_or(&[], |constant| constant.bytes()));
+            let words = format!("{dtype:?} {plain} {packed} {dims:?} {encoding:?} {fill:?}");
+            feed(&mut hasher, words.as_bytes());
+            let bytes = constant.as_ref().map_or(0, |constant| constant.bytes().len());
+            hasher.update(&(bytes as u64).to_le_bytes());
+            if let Some(constant) = constant {
+                constant.blocks(|block| {
+                    hasher.update(block);
+                });
+            }
         }
         *hasher.finalize().as_bytes()
     }

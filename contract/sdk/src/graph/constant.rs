@@ -67,11 +67,20 @@ impl Constant {
         unsafe { raw::slice(self.data, self.bytes, "constant") }.expect(CHECKED)
     }
 
-    /// Hands the bytes out in order, in blocks of [`Constant::BLOCK`] bytes and one shorter.
+    /// Hands the bytes out in order, in blocks of [`Constant::BLOCK`] bytes and one shorter; as
+    /// [`pieces`](Constant::pieces).
+    pub fn blocks(&self, each: impl FnMut(&[u8])) {
+        self.pieces(Constant::BLOCK, each);
+    }
+
+    /// Hands the bytes out in order, in pieces of this many bytes and one shorter.
     ///
     /// They are read from the file where there is one: pages of a mapping that somebody looked at count towards the
     /// process's memory, which would double that of weights that are packed.
-    pub fn blocks(&self, mut each: impl FnMut(&[u8])) {
+    ///
+    /// # Panics
+    /// If a piece has no bytes.
+    pub fn pieces(&self, piece: usize, mut each: impl FnMut(&[u8])) {
         let bytes = self.bytes();
         let mut done = 0;
         #[cfg(unix)]
@@ -83,9 +92,9 @@ impl Constant {
             // SAFETY: the host keeps the descriptor open as long as the model; it is not closed here.
             let file = unsafe { std::fs::File::from_raw_fd(fd) };
             let file = std::mem::ManuallyDrop::new(file);
-            let mut block = vec![0; Constant::BLOCK];
+            let mut block = vec![0; piece.min(bytes.len())];
             while done < bytes.len() {
-                let block = &mut block[..Constant::BLOCK.min(bytes.len() - done)];
+                let block = &mut block[..piece.min(bytes.len() - done)];
                 if file.read_exact_at(block, start + done as u64).is_err() {
                     break;
                 }
@@ -93,7 +102,7 @@ impl Constant {
                 done += block.len();
             }
         }
-        bytes[done..].chunks(Constant::BLOCK).for_each(each);
+        bytes[done..].chunks(piece).for_each(each);
     }
 
     /// Bytes of a block: a quarter of a usual second-level cache.

@@ -1,7 +1,6 @@
 //! One unit: the queries that share a head's keys, over a range of positions, tile by tile.
 //!
-//! Few queries meet keys as they lie, and a score is the sum across a vector; for many, a tile of keys is transposed first, and
-//! vectors of keys meet the values of a query.
+//! Few queries meet keys as they lie, and a score is the sum across a vector; many are [`super::many`]'s.
 
 use crate::isa::{Kernel, Load, Simd};
 use crate::math;
@@ -10,16 +9,17 @@ use std::ops::Range;
 /// Positions of a tile.
 pub(super) const KEYS: usize = 64;
 
-/// Queries from which on transposing keys pays.
+/// Queries from which on they stand in lanes.
 const MANY: usize = 12;
 
 /// Queries that are computed side by side.
 const SIDE: usize = 4;
 
-/// Floats of a thread's scratch: queries, sums, scores, transposed keys, values, maxima and sums.
+/// Floats of a thread's scratch.
 pub(super) fn scratch(queries: usize, wide: usize) -> usize {
-    let queries = queries.next_multiple_of(SIDE);
-    queries * (2 * wide + KEYS + 2) + 2 * KEYS * wide
+    let few = queries.min(MANY - 1).next_multiple_of(SIDE);
+    let few = few * (2 * wide + KEYS + 2);
+    few.max(super::many::scratch(queries, wide))
 }
 
 /// What a unit works on; elements of the cache are of `E`.
@@ -56,8 +56,6 @@ struct Space {
     queries: *mut f32,
     sums: *mut f32,
     scores: *mut f32,
-    keys: *mut f32,
-    values: *mut f32,
     maxima: *mut f32,
     totals: *mut f32,
 }
@@ -66,20 +64,20 @@ impl<E: Load> Kernel for Unit<E> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
+        if self.queries >= MANY {
+            // SAFETY: as below.
+            return unsafe { self.many(s) };
+        }
         let padded = self.queries.next_multiple_of(SIDE);
         let after = |p: *mut f32, n: usize| p.wrapping_add(n);
         let queries = self.scratch;
         let sums = after(queries, padded * self.wide);
         let scores = after(sums, padded * self.wide);
-        let keys = after(scores, padded * KEYS);
-        let values = after(keys, KEYS * self.wide);
-        let maxima = after(values, KEYS * self.wide);
+        let maxima = after(scores, padded * KEYS);
         let space = Space {
             queries,
             sums,
             scores,
-            keys,
-            values,
             maxima,
             totals: after(maxima, padded),
         };
@@ -88,30 +86,10 @@ impl<E: Load> Kernel for Unit<E> {
             self.begin(s, space, padded);
             let mut at = self.range.start;
             while at < self.range.end {
-                // a tile is of the cache or of what is new
-                let (cached, end) = if at < self.past {
-                    (true, self.past)
-                } else {
-                    (false, self.range.end)
-                };
-                let count = KEYS.min(end.min(self.range.end) - at);
-                let ([k, v], stride) = if cached {
-                    (self.cache.map(|p| p.wrapping_add(at * self.size)), self.size)
-                } else {
-                    let row = (at - self.past) * self.new_row;
-                    (self.new.map(|p| p.wrapping_add(row)), self.new_row)
-                };
-                if self.queries >= MANY {
-                    self.transpose(s, space, k, stride, count);
-                    self.score_many(s, space, padded);
-                    self.widen(s, space, v, stride, count);
-                    self.weigh(s, space, at, count);
-                    self.add(s, space, space.values.cast_const(), self.wide, count, padded);
-                } else {
-                    self.score_few(s, space, k, stride, count);
-                    self.weigh(s, space, at, count);
-                    self.add(s, space, v, stride, count, padded);
-                }
+                let ([k, v], stride, count) = self.rows_at(at, KEYS);
+                self.score_few(s, space, k, stride, count);
+                self.weigh(s, space, at, count);
+                self.add(s, space, v, stride, count, padded);
                 at += count;
             }
             self.end(s, space);
@@ -120,6 +98,24 @@ impl<E: Load> Kernel for Unit<E> {
 }
 
 impl<E: Load> Unit<E> {
+    /// Keys and values of a tile of at most `most` positions from `at` on, the floats from one to the next, and how many they
+    /// are: a tile is of the cache or of what is new.
+    #[inline(always)]
+    pub(super) fn rows_at(&self, at: usize, most: usize) -> ([*const E; 2], usize, usize) {
+        if at < self.past {
+            let count = most.min(self.past.min(self.range.end) - at);
+            (
+                self.cache.map(|p| p.wrapping_add(at * self.size)),
+                self.size,
+                count,
+            )
+        } else {
+            let row = (at - self.past) * self.new_row;
+            let count = most.min(self.range.end - at);
+            (self.new.map(|p| p.wrapping_add(row)), self.new_row, count)
+        }
+    }
+
     /// Scaled queries; no sums yet. Queries that fill the last ones up are zeros.
     #[inline(always)]
     unsafe fn begin<S: Simd>(&self, s: S, space: Space, padded: usize) {
@@ -202,71 +198,6 @@ impl<E: Load> Unit<E> {
             }
         }
         N
-    }
-
-    /// A tile of keys, `[size, KEYS]`; keys that are missing are zeros.
-    #[inline(always)]
-    unsafe fn transpose<S: Simd>(&self, s: S, space: Space, k: *const E, stride: usize, count: usize) {
-        // the tile of values is free yet
-        let few = space.values;
-        for key in 0..KEYS {
-            for d in (0..self.wide).step_by(S::LANES) {
-                // SAFETY: a key has as many values left; the tile has room for `wide` rows of keys.
-                unsafe {
-                    if key < count {
-                        s.store(few.add(d), s.read(k.add(key * stride + d), self.size - d));
-                    } else {
-                        s.store(few.add(d), s.splat(0.0));
-                    }
-                    for i in 0..S::LANES {
-                        *space.keys.add((d + i) * KEYS + key) = *few.add(d + i);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Scores of a transposed tile.
-    #[inline(always)]
-    unsafe fn score_many<S: Simd>(&self, s: S, space: Space, padded: usize) {
-        for m in (0..padded).step_by(SIDE) {
-            for key in (0..KEYS).step_by(2 * S::LANES) {
-                let mut sums = [[s.splat(0.0); 2]; SIDE];
-                for d in 0..self.size {
-                    // SAFETY: the tile is whole, and queries are padded.
-                    unsafe {
-                        let k = space.keys.add(d * KEYS + key);
-                        let k = [s.load(k), s.load(k.add(S::LANES))];
-                        for (i, sums) in sums.iter_mut().enumerate() {
-                            let q = s.splat(*space.queries.add((m + i) * self.wide + d));
-                            *sums = [s.mul_add(q, k[0], sums[0]), s.mul_add(q, k[1], sums[1])];
-                        }
-                    }
-                }
-                for (i, sums) in sums.iter().enumerate() {
-                    // SAFETY: scores are padded as queries are.
-                    unsafe {
-                        let to = space.scores.add((m + i) * KEYS + key);
-                        s.store(to, sums[0]);
-                        s.store(to.add(S::LANES), sums[1]);
-                    }
-                }
-            }
-        }
-    }
-
-    /// A tile of values as floats, `[KEYS, wide]`.
-    #[inline(always)]
-    unsafe fn widen<S: Simd>(&self, s: S, space: Space, v: *const E, stride: usize, count: usize) {
-        for key in 0..count {
-            for d in (0..self.wide).step_by(S::LANES) {
-                // SAFETY: a value has as many numbers left; the tile has room for `KEYS` of them.
-                unsafe {
-                    let x = s.read(v.add(key * stride + d), self.size - d);
-                    s.store(space.values.add(key * self.wide + d), x);
-                }
-            }
-        }
     }
 
     /// Scores of a tile that starts at position `at` as exponentials, below the running maximum, which is raised; what a query

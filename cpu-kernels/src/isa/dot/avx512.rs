@@ -82,6 +82,7 @@ impl<const VNNI: bool> Product for Avx512Bytes<VNNI> {
 impl<const VNNI: bool> Bytes for Avx512Bytes<VNNI> {
     const OFFSET: i32 = 0;
     const ROWS: usize = 12;
+    const SIDE_BY_SIDE: bool = VNNI;
 
     #[inline]
     fn enter<K: ByteKernel>(self, kernel: K) -> K::Output {

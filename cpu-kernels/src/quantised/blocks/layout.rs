@@ -223,8 +223,12 @@ impl Layout for Q8_0 {
 
     #[inline(always)]
     unsafe fn codes<B: Bytes>(b: B, p: *const u8) -> [I<B>; 8] {
-        // SAFETY: the caller promises eight words.
-        std::array::from_fn(|v| unsafe { words(b, p, v) })
+        let mut codes = [b.simd().splat_i(0); 8];
+        for (v, codes) in codes.iter_mut().enumerate() {
+            // SAFETY: the caller promises eight words.
+            *codes = unsafe { words(b, p, v) };
+        }
+        codes
     }
 }
 
@@ -315,23 +319,27 @@ impl Layout for Q6K {
     unsafe fn codes<B: Bytes>(b: B, p: *const u8) -> [I<B>; 8] {
         let s = b.simd();
         // SAFETY: the caller promises six words.
-        let (low, bits) = unsafe { (nibbles(b, p), [words(b, p, 4), words(b, p, 5)]) };
+        let (mut codes, bits) = unsafe { (nibbles(b, p), [words(b, p, 4), words(b, p, 5)]) };
         let mask = s.splat_i(0x3030_3030);
         // bits 2·v and 2·v+1 of each byte are the upper bits of a half's vector `v`
-        let upper = bits.map(|bits| {
-            [s.shl_i::<4>(bits), s.shl_i::<2>(bits), bits, s.shr_i::<2>(bits)].map(|bits| s.and_i(bits, mask))
-        });
-        std::array::from_fn(|v| s.or_i(low[v], upper[v / 4][v % 4]))
+        for (half, bits) in bits.into_iter().enumerate() {
+            let upper = [s.shl_i::<4>(bits), s.shl_i::<2>(bits), bits, s.shr_i::<2>(bits)];
+            for (v, bits) in upper.into_iter().enumerate() {
+                codes[4 * half + v] = s.or_i(codes[4 * half + v], s.and_i(bits, mask));
+            }
+        }
+        codes
     }
     #[inline(always)]
     unsafe fn factors<B: Bytes>(b: B, block: [F<B>; 2], p: *const u8, group: usize) -> Factors<F<B>> {
         let (s, lanes) = (b.simd(), <B::S as Simd>::LANES);
-        let scales = std::array::from_fn(|half| {
+        let mut scales = [block[0]; 2];
+        for (half, scale) in scales.iter_mut().enumerate() {
             // SAFETY: the caller promises sixteen rows of bytes behind the row of 16 bits.
             let bytes = unsafe { b.widen(p.add((2 + 2 * group + half) * lanes), lanes) };
             // they have a sign
-            s.mul(block[0], s.to_float(s.shr_i::<24>(s.shl_i::<24>(bytes))))
-        });
+            *scale = s.mul(block[0], s.to_float(s.shr_i::<24>(s.shl_i::<24>(bytes))));
+        }
         Factors {
             scales,
             minimum: block[1],

@@ -101,7 +101,7 @@ fn scales(layout: BlockLayout, block: &[u8], lane: usize, lanes: usize, to: &mut
     }
 }
 
-/// Packs `[columns, blocks]` blocks into the sections of codes and of scales, which are zeros.
+/// Packs `[columns, blocks]` blocks into the sections of codes and of scales, which are zeros and may be longer.
 pub(super) fn pack<W: Layout>(
     blocks: &[u8],
     per_column: usize,

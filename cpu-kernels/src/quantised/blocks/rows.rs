@@ -27,7 +27,7 @@ pub(super) const THIRTY_TWO: usize = 12;
 /// The most rows of a tile: as many as their sums fit the registers beside eight vectors of codes.
 const fn most_rows<B: Bytes>() -> usize {
     match B::ROWS {
-        12.. => 16,
+        12.. => 12,
         8.. => 8,
         _ => 4,
     }
@@ -37,7 +37,7 @@ const fn most_rows<B: Bytes>() -> usize {
 pub(super) fn tile_at<B: Bytes>(left: usize) -> usize {
     let left = left.min(most_rows::<B>());
     match left {
-        16.. => 16,
+        12.. => 12,
         8.. => 8,
         4.. => 4,
         2.. => 2,

@@ -3,7 +3,7 @@
 //! A group's sum is exact, then scaled and added in `f32`, group after group along the depth, whatever the tile: a row's
 //! result does not depend on the rows beside it.
 
-use super::layout::{GROUP, Layout, Start};
+use super::layout::{F, Factors, GROUP, Layout, Start};
 use super::rows::{EIGHT, HALF, LINE, SCALE, SUM, THIRTY_TWO, tile_at};
 use crate::isa::Simd;
 use crate::isa::dot::{ByteKernel, Bytes, I};
@@ -43,7 +43,7 @@ impl<W: Layout> ByteKernel for Tiles<W> {
             // SAFETY: whoever made the panels' part promises all operands; the tile's rows are among them.
             unsafe {
                 match count {
-                    16 => self.tile::<B, 16>(b, first),
+                    12 => self.tile::<B, 12>(b, first),
                     8 => self.tile::<B, 8>(b, first),
                     4 => self.tile::<B, 4>(b, first),
                     2 => self.tile::<B, 2>(b, first),
@@ -81,35 +81,10 @@ impl<W: Layout> Tiles<W> {
                         }
                         let unpacked = W::codes(b, codes);
                         let factors = W::factors(b, block, scales, group);
-                        for (r, sum) in sums.iter_mut().enumerate() {
-                            let x = x.wrapping_add(r * LINE);
-                            let word = |at: usize| x.wrapping_add(4 * at);
-                            let float = |at: usize| s.splat(word(at).cast::<f32>().read());
-                            let scale = float(SCALE);
-                            if W::START == Start::ThirtyTwo {
-                                let [low, high] = halves(unpacked);
-                                let low = b.dot_codes::<4, 63>(b.broadcast(word(THIRTY_TWO)), low, x);
-                                let high =
-                                    b.dot_codes::<4, 63>(b.broadcast(word(THIRTY_TWO + 1)), high, word(4));
-                                let both = s.mul(s.to_float(low), factors.scales[0]);
-                                let both = s.mul_add(s.to_float(high), factors.scales[1], both);
-                                *sum = s.mul_add(both, scale, *sum);
-                                continue;
-                            }
-                            let start = match W::START {
-                                Start::Eight => b.broadcast(word(EIGHT)),
-                                Start::Half => b.broadcast(word(HALF)),
-                                _ => s.splat_i(0),
-                            };
-                            let dot = match W::MOST {
-                                15 => b.dot_codes::<8, 15>(start, unpacked, x),
-                                31 => b.dot_codes::<8, 31>(start, unpacked, x),
-                                _ => full(b, start, unpacked, x),
-                            };
-                            *sum = s.mul_add(s.to_float(dot), s.mul(factors.scales[0], scale), *sum);
-                            if W::MINIMA {
-                                *sum = s.mul_add(factors.minimum, float(SUM), *sum);
-                            }
+                        if B::SIDE_BY_SIDE {
+                            Self::together(b, &unpacked, &factors, x, &mut sums);
+                        } else {
+                            Self::one_by_one(b, unpacked, &factors, x, &mut sums);
                         }
                         codes = codes.wrapping_add(code_bytes);
                         x = x.wrapping_add(MR * LINE);
@@ -129,6 +104,144 @@ impl<W: Layout> Tiles<W> {
                 // SAFETY: the row has as many columns left.
                 unsafe { s.write(to, sum, self.columns - column) };
             }
+        }
+    }
+
+    /// Adds a group's products to the sums of rows, row after row.
+    ///
+    /// # Safety
+    /// Each row has a line of [`LINE`] bytes from `x` on.
+    #[inline(always)]
+    unsafe fn one_by_one<B: Bytes, const MR: usize>(
+        b: B,
+        codes: [I<B>; 8],
+        factors: &Factors<F<B>>,
+        x: *const u8,
+        sums: &mut [F<B>; MR],
+    ) {
+        let s = b.simd();
+        for (r, sum) in sums.iter_mut().enumerate() {
+            let x = x.wrapping_add(r * LINE);
+            let word = |at: usize| x.wrapping_add(4 * at);
+            // SAFETY: the caller promises the line.
+            unsafe {
+                let start = |at: usize| b.broadcast(word(at));
+                let dots = match W::START {
+                    Start::ThirtyTwo => {
+                        let [low, high] = halves(codes);
+                        [
+                            b.dot_codes::<4, 63>(start(THIRTY_TWO), low, x),
+                            b.dot_codes::<4, 63>(start(THIRTY_TWO + 1), high, word(4)),
+                        ]
+                    }
+                    Start::Zero => [dot::<B, W>(b, s.splat_i(0), codes, x); 2],
+                    Start::Eight => [dot::<B, W>(b, start(EIGHT), codes, x); 2],
+                    Start::Half => [dot::<B, W>(b, start(HALF), codes, x); 2],
+                };
+                *sum = Self::scaled(b, *sum, dots, factors, x);
+            }
+        }
+    }
+
+    /// As [`one_by_one`](Self::one_by_one), a word of all rows after the other: a row's steps depend on each other, and those of
+    /// different rows fill the time that each takes.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    unsafe fn together<B: Bytes, const MR: usize>(
+        b: B,
+        codes: &[I<B>; 8],
+        factors: &Factors<F<B>>,
+        x: *const u8,
+        sums: &mut [F<B>; MR],
+    ) {
+        let s = b.simd();
+        let line = |r: usize| x.wrapping_add(r * LINE);
+        let mut dots = [s.splat_i(0); MR];
+        macro_rules! start {
+            ($at:expr) => {
+                for (r, dot) in dots.iter_mut().enumerate() {
+                    // SAFETY: the caller promises the line.
+                    *dot = unsafe { b.broadcast(line(r).wrapping_add(4 * $at)) };
+                }
+            };
+        }
+        macro_rules! words {
+            ($($v:literal)*) => {
+                $(for (r, dot) in dots.iter_mut().enumerate() {
+                    // SAFETY: the caller promises the line.
+                    *dot = b.dot(*dot, codes[$v], unsafe { b.broadcast(line(r).wrapping_add(4 * $v)) });
+                })*
+            };
+        }
+        macro_rules! scale {
+            ($factor:expr) => {
+                for (r, (sum, dot)) in sums.iter_mut().zip(dots).enumerate() {
+                    // SAFETY: the caller promises the line.
+                    let float =
+                        |at: usize| s.splat(unsafe { line(r).wrapping_add(4 * at).cast::<f32>().read() });
+                    *sum = s.mul_add(s.to_float(dot), s.mul($factor, float(SCALE)), *sum);
+                }
+            };
+        }
+        match W::START {
+            Start::Zero => {}
+            Start::Eight => start!(EIGHT),
+            Start::Half => start!(HALF),
+            Start::ThirtyTwo => start!(THIRTY_TWO),
+        }
+        words!(0 1 2 3);
+        if W::START == Start::ThirtyTwo {
+            scale!(factors.scales[0]);
+            start!(THIRTY_TWO + 1);
+        }
+        words!(4 5 6 7);
+        scale!(factors.scales[1]);
+        if W::MINIMA {
+            for (r, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: the caller promises the line.
+                let all = s.splat(unsafe { line(r).wrapping_add(4 * SUM).cast::<f32>().read() });
+                *sum = s.mul_add(factors.minimum, all, *sum);
+            }
+        }
+    }
+
+    /// `sum` and the dot products of a group's halves, or twice that of the group.
+    #[inline(always)]
+    unsafe fn scaled<B: Bytes>(
+        b: B,
+        sum: F<B>,
+        dots: [I<B>; 2],
+        factors: &Factors<F<B>>,
+        x: *const u8,
+    ) -> F<B> {
+        let s = b.simd();
+        let float = |at: usize| s.splat(unsafe { x.wrapping_add(4 * at).cast::<f32>().read() });
+        let mut sum = sum;
+        if W::START == Start::ThirtyTwo {
+            sum = s.mul_add(s.to_float(dots[0]), s.mul(factors.scales[0], float(SCALE)), sum);
+        }
+        sum = s.mul_add(s.to_float(dots[1]), s.mul(factors.scales[1], float(SCALE)), sum);
+        if W::MINIMA {
+            sum = s.mul_add(factors.minimum, float(SUM), sum);
+        }
+        sum
+    }
+}
+
+/// `start` plus the products of a group.
+///
+/// # Safety
+/// [`GROUP`] bytes are readable at `x`.
+#[inline(always)]
+unsafe fn dot<B: Bytes, W: Layout>(b: B, start: I<B>, codes: [I<B>; 8], x: *const u8) -> I<B> {
+    // SAFETY: as the caller promises.
+    unsafe {
+        match W::MOST {
+            15 => b.dot_codes::<8, 15>(start, codes, x),
+            31 => b.dot_codes::<8, 31>(start, codes, x),
+            _ => full(b, start, codes, x),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use polychip_cpu_kernels::quantised::{self, BlockPlan, BlockProduct, run_all};
 use polychip_ops::{Attr, BlockLayout, Op};
-use polychip_sdk::Result;
+use polychip_sdk::{Constant, Result};
 
 use super::builder::{Lowering, kernel_error};
 use super::encoding::is_unrounded;
@@ -119,7 +119,13 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, others: &[usize]) -> Resu
             .of(&source);
         reads.push(l.packed(vec![plan.packed_len()], recipe, move |packed| {
             if let Some(constant) = &source.constant {
-                packer.pack(constant.bytes(), packed);
+                let panel = packer.panel_columns();
+                let panels = (Constant::BLOCK / (panel * packer.column_bytes())).max(1);
+                let mut first = 0;
+                constant.pieces(panels * panel * packer.column_bytes(), |columns| {
+                    packer.pack_columns(first, columns, packed);
+                    first += panels * panel;
+                });
             }
             Ok(())
         })?);

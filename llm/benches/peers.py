@@ -1,0 +1,136 @@
+"""How fast language models are run here and by others, measured in turns.
+
+    python llm/benches/peers.py MODEL.gguf [MODEL.gguf ...] --llama-bench PATH --openvino PYTHON --json OUT.json
+
+Every round asks every runtime for every length of prompt, so that what else the machine does meets all of them. Printed are the
+medians of tokens a second, of reading a prompt (pp) and of answering (tg, 128 tokens after an empty prompt, or after the shortest
+one where a runtime has no empty ones), and the ratio of each to Polychip's.
+
+- Polychip: `polychip bench-llm`, as it is and with `--precision reduced`, which multiplies as the others do.
+- llama.cpp: `llama-bench`, built on this machine for its processor (the source is in the Python package llama-cpp-python).
+- OpenVINO GenAI: the Python package openvino-genai, in whatever interpreter `--openvino` names.
+
+What a program needs to load a model is not counted, and it is asked once before it counts.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+
+ANSWER = 128
+
+
+class Polychip:
+    def __init__(self, program, model, threads, precision):
+        self.name = f"polychip {precision}"
+        self.command = [program, "bench-llm", model, "--threads", str(threads), "--rounds", "1", "--devices", "cpu"]
+        self.command += ["--precision", precision, "--json"]
+
+    def measure(self, prompts):
+        words = ["-p", ",".join(map(str, prompts)), "-n", str(ANSWER)]
+        answer = json.loads(subprocess.run(self.command + words, check=True, capture_output=True, text=True).stdout)
+        return {test["name"]: test["tokens_per_s"] for test in answer["tests"]} | {"bytes": answer["peak_bytes"]}
+
+
+class Llama:
+    name = "llama.cpp"
+
+    def __init__(self, program, model, threads):
+        self.command = [program, "-m", model, "-t", str(threads), "-r", "1", "-o", "json", "-ngl", "0"]
+
+    def measure(self, prompts):
+        words = ["-p", ",".join(map(str, prompts)), "-n", str(ANSWER)]
+        run = subprocess.run(self.command + words, check=True, capture_output=True, text=True)
+        rates = {}
+        for test in json.loads(run.stdout):
+            name = f"pp{test['n_prompt']}" if test["n_prompt"] else f"tg{test['n_gen']}"
+            rates[name] = test["avg_ts"]
+        return rates
+
+
+class OpenVino:
+    name = "openvino-genai"
+
+    def __init__(self, python, model, threads):
+        words = [python, __file__, "--openvino-worker", model, str(threads)]
+        self.worker = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.measure([32])
+
+    def measure(self, prompts):
+        rates = {}
+        for prompt in [*prompts, None]:
+            tokens = 1 if prompt else ANSWER
+            print(prompt or min(prompts), tokens, file=self.worker.stdin, flush=True)
+            reading, answering = map(float, self.worker.stdout.readline().split())
+            if prompt:
+                rates[f"pp{prompt}"] = reading
+            else:
+                rates[f"tg{ANSWER}"] = answering
+        return rates
+
+
+def openvino_worker(model, threads):
+    """Lines of tokens to read and to answer come in, tokens a second of both go out."""
+    import numpy
+    import openvino
+    import openvino_genai
+
+    pipeline = openvino_genai.LLMPipeline(model, "CPU", INFERENCE_NUM_THREADS=int(threads))
+    for line in sys.stdin:
+        prompt, answer = map(int, line.split())
+        ids = openvino.Tensor(numpy.random.default_rng(prompt).integers(100, 40_000, (1, prompt)))
+        mask = openvino.Tensor(numpy.ones((1, prompt), numpy.int64))
+        config = openvino_genai.GenerationConfig(max_new_tokens=answer, ignore_eos=True)
+        config.do_sample = False
+        metrics = pipeline.generate(openvino_genai.TokenizedInputs(ids, mask), config).perf_metrics
+        after = 1000 / metrics.get_tpot().mean if answer > 1 else 0
+        print(1000 * prompt / metrics.get_ttft().mean, after, flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+")
+    parser.add_argument("--polychip", default="target/release/polychip")
+    parser.add_argument("--llama-bench")
+    parser.add_argument("--openvino", metavar="PYTHON")
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--prompts", default="32,128,512,2048")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    prompts = [int(word) for word in options.prompts.split(",")]
+    table = []
+    for model in options.models:
+        for threads in map(int, options.threads.split(",")):
+            runtimes = [Polychip(options.polychip, model, threads, word) for word in ("exact", "reduced")]
+            if options.llama_bench:
+                runtimes.append(Llama(options.llama_bench, model, threads))
+            if options.openvino:
+                runtimes.append(OpenVino(options.openvino, model, threads))
+            raw = {runtime.name: [] for runtime in runtimes}
+            for _ in range(options.rounds):
+                for runtime in runtimes:
+                    raw[runtime.name].append(runtime.measure(prompts))
+            row = {"model": pathlib.Path(model).name, "threads": threads, "raw": raw, "medians": {}}
+            print(f"\n{row['model']}, {threads} threads")
+            names = [*(f"pp{prompt}" for prompt in prompts), f"tg{ANSWER}"]
+            print(" " * 18 + "".join(f"{name:>18}" for name in names))
+            for name, rounds in raw.items():
+                medians = {test: statistics.median(one[test] for one in rounds) for test in names}
+                row["medians"][name] = medians
+                base = row["medians"]["polychip reduced"] if name != "polychip exact" else medians
+                cell = lambda test: f"{medians[test]:,.0f} ({base[test] / medians[test]:.2f})"
+                print(f"{name:18}" + "".join(f"{cell(test):>18}" for test in names), flush=True)
+            table.append(row)
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(table, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--openvino-worker"]:
+        openvino_worker(*sys.argv[2:])
+    else:
+        main()
