@@ -7,6 +7,7 @@
 //! 3. Sessions run on threads of their own, and none counts a run before all are warm.
 
 mod answer;
+mod per_op;
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -51,6 +52,9 @@ pub(crate) struct Arguments {
     /// Write when each part of the first session ran, and what sensors said meanwhile, in the format that Perfetto and Chrome open
     #[arg(long, value_name = "FILE")]
     trace: Option<std::path::PathBuf>,
+    /// Afterwards measure what each kernel takes, in runs of their own
+    #[arg(long, conflicts_with_all = ["csv", "buckets"])]
+    per_op: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -79,6 +83,9 @@ impl Arguments {
         }
     }
 }
+
+/// Rounds in which steps are measured at most.
+const MOST_ROUNDS: u64 = 50;
 
 /// Nanoseconds since then.
 fn since(start: Instant) -> u64 {
@@ -276,6 +283,13 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     if let (Some(watched), Some(path)) = (watched, &arguments.trace) {
         watched.write(&arguments.model.model.display().to_string(), path)?;
     }
+    let per_op = if arguments.per_op {
+        let inputs: Vec<&Input> = memory[0].iter().collect();
+        let rounds = arguments.iters.clamp(1, MOST_ROUNDS);
+        Some(per_op::measure(&sessions[0], &inputs, rounds)?)
+    } else {
+        None
+    };
     drop(progress);
     let began = counted.iter().map(|one| one.start).min();
     let ended = counted.iter().map(|one| one.end).max();
@@ -306,6 +320,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         late,
         peak_bytes: peak_bytes(),
         report,
+        per_op,
     };
     if arguments.json {
         out.json(&answer)

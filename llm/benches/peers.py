@@ -4,17 +4,20 @@
 
 Every round asks every runtime for every length of prompt, so that what else the machine does meets all of them. Printed are the
 medians of tokens a second, of reading a prompt (pp) and of answering (tg, 128 tokens after an empty prompt, or after the shortest
-one where a runtime has no empty ones), and the ratio of each to Polychip's.
+prompt where a runtime has no empty ones), and the ratio of each to Polychip's.
 
 - Polychip: `polychip bench-llm`, as it is and with `--precision reduced`, which multiplies as the others do.
 - llama.cpp: `llama-bench`, built on this machine for its processor (the source is in the Python package llama-cpp-python).
 - OpenVINO GenAI: the Python package openvino-genai, in whatever interpreter `--openvino` names.
+- ONNX Runtime GenAI: onnxruntime-genai in the interpreter that `--genai` names, of the folder `MODEL.gguf.genai` where there is
+  one (`genai_model.py` makes it, of Q4_0).
 
 What a program needs to load a model is not counted, and it is asked once before it counts.
 """
 
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -78,10 +81,12 @@ def openvino_worker(model, threads):
     import openvino
     import openvino_genai
 
+    # new tokens each time: what was read before is not read again
+    random = numpy.random.default_rng(0)
     pipeline = openvino_genai.LLMPipeline(model, "CPU", INFERENCE_NUM_THREADS=int(threads))
     for line in sys.stdin:
         prompt, answer = map(int, line.split())
-        ids = openvino.Tensor(numpy.random.default_rng(prompt).integers(100, 40_000, (1, prompt)))
+        ids = openvino.Tensor(random.integers(100, 40_000, (1, prompt)))
         mask = openvino.Tensor(numpy.ones((1, prompt), numpy.int64))
         config = openvino_genai.GenerationConfig(max_new_tokens=answer, ignore_eos=True)
         config.do_sample = False
@@ -90,12 +95,53 @@ def openvino_worker(model, threads):
         print(1000 * prompt / metrics.get_ttft().mean, after, flush=True)
 
 
+class GenAi:
+    name = "onnxruntime-genai"
+
+    def __init__(self, python, folder, threads):
+        words = [python, __file__, "--genai-worker", folder, str(threads)]
+        environment = os.environ | {"ORT_DISABLE_TELEMETRY": "1"}
+        pipe = subprocess.PIPE
+        self.worker = subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, env=environment)
+        self.measure([32])
+
+    measure = OpenVino.measure
+
+
+def genai_worker(folder, threads):
+    """As [`openvino_worker`]."""
+    import time
+
+    import numpy
+    import onnxruntime_genai
+
+    config = onnxruntime_genai.Config(folder)
+    config.overlay(json.dumps({"model": {"decoder": {"session_options": {"intra_op_num_threads": int(threads)}}}}))
+    model = onnxruntime_genai.Model(config)
+    for line in sys.stdin:
+        prompt, answer = map(int, line.split())
+        parameters = onnxruntime_genai.GeneratorParams(model)
+        parameters.set_search_options(max_length=prompt + answer, min_length=prompt + answer)
+        generator = onnxruntime_genai.Generator(model, parameters)
+        ids = numpy.random.default_rng(prompt).integers(100, 40_000, (1, prompt)).astype(numpy.int32)
+        start = time.perf_counter()
+        generator.append_tokens(ids)
+        read = time.perf_counter() - start
+        generator.generate_next_token()
+        start = time.perf_counter()
+        for _ in range(answer - 1):
+            generator.generate_next_token()
+        spent = time.perf_counter() - start
+        print(prompt / read, (answer - 1) / spent, flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+")
     parser.add_argument("--polychip", default="target/release/polychip")
     parser.add_argument("--llama-bench")
     parser.add_argument("--openvino", metavar="PYTHON")
+    parser.add_argument("--genai", metavar="PYTHON")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--prompts", default="32,128,512,2048")
     parser.add_argument("--rounds", type=int, default=5)
@@ -108,6 +154,8 @@ def main():
             runtimes = [Polychip(options.polychip, model, threads, word) for word in ("exact", "reduced")]
             if options.llama_bench:
                 runtimes.append(Llama(options.llama_bench, model, threads))
+            if options.genai and pathlib.Path(folder := f"{model}.genai").exists():
+                runtimes.append(GenAi(options.genai, folder, threads))
             if options.openvino:
                 runtimes.append(OpenVino(options.openvino, model, threads))
             raw = {runtime.name: [] for runtime in runtimes}
@@ -132,5 +180,7 @@ def main():
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--openvino-worker"]:
         openvino_worker(*sys.argv[2:])
+    elif sys.argv[1:2] == ["--genai-worker"]:
+        genai_worker(*sys.argv[2:])
     else:
         main()

@@ -99,5 +99,5 @@ pub use session::lateness::{LateCause, LatencyReport, LatenessReport};
 pub use session::shapes::{ShapesReport, SpecialisationReport};
 pub use support::Support;
 pub use tensor::{Element, Input, Output, TensorSpec};
-pub use trace::{TracedCrossing, TracedPart, TracedRun};
+pub use trace::{TracedCrossing, TracedNode, TracedPart, TracedRun, TracedStep};
 pub use warning::{BlamedNode, Warning};

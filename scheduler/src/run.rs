@@ -128,6 +128,7 @@ impl Run {
         loop {
             self.submitted.begins(self.inner.now_ns());
             slot.turns.terms.clone_from(&self.terms);
+            slot.measures_steps = self.inner.tracer.measures_steps();
             let started = self.plan.start(&mut slot).and_then(|progress| {
                 if progress == Progress::Waiting {
                     self.plan.make_conductor(self.index)?;

@@ -543,7 +543,29 @@ impl Session {
     /// with open sizes the runs of those used last.
     pub fn start_trace(&self, runs: usize) {
         if let Some(inner) = self.0.latest() {
-            inner.tracer.start(runs);
+            inner.tracer.start(runs, false);
+        }
+    }
+
+    /// As [`Session::start_trace`], and devices that can measure what each step of a run takes, which slows a run down a little:
+    /// two looks at the clock a kernel. [`TracedPart::steps`](crate::TracedPart::steps) has them.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), polychip::Error> {
+    /// # let runtime = polychip::Runtime::builder().build()?;
+    /// # let session = runtime.load("model.onnx")?.session(polychip::Policy::latency())?;
+    /// session.start_op_trace(1);
+    /// session.submit(&[])?.wait(std::time::Duration::from_secs(60))?;
+    /// let (runs, _) = session.trace();
+    /// for step in runs.iter().flat_map(|run| &run.parts).flat_map(|part| &part.steps) {
+    ///     println!("{} {} ns", step.kernel, step.time_ns);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn start_op_trace(&self, runs: usize) {
+        if let Some(inner) = self.0.latest() {
+            inner.tracer.start(runs, true);
         }
     }
 

@@ -8,8 +8,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use polychip_graph::TensorId;
-use polychip_partitioner::PartIndex;
+use polychip_graph::{Graph, TensorId};
+use polychip_host::Step;
+use polychip_partitioner::{Part, PartIndex};
+
+use crate::price::part_graph;
 
 use crate::session::lateness::{Outcome, Submitted};
 use crate::session::loaded::LoadedPlan;
@@ -37,6 +40,8 @@ pub struct TracedPart {
     pub id: String,
     /// Device, `plugin:index`.
     pub device: String,
+    /// The device is emulated: its times are those of the computer that emulates it.
+    pub emulated: bool,
     /// Number of nodes.
     pub nodes: usize,
     /// When the device began to compute, in nanoseconds.
@@ -45,6 +50,35 @@ pub struct TracedPart {
     pub end_ns: u64,
     /// Energy in microjoules, where the device states it.
     pub energy_uj: Option<u64>,
+    /// Its steps, where they were asked for ([`Session::start_op_trace`](crate::Session::start_op_trace)) and the device
+    /// measures them.
+    pub steps: Vec<TracedStep>,
+}
+
+/// A step of a part: one kernel, for one node or for several that it fuses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TracedStep {
+    /// The nodes that it computes; none where it serves the whole part.
+    pub nodes: Vec<TracedNode>,
+    /// The kernel, in the plugin's words.
+    pub kernel: String,
+    /// Its time, in nanoseconds.
+    pub time_ns: u64,
+    /// Arithmetic operations, where the device says so: a multiplication and an addition are two.
+    pub operations: Option<u64>,
+    /// Bytes read and written, where the device says so.
+    pub moved_bytes: Option<u64>,
+    /// Plain loops stand in for a kernel.
+    pub is_reference: bool,
+}
+
+/// A node of the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TracedNode {
+    /// Its name; that of its first output where it has none.
+    pub name: String,
+    /// Its operator.
+    pub op: String,
 }
 
 /// A tensor that crossed.
@@ -66,6 +100,8 @@ pub struct TracedCrossing {
 #[derive(Debug, Default)]
 pub(crate) struct Tracer {
     is_on: AtomicBool,
+    /// Steps are measured too.
+    steps: AtomicBool,
     kept: Mutex<Kept>,
 }
 
@@ -77,8 +113,14 @@ struct Kept {
 }
 
 impl Tracer {
-    /// Keeps so many runs from now on; those kept before are forgotten. 0 ends it.
-    pub(crate) fn start(&self, runs: usize) {
+    /// Whether devices are to measure the steps of runs that start now.
+    pub(crate) fn measures_steps(&self) -> bool {
+        self.steps.load(Ordering::Relaxed)
+    }
+
+    /// Keeps so many runs from now on, with their steps where these are asked for; those kept before are forgotten. 0 ends it.
+    pub(crate) fn start(&self, runs: usize, steps: bool) {
+        self.steps.store(steps && runs > 0, Ordering::Relaxed);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         *kept = Kept {
             most: runs,
@@ -107,12 +149,45 @@ impl Tracer {
     }
 }
 
+/// The steps of a part, with the nodes that they compute.
+fn steps(graph: &Graph, part: &Part, measured: &[Step]) -> Vec<TracedStep> {
+    if measured.is_empty() {
+        return Vec::new();
+    }
+    let graph = part_graph(graph, part);
+    let nodes: Vec<TracedNode> = graph
+        .nodes()
+        .map(|(_, node)| {
+            let output = node.outputs.iter().flatten().next();
+            let name = match output {
+                Some(output) if node.name.is_empty() => graph.tensor(*output).name.clone(),
+                _ => node.name.clone(),
+            };
+            let op = node.op_name.to_string();
+            TracedNode { name, op }
+        })
+        .collect();
+    let traced = measured.iter().map(|step| TracedStep {
+        nodes: step
+            .nodes
+            .iter()
+            .filter_map(|&node| nodes.get(node as usize).cloned())
+            .collect(),
+        kernel: step.name.clone(),
+        time_ns: step.time_ns,
+        operations: step.operations,
+        moved_bytes: step.moved_bytes,
+        is_reference: step.is_reference,
+    });
+    traced.collect()
+}
+
 fn traced(plan: &LoadedPlan, slot: &Slot, submitted: &Submitted, outcome: Outcome) -> TracedRun {
     let planned = &plan.planned;
     // where each part of the plan stands among those that stated their times
     let mut places = Vec::new();
     let mut parts = Vec::new();
-    for (part, timing) in planned.plan().parts.iter().zip(&slot.timings) {
+    for (index, (part, timing)) in planned.plan().parts.iter().zip(&slot.timings).enumerate() {
         let Some((start_ns, end_ns)) = timing.span_ns else {
             places.push(None);
             continue;
@@ -121,10 +196,15 @@ fn traced(plan: &LoadedPlan, slot: &Slot, submitted: &Submitted, outcome: Outcom
         parts.push(TracedPart {
             id: part.id.clone(),
             device: planned.devices()[part.device.index()].name().to_owned(),
+            emulated: part.cost.emulated,
             nodes: part.nodes.len(),
             start_ns,
             end_ns: end_ns.max(start_ns),
             energy_uj: timing.energy_uj,
+            steps: slot
+                .steps
+                .get(index)
+                .map_or_else(Vec::new, |measured| steps(planned.graph(), part, measured)),
         });
     }
     let place = |part: PartIndex| places.get(part.index()).copied().flatten();

@@ -5,6 +5,8 @@ use polychip_partitioner::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::per_op::PerOp;
+
 /// What `bench --json` prints.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
@@ -36,6 +38,8 @@ pub(crate) struct Answer {
     pub(super) peak_bytes: Option<u64>,
     /// What ran where in the first session; times of parts are medians of the newest runs.
     pub(super) report: Report,
+    /// What each kernel takes, where that was asked for.
+    pub(super) per_op: Option<PerOp>,
 }
 
 /// How long it took until the first outputs were there, in nanoseconds.
@@ -233,7 +237,11 @@ impl std::fmt::Display for Answer {
                 bytes as f64 / f64::from(1 << 20)
             )?;
         }
-        write!(f, "\n{}", self.report)
+        write!(f, "\n{}", self.report)?;
+        match &self.per_op {
+            Some(per_op) => write!(f, "\n{per_op}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod help;
 mod killed;
 mod language;
 mod model;
+mod per_op;
 mod place;
 mod plans;
 mod profiles;

@@ -828,6 +828,9 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // Work that nobody waits for.
 #define POLYCHIP_PRIORITY_BATCH 0
 
+// The device measures every step of the run (`fence_steps`), where it can.
+#define POLYCHIP_SUBMIT_STEPS 1
+
 // No deadline.
 #define POLYCHIP_NO_DEADLINE UINT64_MAX
 
@@ -1531,6 +1534,15 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // Extents that a port record holds.
 #define POLYCHIP_MAX_RANK 16
 
+// The step is computed by plain loops that stand in for a kernel.
+#define POLYCHIP_STEP_REFERENCE 1
+
+// `operations` holds a value.
+#define POLYCHIP_STEP_OPERATIONS 2
+
+// `moved_bytes` holds a value.
+#define POLYCHIP_STEP_BYTES 4
+
 // The device runs the node.
 #define POLYCHIP_SUPPORT_YES 0
 
@@ -2192,6 +2204,10 @@ struct polychip_submit {
     // When the result is worthless, on the host's clock, in nanoseconds; or `POLYCHIP_NO_DEADLINE`. A
     // plugin that drops a run for it ends it as `POLYCHIP_STATUS_CANCELLED`.
     uint64_t deadline_ns;
+    // Bits `POLYCHIP_SUBMIT_*`.
+    uint32_t flags;
+    // 0.
+    uint32_t reserved;
 };
 
 // What the device measured of a run. Times are on the host's clock.
@@ -2232,6 +2248,27 @@ struct polychip_telemetry {
     uint32_t load_permille;
     // Bits `POLYCHIP_THROTTLE_*`.
     uint32_t throttle;
+};
+
+// One step of a run: what the device does at once, for one node or for several that it fuses. Name and nodes live as long
+// as the fence that they came from.
+struct polychip_step {
+    // Size of this struct as the caller knows it, in bytes.
+    uint32_t struct_size;
+    // Bits `POLYCHIP_STEP_*`.
+    uint32_t flags;
+    // The kernel, in the plugin's words.
+    struct polychip_text name;
+    // Indices in the part's graph of the nodes that the step computes; none where it serves the whole part.
+    const uint32_t *nodes;
+    // Number of them.
+    uint64_t node_count;
+    // Time of the step, in nanoseconds.
+    uint64_t time_ns;
+    // Arithmetic operations: a multiplication and an addition are two.
+    uint64_t operations;
+    // Bytes read and written.
+    uint64_t moved_bytes;
 };
 
 // The calls of a plugin.
@@ -2454,6 +2491,16 @@ struct polychip_plugin_table {
     uint32_t (*telemetry)(struct polychip_device *device,
                           struct polychip_telemetry *out_telemetry,
                           struct polychip_error *error);
+    // Optional; null: steps are not measured. Writes the first `capacity` steps of a run that was started with
+    // `POLYCHIP_SUBMIT_STEPS` and has ended, in their order, `stride` bytes apart, each with its `struct_size` set by the
+    // caller, and the number that there are; `POLYCHIP_STATUS_TIMEOUT` where the run goes on, and
+    // `POLYCHIP_STATUS_UNSUPPORTED` where nothing was measured. Does not block. Thread-safe.
+    uint32_t (*fence_steps)(struct polychip_fence *fence,
+                            struct polychip_step *out_steps,
+                            uint64_t capacity,
+                            uint64_t stride,
+                            uint64_t *out_count,
+                            struct polychip_error *error);
 };
 
 #endif  /* POLYCHIP_PLUGIN_H */

@@ -130,9 +130,10 @@ fields! {
     polychip_binding { struct_size, port, buffer, offset, bytes, dims, rank }
     polychip_submit {
         struct_size, priority, bindings, binding_count, binding_stride, waits, wait_count,
-        deadline_ns,
+        deadline_ns, flags, reserved,
     }
     polychip_timing { struct_size, valid, queued_ns, start_ns, end_ns, energy_uj }
+    polychip_step { struct_size, flags, name, nodes, node_count, time_ns, operations, moved_bytes }
     polychip_telemetry {
         struct_size, valid, time_ns, temperature_mc, power_mw, energy_uj, frequency_khz,
         memory_used_bytes, load_permille, throttle,
@@ -144,7 +145,7 @@ fields! {
         port_info, executable_destroy, buffer_create, buffer_import, buffer_export,
         buffer_begin_access, buffer_end_access, buffer_destroy, execute, cancel, device_reset,
         fence_wait, fence_on_signal, fence_import_fd, fence_export_fd, fence_timing,
-        fence_output_shape, fence_destroy, telemetry,
+        fence_output_shape, fence_destroy, telemetry, fence_steps,
     }
 }
 

@@ -20,6 +20,7 @@ use crate::host::polychip_host_services;
 use crate::port::polychip_port;
 use crate::sized::sized;
 use crate::span::polychip_bytes;
+use crate::step::polychip_step;
 use crate::support::polychip_support;
 use crate::telemetry::polychip_telemetry;
 
@@ -357,6 +358,20 @@ pub struct polychip_plugin_table {
         unsafe extern "C" fn(
             device: *mut polychip_device,
             out_telemetry: *mut polychip_telemetry,
+            error: *mut polychip_error,
+        ) -> u32,
+    >,
+    /// Optional; null: steps are not measured. Writes the first `capacity` steps of a run that was started with
+    /// `POLYCHIP_SUBMIT_STEPS` and has ended, in their order, `stride` bytes apart, each with its `struct_size` set by the
+    /// caller, and the number that there are; `POLYCHIP_STATUS_TIMEOUT` where the run goes on, and
+    /// `POLYCHIP_STATUS_UNSUPPORTED` where nothing was measured. Does not block. Thread-safe.
+    pub fence_steps: Option<
+        unsafe extern "C" fn(
+            fence: *mut polychip_fence,
+            out_steps: *mut polychip_step,
+            capacity: u64,
+            stride: u64,
+            out_count: *mut u64,
             error: *mut polychip_error,
         ) -> u32,
     >,

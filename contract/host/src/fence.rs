@@ -21,6 +21,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::kept;
 use crate::open_device::Open;
 
+/// Steps of a run that are read at most.
+const MOST_STEPS: usize = 1 << 22;
+
 /// What the device measured of a run, on the host's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timing {
@@ -30,6 +33,53 @@ pub struct Timing {
     pub span_ns: Option<(u64, u64)>,
     /// Energy of the run, in microjoules.
     pub energy_uj: Option<u64>,
+}
+
+/// A step of a run, as the device measured it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The kernel, in the plugin's words.
+    pub name: String,
+    /// Indices in the part's graph of the nodes that it computes; none where it serves the whole part.
+    pub nodes: Vec<u32>,
+    /// Its time, in nanoseconds.
+    pub time_ns: u64,
+    /// Arithmetic operations, where the device says so: a multiplication and an addition are two.
+    pub operations: Option<u64>,
+    /// Bytes read and written, where the device says so.
+    pub moved_bytes: Option<u64>,
+    /// It is computed by plain loops that stand in for a kernel.
+    pub is_reference: bool,
+}
+
+impl Step {
+    /// What a record of a live fence says.
+    ///
+    /// # Safety
+    /// Name and nodes of the record are readable.
+    unsafe fn of(record: &abi::polychip_step) -> Step {
+        let has = |bit| record.flags & bit != 0;
+        let nodes = if record.nodes.is_null() {
+            &[]
+        } else {
+            // SAFETY: as the caller promises.
+            unsafe { std::slice::from_raw_parts(record.nodes, record.node_count as usize) }
+        };
+        let name = if record.name.data.is_null() {
+            &[]
+        } else {
+            // SAFETY: as the caller promises.
+            unsafe { std::slice::from_raw_parts(record.name.data, record.name.len as usize) }
+        };
+        Step {
+            name: String::from_utf8_lossy(name).into_owned(),
+            nodes: nodes.to_vec(),
+            time_ns: record.time_ns,
+            operations: has(abi::POLYCHIP_STEP_OPERATIONS).then_some(record.operations),
+            moved_bytes: has(abi::POLYCHIP_STEP_BYTES).then_some(record.moved_bytes),
+            is_reference: has(abi::POLYCHIP_STEP_REFERENCE),
+        }
+    }
 }
 
 /// Called once when a run ends, from any thread. Made once, used for many runs.
@@ -165,6 +215,49 @@ impl Fence {
             span_ns: has(abi::POLYCHIP_TIMING_SPAN).then_some((found.start_ns, found.end_ns)),
             energy_uj: has(abi::POLYCHIP_TIMING_ENERGY).then_some(found.energy_uj),
         })
+    }
+
+    /// The steps of a run that was to measure them ([`Submission::measures_steps`](crate::Submission)), after the end; none
+    /// where the device does not.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn steps(&self) -> Result<Option<Vec<Step>>> {
+        let device = self.device();
+        let Some(call) = device.table().fence_steps else {
+            return Ok(None);
+        };
+        let stride = size_of::<abi::polychip_step>() as u64;
+        let mut records: Vec<abi::polychip_step> = Vec::new();
+        loop {
+            let mut count = 0;
+            let mut record = abi::polychip_error::sized();
+            // SAFETY: the fence is alive, there is room for the stated capacity.
+            let status = unsafe {
+                call(
+                    self.raw,
+                    records.as_mut_ptr(),
+                    records.len() as u64,
+                    stride,
+                    &raw mut count,
+                    &raw mut record,
+                )
+            };
+            if status == abi::POLYCHIP_STATUS_UNSUPPORTED {
+                return Ok(None);
+            }
+            device.check("fence_steps", status, &record)?;
+            let count = usize::try_from(count).unwrap_or(usize::MAX).min(MOST_STEPS);
+            if count <= records.len() {
+                records.truncate(count);
+                break;
+            }
+            records.resize(count, abi::polychip_step::sized());
+        }
+        // SAFETY: the fence is alive, and with it what its records point to.
+        Ok(Some(
+            records.iter().map(|record| unsafe { Step::of(record) }).collect(),
+        ))
     }
 
     /// Writes the actual extents of an output port into `dims`, after the end, and gives the rank.

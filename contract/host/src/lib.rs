@@ -50,7 +50,7 @@ pub use device_info::{DeviceInfo, DeviceKind, Preemption};
 pub use dma_buf_source::DmaBufSource;
 pub use error::{Error, ErrorKind, Result};
 pub use executable::{Executable, ExecutableInfo, WeakExecutable};
-pub use fence::{Fence, Signal, Timing};
+pub use fence::{Fence, Signal, Step, Timing};
 pub use flat::FlatGraph;
 pub use host::{Builder, Host, Query, Refusal};
 pub use mapped_file::{MappedFile, ModelFolder};

@@ -36,6 +36,8 @@ pub struct Submission {
     pub priority: Priority,
     /// When the result is worthless, on the host's clock, in nanoseconds.
     pub deadline_ns: Option<u64>,
+    /// Whether the device is to measure every step of the next run, where it can.
+    pub measures_steps: bool,
     bindings: Vec<abi::polychip_binding>,
     dims: Vec<[i64; abi::POLYCHIP_MAX_RANK]>,
     waits: Vec<*mut abi::polychip_fence>,
@@ -62,6 +64,7 @@ impl Submission {
         Submission {
             priority: Priority::Normal,
             deadline_ns: None,
+            measures_steps: false,
             bindings,
             dims: vec![[0; abi::POLYCHIP_MAX_RANK]; count],
             waits: Vec::with_capacity(most_waits),
@@ -216,6 +219,9 @@ impl Submission {
         submit.waits = self.waits.as_ptr();
         submit.wait_count = self.waits.len() as u64;
         submit.deadline_ns = self.deadline_ns.unwrap_or(abi::POLYCHIP_NO_DEADLINE);
+        if self.measures_steps {
+            submit.flags |= abi::POLYCHIP_SUBMIT_STEPS;
+        }
         let call = device
             .table()
             .execute

@@ -34,5 +34,5 @@ pub(crate) use part::{
 };
 pub(crate) use run::{
     cancel, execute, fence_destroy, fence_export_fd, fence_import_fd, fence_on_signal, fence_output_shape,
-    fence_timing, fence_wait,
+    fence_steps, fence_timing, fence_wait,
 };

@@ -141,6 +141,7 @@ pub struct Offers {
     pub fence_export_fd: bool,
     pub fence_timing: bool,
     pub fence_output_shape: bool,
+    pub fence_steps: bool,
     pub telemetry: bool,
 }
 
@@ -158,6 +159,7 @@ impl Offers {
         fence_export_fd: false,
         fence_timing: false,
         fence_output_shape: false,
+        fence_steps: false,
         telemetry: false,
     };
 }

@@ -1,5 +1,8 @@
 //! Fences: the end of a run, and what the device measured of it.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use polychip_abi as abi;
 
 use crate::{Error, Result};
@@ -35,6 +38,42 @@ impl Timing {
     }
 }
 
+/// A step of a run, measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The kernel, in the plugin's words.
+    pub name: Cow<'static, str>,
+    /// Indices in the part's graph of the nodes that it computes; none where it serves the whole part.
+    pub nodes: Arc<[u32]>,
+    /// Its time, in nanoseconds.
+    pub time_ns: u64,
+    /// Arithmetic operations, where they are known: a multiplication and an addition are two.
+    pub operations: Option<u64>,
+    /// Bytes read and written, where they are known.
+    pub moved_bytes: Option<u64>,
+    /// It is computed by plain loops that stand in for a kernel.
+    pub is_reference: bool,
+}
+
+impl Step {
+    /// The record, which points into this step.
+    pub(crate) fn record(&self) -> abi::polychip_step {
+        let bit = |present: bool, bit: u32| if present { bit } else { 0 };
+        abi::polychip_step {
+            flags: bit(self.is_reference, abi::POLYCHIP_STEP_REFERENCE)
+                | bit(self.operations.is_some(), abi::POLYCHIP_STEP_OPERATIONS)
+                | bit(self.moved_bytes.is_some(), abi::POLYCHIP_STEP_BYTES),
+            name: crate::raw::to_text(&self.name),
+            nodes: self.nodes.as_ptr(),
+            node_count: self.nodes.len() as u64,
+            time_ns: self.time_ns,
+            operations: self.operations.unwrap_or(0),
+            moved_bytes: self.moved_bytes.unwrap_or(0),
+            ..<abi::polychip_step as abi::Sized>::sized()
+        }
+    }
+}
+
 pub use crate::services::SignalCallback;
 
 /// The end of one run. Signals once, with the run's result.
@@ -59,6 +98,14 @@ pub trait Fence: Send + Sync + Sized + 'static {
     /// Where the run goes on or nothing was measured.
     fn timing(&self) -> Result<Timing> {
         Err(Error::unsupported("this device measures nothing"))
+    }
+
+    /// The steps of a run that was to measure them and has ended. A later call gives the same ones.
+    ///
+    /// # Errors
+    /// Where the run goes on or nothing was measured.
+    fn steps(&self) -> Result<Arc<[Step]>> {
+        Err(Error::unsupported("this device measures no steps"))
     }
 
     /// Writes the actual extents of an output of a run that has ended, as many as fit, and gives the

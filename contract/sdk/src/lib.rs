@@ -55,7 +55,7 @@ pub use device_buffer::{DeviceBuffer, Side};
 pub use encoding::{Encoding, EncodingKind};
 pub use error::{Error, ErrorKind, Result};
 pub use executable::{Executable, ExecutableInfo};
-pub use fence::{Fence, NO_TIMEOUT, SignalCallback, Timing};
+pub use fence::{Fence, NO_TIMEOUT, SignalCallback, Step, Timing};
 pub use graph::{
     AttributeView, BodyView, Constant, EncodingView, GraphView, GroupKind, GroupView, NodeView, TensorView,
 };

@@ -35,7 +35,7 @@ use polychip_ops::DType;
 
 use crate::{
     Binding, Buffer, Error, ErrorKind, Fence, HostBuffer, NO_TIMEOUT, QueuedRun, Result, RunFence, RunQueue,
-    SignalCallback, Submit, Timing, Turn,
+    SignalCallback, Step, Submit, Timing, Turn,
 };
 
 const IDLE: u8 = 0;
@@ -137,6 +137,7 @@ impl Pace {
 pub struct RunContext<'a> {
     fence: &'a RunFence,
     lane: usize,
+    measures_steps: bool,
 }
 
 impl RunContext<'_> {
@@ -155,6 +156,17 @@ impl RunContext<'_> {
             return Err(cancelled());
         }
         Ok(())
+    }
+
+    /// Whether the host wants to know what each step takes ([`RunContext::set_steps`]).
+    #[must_use]
+    pub fn measures_steps(&self) -> bool {
+        self.measures_steps
+    }
+
+    /// Says what each step took.
+    pub fn set_steps(&self, steps: Vec<Step>) {
+        self.fence.set_steps(steps);
     }
 
     /// Says the actual extents of an output that states upper bounds.
@@ -266,6 +278,7 @@ struct Work<C: Compute> {
     deadline_ns: Option<u64>,
     /// How long it is expected to take, in nanoseconds.
     expected_ns: u64,
+    measures_steps: bool,
 }
 
 impl<C: Compute> Work<C> {
@@ -323,6 +336,7 @@ impl<C: Compute> QueuedRun for Run<C> {
                 queued_ns: 0,
                 deadline_ns: None,
                 expected_ns: u64::MAX,
+                measures_steps: false,
             }),
             running: Mutex::new(None),
             queued: Mutex::new(None),
@@ -416,6 +430,8 @@ impl<C: Compute> Run<C> {
         work.queued_ns = queue.now_ns();
         work.deadline_ns = submit.deadline_ns();
         work.expected_ns = executable.pace().map_or(u64::MAX, Pace::ns);
+        // those of an emulated device are the computer's that emulates
+        work.measures_steps = submit.measures_steps() && executable.is_measured();
         work.executable = Some(Arc::clone(executable));
         work.queue = Some(Arc::clone(queue));
         drop(work);
@@ -495,6 +511,7 @@ impl<C: Compute> Run<C> {
             let context = RunContext {
                 fence: &self.fence,
                 lane: queue.lane(),
+                measures_steps: work.measures_steps,
             };
             catch_unwind(AssertUnwindSafe(|| executable.compute(&work.bound, &context)))
                 .unwrap_or_else(|payload| Err(panicked(&*payload)))
@@ -586,6 +603,10 @@ impl<C: Compute> Fence for Run<C> {
 
     fn timing(&self) -> Result<Timing> {
         self.fence.timing()
+    }
+
+    fn steps(&self) -> Result<Arc<[Step]>> {
+        self.fence.steps()
     }
 
     fn output_shape(&self, port: u32, dims: &mut [i64]) -> Result<usize> {

@@ -3,16 +3,17 @@
 //! Invariant: it signals once between two uses.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use polychip_abi::POLYCHIP_MAX_RANK;
 
-use crate::{Error, ErrorKind, Fence, NO_TIMEOUT, Result, SignalCallback, Timing};
+use crate::{Error, ErrorKind, Fence, NO_TIMEOUT, Result, SignalCallback, Step, Timing};
 
 struct State {
     result: Option<Result<()>>,
     timing: Option<Timing>,
+    steps: Option<Arc<[Step]>>,
     shapes: Vec<Shape>,
     callbacks: Vec<SignalCallback>,
 }
@@ -44,6 +45,7 @@ impl RunFence {
             state: Mutex::new(State {
                 result: None,
                 timing: None,
+                steps: None,
                 shapes: Vec::new(),
                 callbacks: Vec::new(),
             }),
@@ -57,6 +59,7 @@ impl RunFence {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         state.result = None;
         state.timing = None;
+        state.steps = None;
         state.shapes.clear();
         state.callbacks.clear();
         *self.cancelled.get_mut() = false;
@@ -65,6 +68,11 @@ impl RunFence {
     /// Says what was measured; before [`RunFence::signal`].
     pub fn set_timing(&self, timing: Timing) {
         lock(&self.state).timing = Some(timing);
+    }
+
+    /// Says what each step took; before [`RunFence::signal`].
+    pub fn set_steps(&self, steps: Vec<Step>) {
+        lock(&self.state).steps = Some(steps.into());
     }
 
     /// Says the actual extents of an output; before [`RunFence::signal`]. Extents beyond the contract's
@@ -154,6 +162,17 @@ impl Fence for RunFence {
             .ok_or_else(|| Error::unsupported("nothing was measured of this run"))
     }
 
+    fn steps(&self) -> Result<Arc<[Step]>> {
+        let state = lock(&self.state);
+        if state.result.is_none() {
+            return Err(Error::new(ErrorKind::Timeout, "the run goes on"));
+        }
+        state
+            .steps
+            .clone()
+            .ok_or_else(|| Error::unsupported("no steps were measured of this run"))
+    }
+
     fn output_shape(&self, port: u32, dims: &mut [i64]) -> Result<usize> {
         let state = lock(&self.state);
         if state.result.is_none() {
@@ -197,6 +216,7 @@ mod tests {
         assert_eq!(fence.wait(NO_TIMEOUT).unwrap_err().kind(), ErrorKind::Unsupported);
         assert_eq!(fence.timing().unwrap_err().kind(), ErrorKind::Unsupported);
         assert!(fence.output_shape(1, &mut [0; 2]).is_err());
+        assert_eq!(fence.steps().unwrap_err().kind(), ErrorKind::Unsupported);
     }
 
     #[test]

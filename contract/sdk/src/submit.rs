@@ -184,6 +184,12 @@ impl<'a, B: Buffer, F: Fence> Submit<'a, B, F> {
         (self.raw.deadline_ns != abi::POLYCHIP_NO_DEADLINE).then_some(self.raw.deadline_ns)
     }
 
+    /// Whether the device is to measure every step of the run.
+    #[must_use]
+    pub fn measures_steps(&self) -> bool {
+        self.raw.flags & abi::POLYCHIP_SUBMIT_STEPS != 0
+    }
+
     /// Number of bindings, which is that of ports.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -102,6 +102,11 @@ impl<P: Plugin> TableOf<P> {
         } else {
             None
         },
+        fence_steps: if Self::OFFERS.fence_steps {
+            Some(calls::fence_steps::<P::Device>)
+        } else {
+            None
+        },
     };
 }
 

@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use polychip_cpu_kernels::ThreadPool;
 use polychip_ops::{DType, PACKED_BYTES, UNBOUNDED_BYTES};
@@ -20,7 +21,7 @@ use polychip_sdk::{
 use crate::arenas::{Arenas, Need};
 use crate::part::Part;
 use crate::pools::Pools;
-use crate::step::{Memory, Operands, Program, Slots, tensor_from_bytes};
+use crate::step::{Memory, Operands, Program, Slots, Step, tensor_from_bytes};
 use crate::weights::{Packed, Weights};
 
 /// What a run works with, beside the arena.
@@ -231,8 +232,13 @@ impl CpuExecutable {
         }
         let is_cancelled = || run.is_cancelled();
         let _region = pool.region();
+        let mut measured = Vec::new();
+        if run.measures_steps() {
+            measured.reserve(program.steps.len());
+        }
         for step in &program.steps {
             run.check_cancelled()?;
+            let start = run.measures_steps().then(Instant::now);
             // SAFETY: the run's arena has `arena_bytes` bytes, the table of packed weights was made of the
             // program's sections, the SDK
             // checked that each binding is as large as its port; workplace and arena are this run's alone.
@@ -250,6 +256,12 @@ impl CpuExecutable {
                 None => error.at_node(step.node),
                 Some(_) => error,
             })?;
+            if let Some(start) = start {
+                measured.push(measured_step(step, start.elapsed()));
+            }
+        }
+        if run.measures_steps() {
+            run.set_steps(measured);
         }
         for (port, bound) in bound.iter().enumerate().skip(self.inputs) {
             if !program.ports[port].boxed {
@@ -311,6 +323,19 @@ impl CpuExecutable {
         let value = self.program.ports[port].value;
         let allocation = self.program.values[value.0 as usize].allocation;
         self.program.allocations[allocation.0 as usize].home.clone()
+    }
+}
+
+/// What the host is told of a step.
+fn measured_step(step: &Step, time: Duration) -> polychip_sdk::Step {
+    let class = step.work.class;
+    polychip_sdk::Step {
+        name: step.name.into(),
+        nodes: Arc::clone(&step.nodes),
+        time_ns: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
+        operations: class.multiplies().then(|| step.work.units.saturating_mul(2)),
+        moved_bytes: (!class.is_reference()).then_some(step.work.bytes),
+        is_reference: class.is_reference(),
     }
 }
 

@@ -47,6 +47,7 @@ mod integers;
 mod late;
 mod loss;
 mod matmul;
+mod members;
 mod movement;
 mod nibbles;
 mod normalise;
@@ -80,6 +81,8 @@ mod window_max;
 pub(crate) use builder::Options;
 pub(crate) use draft::Draft;
 
+use std::sync::Arc;
+
 use polychip_sdk::{ErrorKind, Result};
 
 use crate::part::{BodyPart, Part};
@@ -90,6 +93,7 @@ use builder::Lowered;
 /// Lowers a part.
 pub(crate) fn lower(part: &Part, options: &Options<'_>) -> Result<Program> {
     let (mut lowering, groups) = fuse::begin(part, options);
+    let members = members::of(part, &groups);
     lowering.lower_body = lower_body;
     for port in 0..part.inputs.len() {
         lowering.feed(port)?;
@@ -97,6 +101,7 @@ pub(crate) fn lower(part: &Part, options: &Options<'_>) -> Result<Program> {
     for index in 0..part.nodes.len() {
         if let Some((anchor, tail)) = groups.at(index) {
             lowering.node = anchor;
+            lowering.members = Arc::clone(&members[index]);
             dispatch::emit(&mut lowering, &part.nodes[anchor], tail).map_err(|error| {
                 if error.node().is_none() {
                     error.at_node(index as u32)

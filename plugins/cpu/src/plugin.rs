@@ -234,6 +234,7 @@ impl Device for CpuDevice {
         fence_on_signal: true,
         fence_timing: true,
         fence_output_shape: true,
+        fence_steps: true,
         telemetry: true,
         ..Offers::NONE
     };

@@ -8,6 +8,8 @@
 //!
 //! Not here: how steps come about (`lower`), who runs them (`exec`).
 
+use std::sync::Arc;
+
 use polychip_ops::DType;
 use polychip_sdk::{Constant, Result};
 
@@ -76,6 +78,8 @@ pub(crate) type Run = Box<dyn Fn(&mut Operands<'_>) -> Result<()> + Send + Sync>
 pub(crate) struct Step {
     /// Node it stands for, or the first of several.
     pub(crate) node: u32,
+    /// Those that it computes; none where it serves the whole part.
+    pub(crate) nodes: Arc<[u32]>,
     /// What it is, for messages and tests.
     pub(crate) name: &'static str,
     /// Operands.

@@ -99,6 +99,23 @@ impl Class {
         }
     }
 
+    /// Whether its units are multiply-adds.
+    pub(crate) fn multiplies(self) -> bool {
+        matches!(
+            self,
+            Class::Product
+                | Class::ProductBf16
+                | Class::ProductCodes
+                | Class::ProductNibbles
+                | Class::ProductBlocks
+                | Class::ProductPlain
+                | Class::Winograd
+                | Class::Depthwise
+                | Class::DepthwiseCodes
+                | Class::Attention
+        )
+    }
+
     /// Whether the reference evaluator does it.
     pub(crate) fn is_reference(self) -> bool {
         matches!(self, Class::Reference(_))

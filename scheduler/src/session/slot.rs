@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use polychip_host::{Clock, Fence, MAX_RANK, Submission, Timing};
+use polychip_host::{Clock, Fence, MAX_RANK, Step, Submission, Timing};
 use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
@@ -68,6 +68,10 @@ pub(crate) struct Slot {
     /// Nothing more is issued.
     is_given_up: bool,
     pub(crate) timings: Vec<Timing>,
+    /// Devices are to measure the steps of the next run.
+    pub(crate) measures_steps: bool,
+    /// What they measured, by part.
+    pub(crate) steps: Vec<Vec<Step>>,
     /// By part and output port of the part, for ports with upper bounds.
     extents: Vec<Vec<Extents>>,
     /// The session's own memory of each computed graph output.
@@ -184,6 +188,8 @@ impl Slot {
             told: vec![false; parts],
             bell,
             timings: vec![Timing::default(); parts],
+            measures_steps: false,
+            steps: Vec::new(),
             extents,
             app_bound: vec![false; outputs.len()],
             padded: vec![None; wiring.inputs.len()],
@@ -210,6 +216,7 @@ impl Slot {
         self.is_cancelled.store(false, Ordering::Release);
         self.is_given_up = false;
         self.timings.fill(Timing::default());
+        self.steps.clear();
         self.was_padded = None;
         self.cut_by_app.fill(false);
         self.hung = None;
@@ -464,6 +471,7 @@ impl Slot {
             .iter()
             .filter_map(|index| self.fences[*index].as_deref())
             .collect();
+        self.submissions[index].measures_steps = self.measures_steps;
         let fence = part
             .executable
             .execute(&mut self.submissions[index], &waits)
@@ -654,6 +662,10 @@ impl Slot {
         }
         // a device that does not tell its timing only has none
         self.timings[index] = fence.timing().unwrap_or_default();
+        if self.measures_steps {
+            self.steps.resize(self.timings.len(), Vec::new());
+            self.steps[index] = fence.steps().ok().flatten().unwrap_or_default();
+        }
         for &output in &part.bounded_outputs {
             let extents = &mut self.extents[index][output];
             let port =

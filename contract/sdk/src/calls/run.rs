@@ -13,12 +13,13 @@ use std::sync::Arc;
 
 use polychip_abi as abi;
 use polychip_abi::{
-    polychip_device, polychip_error, polychip_executable, polychip_fence, polychip_submit, polychip_timing,
+    polychip_device, polychip_error, polychip_executable, polychip_fence, polychip_step, polychip_submit,
+    polychip_timing,
 };
 
 use super::entry::{entry, of, out, quietly, refuse_null, shared};
 use super::part::ExecutableHandle;
-use crate::raw;
+use crate::raw::{self, Rows};
 use crate::{Device, Error, Executable, Fence, SignalCallback, Submit};
 
 pub(crate) unsafe extern "C" fn execute<D: Device>(
@@ -111,6 +112,29 @@ pub(crate) unsafe extern "C" fn fence_timing<D: Device>(
         entry(error, || {
             let timing = of::<_, D::Fence>(fence, "fence")?.timing()?;
             raw::write(out_timing, &timing.record())
+        })
+    }
+}
+
+pub(crate) unsafe extern "C" fn fence_steps<D: Device>(
+    fence: *mut polychip_fence,
+    out_steps: *mut polychip_step,
+    capacity: u64,
+    stride: u64,
+    out_count: *mut u64,
+    error: *mut polychip_error,
+) -> u32 {
+    // SAFETY: the contract.
+    unsafe {
+        entry(error, || {
+            refuse_null(out_count)?;
+            let steps = of::<_, D::Fence>(fence, "fence")?.steps()?;
+            let rows = Rows::new(out_steps.cast_const(), capacity.min(steps.len() as u64), stride)?;
+            for index in 0..rows.len() {
+                // the fence keeps what the record points to
+                raw::write(rows.at(index).cast_mut(), &steps[index].record())?;
+            }
+            out(out_count, steps.len() as u64)
         })
     }
 }

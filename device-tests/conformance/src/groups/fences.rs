@@ -32,6 +32,7 @@ pub(super) fn cases(cases: &mut Vec<Case>) {
         case("signal-without-fence", signal_without_fence),
         case("timing", timing),
         case("timing-in-order", timing_in_order),
+        case("steps", steps),
         case("output-dims", output_dims),
         case("output-dims-of-unknown-port", unknown_port).alone(),
     ]);
@@ -284,6 +285,62 @@ fn signal_without_fence(bench: &Bench) -> Judgement {
     let counter = register(&fence)?;
     fence.destroy_at_once();
     counter.once()
+}
+
+fn steps(bench: &Bench) -> Judgement {
+    let (problem, executable) = bench.loaded()?;
+    let buffers = problem.buffers(&executable)?;
+    let plain = executable.execute(&buffers, &[])?;
+    plain.wait()?;
+    match plain.steps(0) {
+        Ok(None) => return skip("fence_steps is not offered"),
+        Err(failure) if failure.status == abi::POLYCHIP_STATUS_UNSUPPORTED => {}
+        Err(failure) => return Err(failure.into()),
+        Ok(Some((_, count))) => {
+            return fail(format!(
+                "a run that was not to be measured by steps has {count} of them"
+            ));
+        }
+    }
+    let before = now_ns();
+    let fence = executable.execute_by_steps(&buffers)?;
+    fence.wait()?;
+    let took = now_ns() - before;
+    let count = match fence.steps(0) {
+        Err(failure) if failure.status == abi::POLYCHIP_STATUS_UNSUPPORTED => {
+            return skip("this device measures no steps");
+        }
+        Err(failure) => return Err(failure.into()),
+        Ok(steps) => steps.map_or(0, |(_, count)| count),
+    };
+    check!(count > 0, "a run that was measured by steps has none");
+    let Some((steps, again)) = fence.steps(count as usize)? else {
+        return fail("fence_steps is offered once and not again");
+    };
+    check!(again == count, "{count} steps, and then {again}");
+    // SAFETY: the problem keeps its graph.
+    let nodes = unsafe { (*problem.flat.raw()).node_count } as u32;
+    let mut sum = 0u64;
+    for (index, step) in steps.iter().enumerate() {
+        check!(
+            step.flags < 8,
+            "step {index} has unknown bits in flags: {:#x}",
+            step.flags
+        );
+        check!(step.name.len > 0, "step {index} has no name");
+        if step.node_count > 0 {
+            check!(!step.nodes.is_null(), "the nodes of step {index} are null");
+            // SAFETY: they live as long as the fence, by the contract.
+            let of = unsafe { std::slice::from_raw_parts(step.nodes, step.node_count as usize) };
+            check!(
+                of.iter().all(|node| *node < nodes),
+                "step {index} computes {of:?} of {nodes} nodes"
+            );
+        }
+        sum = sum.saturating_add(step.time_ns);
+    }
+    check!(sum <= took, "steps of {sum} ns in a run of {took} ns");
+    problem.judge(&fence, &executable, &buffers, &bench.tolerances())
 }
 
 fn timing(bench: &Bench) -> Judgement {

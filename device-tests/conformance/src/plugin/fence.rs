@@ -165,6 +165,32 @@ impl Fence {
         Ok(Some(found))
     }
 
+    /// The steps of the run, into room for `capacity`, and how many it states; nothing where that is not offered.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn steps(&self, capacity: usize) -> Call<Option<(Vec<abi::polychip_step>, u64)>> {
+        let Some(call) = self.table().fence_steps else {
+            return Ok(None);
+        };
+        let mut steps = vec![abi::polychip_step::sized(); capacity];
+        let mut count = 0;
+        // SAFETY: the fence is alive and there is room for the stated capacity.
+        checked("fence_steps", |record| unsafe {
+            let stride = size_of::<abi::polychip_step>() as u64;
+            call(
+                self.raw,
+                steps.as_mut_ptr(),
+                capacity as u64,
+                stride,
+                &raw mut count,
+                record,
+            )
+        })?;
+        steps.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+        Ok(Some((steps, count)))
+    }
+
     /// The actual extents of an output port, into room for `capacity`, and the rank that it states;
     /// nothing where that is not offered.
     ///

@@ -81,7 +81,22 @@ impl Executable {
                 bytes: port.bytes,
             })
             .collect();
-        self.submit(&bindings, &[], priority, deadline_ns)
+        self.submit(&bindings, &[], priority, deadline_ns, 0)
+    }
+
+    /// Starts a run on whole buffers whose steps are to be measured.
+    ///
+    /// # Errors
+    /// The call failed.
+    pub fn execute_by_steps(self: &Arc<Self>, buffers: &[Arc<Buffer>]) -> Call<Fence> {
+        let whole = buffers.iter().zip(self.ports()).map(|(buffer, port)| Binding {
+            buffer: Arc::clone(buffer),
+            offset: 0,
+            bytes: port.bytes,
+        });
+        let bindings: Vec<Binding> = whole.collect();
+        let (priority, deadline) = (abi::POLYCHIP_PRIORITY_NORMAL, abi::POLYCHIP_NO_DEADLINE);
+        self.submit(&bindings, &[], priority, deadline, abi::POLYCHIP_SUBMIT_STEPS)
     }
 
     /// Starts a run on parts of buffers, one binding per port.
@@ -94,6 +109,7 @@ impl Executable {
             waits,
             abi::POLYCHIP_PRIORITY_NORMAL,
             abi::POLYCHIP_NO_DEADLINE,
+            0,
         )
     }
 
@@ -103,6 +119,7 @@ impl Executable {
         waits: &[&Fence],
         priority: u32,
         deadline_ns: u64,
+        flags: u32,
     ) -> Call<Fence> {
         let rows: Vec<abi::polychip_binding> = bindings
             .iter()
@@ -124,6 +141,7 @@ impl Executable {
         submit.waits = waits.as_ptr();
         submit.wait_count = waits.len() as u64;
         submit.deadline_ns = deadline_ns;
+        submit.flags = flags;
         let call = self
             .device()
             .table()

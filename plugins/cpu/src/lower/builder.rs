@@ -7,6 +7,7 @@
 //! Not here: how a tensor's forms are made of each other (`forms`), steps of certain kernels (`steps` and each op class).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use polychip_cpu_kernels::gemm::Elements;
 use polychip_cpu_kernels::{Isa, ThreadPool};
@@ -91,6 +92,8 @@ pub(super) struct Lowering<'a> {
     pub(super) slots: usize,
     /// The node that steps are made for: of a chain, the first.
     pub(super) node: usize,
+    /// The nodes that they compute.
+    pub(super) members: Arc<[u32]>,
     /// Nothing will run, so no constant is copied.
     pub(super) dry: bool,
     /// How the bodies of nodes are lowered.
@@ -134,6 +137,7 @@ impl<'a> Lowering<'a> {
             copies: Vec::new(),
             slots: 0,
             node: 0,
+            members: Arc::default(),
             dry: false,
             lower_body: |_, _, _| Ok(None),
         }
@@ -625,6 +629,7 @@ impl<'a> Lowering<'a> {
         };
         self.steps.push(Step {
             node: self.node as u32,
+            nodes: Arc::clone(&self.members),
             name,
             reads: reads.to_vec(),
             writes: writes.iter().copied().chain(scratch).collect(),

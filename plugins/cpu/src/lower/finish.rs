@@ -40,6 +40,7 @@ pub(super) fn finish(mut l: Lowering<'_>) -> Result<Program> {
     let makers = part.producers();
     for (index, &tensor) in part.outputs.iter().enumerate() {
         l.node = makers[tensor].unwrap_or(0);
+        l.members = makers[tensor].map(|maker| maker as u32).into_iter().collect();
         let value = output(&mut l, part.inputs.len() + index, tensor)?;
         ports.push(value);
     }

@@ -240,6 +240,7 @@ impl Net {
         }
         let program = self.lower(layouts, false, &pool);
         self.check_draft(layouts, &program);
+        check_members(&program);
         let computed = run(&program, &pool, &self.fed);
         // a second run over dirty memory must not differ
         assert_eq!(computed.len(), expected.len());
@@ -283,6 +284,29 @@ impl Net {
             close(have, want, tolerance, &what);
         }
         super::late::CALLS.get() - before
+    }
+}
+
+/// Each step names the nodes that it computes: its own among them, and no node is said to be computed in two groups.
+fn check_members(program: &Program) {
+    let among = |some: &[u32], all: &[u32]| some.iter().all(|node| all.contains(node));
+    for step in &program.steps {
+        assert!(step.nodes.is_sorted(), "{step:?}: {:?}", step.nodes);
+        assert!(
+            step.nodes.contains(&step.node),
+            "{step:?}: {:?} without {}",
+            step.nodes,
+            step.node
+        );
+        for other in &program.steps {
+            let (a, b) = (&step.nodes[..], &other.nodes[..]);
+            // what brings an output to its port is said to be of the node that makes it
+            let apart = !a.iter().any(|node| b.contains(node));
+            assert!(
+                apart || among(a, b) || among(b, a),
+                "{step:?} {a:?} and {other:?} {b:?}"
+            );
+        }
     }
 }
 

@@ -1,0 +1,51 @@
+//! What a device did in a run, step by step, and how long each took.
+
+use crate::sized::sized;
+use crate::span::polychip_text;
+
+/// The step is computed by plain loops that stand in for a kernel.
+pub const POLYCHIP_STEP_REFERENCE: u32 = 1;
+/// `operations` holds a value.
+pub const POLYCHIP_STEP_OPERATIONS: u32 = 2;
+/// `moved_bytes` holds a value.
+pub const POLYCHIP_STEP_BYTES: u32 = 4;
+
+/// One step of a run: what the device does at once, for one node or for several that it fuses. Name and nodes live as long
+/// as the fence that they came from.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct polychip_step {
+    /// Size of this struct as the caller knows it, in bytes.
+    pub struct_size: u32,
+    /// Bits `POLYCHIP_STEP_*`.
+    pub flags: u32,
+    /// The kernel, in the plugin's words.
+    pub name: polychip_text,
+    /// Indices in the part's graph of the nodes that the step computes; none where it serves the whole part.
+    pub nodes: *const u32,
+    /// Number of them.
+    pub node_count: u64,
+    /// Time of the step, in nanoseconds.
+    pub time_ns: u64,
+    /// Arithmetic operations: a multiplication and an addition are two.
+    pub operations: u64,
+    /// Bytes read and written.
+    pub moved_bytes: u64,
+}
+
+impl Default for polychip_step {
+    fn default() -> Self {
+        Self {
+            struct_size: 0,
+            flags: 0,
+            name: polychip_text::default(),
+            nodes: std::ptr::null(),
+            node_count: 0,
+            time_ns: 0,
+            operations: 0,
+            moved_bytes: 0,
+        }
+    }
+}
+
+sized!(polychip_step);
