@@ -108,8 +108,28 @@ pub(crate) struct Tracer {
 #[derive(Debug, Default)]
 struct Kept {
     most: usize,
-    runs: Vec<TracedRun>,
+    runs: Vec<KeptRun>,
     left_out: u64,
+}
+
+/// A run, and what its steps are made of once somebody asks: that takes longer than many a run.
+#[derive(Debug)]
+struct KeptRun {
+    run: TracedRun,
+    plan: Arc<LoadedPlan>,
+    /// Of each of the run's parts, the part's place in the plan and what its device measured.
+    steps: Vec<(usize, Vec<Step>)>,
+}
+
+impl KeptRun {
+    fn told(&self) -> TracedRun {
+        let mut run = self.run.clone();
+        let planned = &self.plan.planned;
+        for (part, (place, measured)) in run.parts.iter_mut().zip(&self.steps) {
+            part.steps = steps(planned.graph(), &planned.plan().parts[*place], measured);
+        }
+        run
+    }
 }
 
 impl Tracer {
@@ -132,7 +152,7 @@ impl Tracer {
     /// The runs that were kept, and how many were not.
     pub(crate) fn kept(&self) -> (Vec<TracedRun>, u64) {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        (kept.runs.clone(), kept.left_out)
+        (kept.runs.iter().map(KeptRun::told).collect(), kept.left_out)
     }
 
     /// Takes note of a run that has ended.
@@ -182,11 +202,11 @@ fn steps(graph: &Graph, part: &Part, measured: &[Step]) -> Vec<TracedStep> {
     traced.collect()
 }
 
-fn traced(plan: &LoadedPlan, slot: &Slot, submitted: &Submitted, outcome: Outcome) -> TracedRun {
+fn traced(plan: &Arc<LoadedPlan>, slot: &Slot, submitted: &Submitted, outcome: Outcome) -> KeptRun {
     let planned = &plan.planned;
     // where each part of the plan stands among those that stated their times
     let mut places = Vec::new();
-    let mut parts = Vec::new();
+    let (mut parts, mut steps) = (Vec::new(), Vec::new());
     for (index, (part, timing)) in planned.plan().parts.iter().zip(&slot.timings).enumerate() {
         let Some((start_ns, end_ns)) = timing.span_ns else {
             places.push(None);
@@ -201,11 +221,9 @@ fn traced(plan: &LoadedPlan, slot: &Slot, submitted: &Submitted, outcome: Outcom
             start_ns,
             end_ns: end_ns.max(start_ns),
             energy_uj: timing.energy_uj,
-            steps: slot
-                .steps
-                .get(index)
-                .map_or_else(Vec::new, |measured| steps(planned.graph(), part, measured)),
+            steps: Vec::new(),
         });
+        steps.push((index, slot.steps.get(index).cloned().unwrap_or_default()));
     }
     let place = |part: PartIndex| places.get(part.index()).copied().flatten();
     let mut crossings = Vec::new();
@@ -224,11 +242,16 @@ fn traced(plan: &LoadedPlan, slot: &Slot, submitted: &Submitted, outcome: Outcom
             });
         }
     }
-    TracedRun {
+    let run = TracedRun {
         parts,
         crossings,
         submitted_ns: submitted.at_ns(),
         latency_ns: outcome.latency_ns,
         late_ns: outcome.late_ns,
+    };
+    KeptRun {
+        run,
+        plan: Arc::clone(plan),
+        steps,
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use polychip::{Input, Session, TracedPart, TracedStep};
+use polychip::{Input, Session, TracedPart, TracedRun, TracedStep};
 use polychip_partitioner::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,13 +17,16 @@ use crate::run::PATIENCE;
 /// Rows that are printed; JSON has all.
 const ROWS: usize = 20;
 
+/// Runs of a turn.
+const BLOCK: usize = 10;
+
 /// Nodes that are named in a row.
 const NAMED: usize = 3;
 
 /// What `bench --per-op` adds.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct PerOp {
-    /// Rounds: in each a run whose steps are measured, and one whose steps are not.
+    /// Runs whose steps were measured, and as many whose steps were not, in turns of ten.
     runs: u64,
     /// Median of the runs whose steps were measured, in nanoseconds.
     measured_run_ns: u64,
@@ -130,6 +133,19 @@ fn median(times: &mut [u64]) -> u64 {
     times.get(times.len() / 2).copied().unwrap_or(0)
 }
 
+/// The steps of a run, and their times.
+fn rows_of(run: &TracedRun) -> Vec<(Row, u64)> {
+    let mut rows = Vec::new();
+    for part in &run.parts {
+        if part.steps.is_empty() {
+            rows.push((Row::of_part(part), part.end_ns - part.start_ns));
+        }
+        let steps = part.steps.iter();
+        rows.extend(steps.map(|step| (Row::of_step(part, step), step.time_ns)));
+    }
+    rows
+}
+
 /// Runs a session in turns with and without measuring its steps.
 pub(super) fn measure(session: &Session, inputs: &[&Input], rounds: u64) -> anyhow::Result<PerOp> {
     let once = || -> anyhow::Result<u64> {
@@ -140,30 +156,31 @@ pub(super) fn measure(session: &Session, inputs: &[&Input], rounds: u64) -> anyh
     let (mut plain, mut measured) = (Vec::new(), Vec::new());
     let mut rows: Vec<Row> = Vec::new();
     let mut times: Vec<Vec<u64>> = Vec::new();
-    for _ in 0..rounds {
+    let mut left = usize::try_from(rounds).unwrap_or(usize::MAX);
+    while left > 0 {
+        let block = left.min(BLOCK);
+        left -= block;
+        // reading the steps of a block leaves the caches to others: a run that does not count sets them right
         session.start_trace(0);
-        plain.push(once()?);
-        session.start_op_trace(1);
-        measured.push(once()?);
-        let (runs, _) = session.trace();
-        let run = runs
-            .first()
-            .ok_or_else(|| anyhow::anyhow!("the measured run was not kept"))?;
-        let mut seen: Vec<(Row, u64)> = Vec::new();
-        for part in &run.parts {
-            if part.steps.is_empty() {
-                seen.push((Row::of_part(part), part.end_ns - part.start_ns));
+        once()?;
+        for _ in 0..block {
+            plain.push(once()?);
+        }
+        session.start_op_trace(block + 1);
+        once()?;
+        for _ in 0..block {
+            measured.push(once()?);
+        }
+        for run in session.trace().0.iter().skip(1) {
+            let seen = rows_of(run);
+            if rows.len() != seen.len() {
+                // the first run, or the plan is another now
+                rows = seen.iter().map(|(row, _)| row.clone()).collect();
+                times = vec![Vec::new(); rows.len()];
             }
-            let steps = part.steps.iter();
-            seen.extend(steps.map(|step| (Row::of_step(part, step), step.time_ns)));
-        }
-        if rows.len() != seen.len() {
-            // the first round, or the plan is another now
-            rows = seen.iter().map(|(row, _)| row.clone()).collect();
-            times = vec![Vec::new(); rows.len()];
-        }
-        for (times, (_, time)) in times.iter_mut().zip(seen) {
-            times.push(time);
+            for (times, (_, time)) in times.iter_mut().zip(seen) {
+                times.push(time);
+            }
         }
     }
     session.start_trace(0);
@@ -191,7 +208,7 @@ impl std::fmt::Display for PerOp {
         let mut order: Vec<&Row> = self.steps.iter().collect();
         order.sort_by_key(|row| std::cmp::Reverse(row.time_ns));
         let mut table = comfy_table::Table::new();
-        table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+        table.load_style(comfy_table::presets::NOTHING);
         table.set_header([
             "time", "share", "op", "kernel", "GFLOP/s", "GB/s", "device", "nodes",
         ]);
@@ -215,7 +232,9 @@ impl std::fmt::Display for PerOp {
                 row.names(),
             ]);
         }
-        writeln!(f, "{table}")?;
+        for line in table.to_string().lines() {
+            writeln!(f, "{}", line.trim_end())?;
+        }
         let rest = order.iter().skip(ROWS);
         let (count, share) = rest.fold((0, 0.0), |(count, share), row| (count + 1, share + row.share));
         if count > 0 {
@@ -239,7 +258,7 @@ impl std::fmt::Display for PerOp {
         writeln!(f, "by operator: {}", words.join(", "))?;
         writeln!(
             f,
-            "steps sum up to {}; a run took {} with its steps measured and {} without (medians of {} rounds)",
+            "steps sum up to {}; a run took {} with its steps measured and {} without (medians of {} runs each)",
             time(self.steps_ns),
             time(self.measured_run_ns),
             time(self.plain_run_ns),
