@@ -10,6 +10,8 @@
 //! Not here: one specialisation with its plan and runs (`inner`), the memory of inputs (`tensor`), which sizes are padded
 //! to which (`buckets`), the thread that plans in the background (`background`).
 
+mod ahead;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -648,28 +650,34 @@ impl Open {
         drop((before, dropped));
     }
 
+    fn next_number(&self) -> u64 {
+        let mut kept = self.lock();
+        kept.number += 1;
+        kept.number
+    }
+
     fn make(&self, sizes: &Sizes, policy: &Policy) -> Result<Made> {
-        let number = {
-            let mut kept = self.lock();
-            kept.number += 1;
-            kept.number
-        };
-        let start = Instant::now();
+        let (number, start) = (self.next_number(), Instant::now());
         let named = self.names.iter().cloned().zip(sizes.iter().copied()).collect();
         let canonical = || planned::canonical(&self.shared, &self.model);
         let model = self.model.specialised(&named, canonical)?;
         let planned = Planned::new(&self.shared, &model, policy, &|_| {})?;
         let special = Special::new(self.id, &self.shared, planned, policy.clone(), number * PLANS)?;
+        Ok(self.made(special, start))
+    }
+
+    /// What was made since then.
+    fn made(&self, special: Special, start: Instant) -> Made {
         let padded: u64 = match &self.buckets {
             Some(_) => special.inner.inputs.iter().map(|spec| spec.bytes).sum(),
             None => 0,
         };
-        Ok(Made {
+        Made {
             // each run in flight may pad the inputs
             bytes: special.inner.bytes() + padded * self.policy.runs_in_flight() as u64,
             planning_ns: u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
             special,
-        })
+        }
     }
 }
 
