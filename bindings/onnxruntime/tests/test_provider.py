@@ -313,12 +313,6 @@ def test_a_hundred_sessions_are_open_at_once(relu: bytes) -> None:
     assert all(np.array_equal(result, results[0]) for result in results)
 
 
-def test_a_compiled_model_is_refused_with_what_to_do(relu: bytes, tmp_path, capsys) -> None:
-    file = str(tmp_path / "context.onnx")
-    words = refusal(relu, capsys, {}, {"ep.context_enable": "1", "ep.context_file_path": file})
-    assert "ep.context_enable" in words and "constants has no form yet" in words and "`cache`" in words
-
-
 def test_what_another_provider_compiled_is_left_to_it(tmp_path) -> None:
     node = helper.make_node("EPContext", ["x"], ["y"], domain="com.microsoft", source="Other", embed_mode=1)
     made = model([node], {"x": (FLOAT, [2])}, {"y": (FLOAT, [2])}, opsets={"com.microsoft": 1})
