@@ -28,6 +28,8 @@ const OWN: [&str; 3] = [REPORT, SIZES, STALE];
 const CONTEXT: &str = "ep.context_enable";
 const CONTEXT_FILE: &str = "ep.context_file_path";
 const CONTEXT_EMBEDS: &str = "ep.context_embed_mode";
+/// The setting that asks for compiled models whose constants stay ONNX Runtime's.
+const WEIGHTLESS: &str = "ep.enable_weightless_ep_context_nodes";
 /// Between values of an option that may be set several times.
 const SEPARATOR: char = ';';
 
@@ -70,6 +72,11 @@ impl Options {
             .filter_map(|(key, value)| Some((key.strip_prefix(&prefix)?, value.as_str())));
         let options = Options::of(own)?;
         let is_on = |name: &str| entries.get(name).is_some_and(|on| on == "1");
+        if is_on(CONTEXT) && is_on(WEIGHTLESS) {
+            return Err(Failure::argument(format!(
+                "{WEIGHTLESS} is not made: what the provider compiles holds its constants, which a plan made anew needs; leave it out"
+            )));
+        }
         let context = ContextOptions {
             is_made: is_on(CONTEXT),
             file: entries

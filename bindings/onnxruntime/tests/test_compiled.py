@@ -34,7 +34,9 @@ def beside(target: pathlib.Path) -> pathlib.Path:
     return target.with_name(f"{target.stem}_{NAME}.bin")
 
 
-def refusal(source: str | bytes, capfd, options: dict[str, str] | None = None, settings: dict[str, str] | None = None) -> str:
+def refusal(
+    source: str | bytes, capfd, options: dict[str, str] | None = None, settings: dict[str, str] | None = None
+) -> str:
     """Why there is no session of a model. Where there is no provider, ONNX Runtime's module prints it and tries without."""
     capfd.readouterr()
     with pytest.raises(Exception) as error:  # noqa: PT011
@@ -238,6 +240,32 @@ def test_bodies_go_with_their_nodes(tmp_path) -> None:
             np.testing.assert_array_equal(one, wanted)
 
 
+def test_nothing_within_a_body_is_compiled_by_itself(tmp_path) -> None:
+    """The node around it stays with others: ONNX Runtime has no compiled nodes within bodies."""
+    inner = [
+        helper.make_node("CDist", ["x", "x"], ["d"], domain="com.microsoft", metric="sqeuclidean"),
+        helper.make_node("Neg", ["d"], ["t"]),
+    ]
+    then = helper.make_graph(inner, "then", [], [helper.make_tensor_value_info("t", FLOAT, [4, 4])])
+    other = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "k"], ["o"])], "else", [], [helper.make_tensor_value_info("o", FLOAT, [4, 4])]
+    )
+    nodes = [
+        helper.make_node("Abs", ["x"], ["a"]),
+        helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other),
+    ]
+    inputs = {"c": (TensorProto.BOOL, []), "x": (FLOAT, [4, 3])}
+    constants = {"k": np.ones((3, 4), np.float32)}
+    made = model(nodes, inputs, {"y": (FLOAT, [4, 4]), "a": (FLOAT, [4, 3])}, constants, {"com.microsoft": 1})
+    target = compiled(made, tmp_path / "body.onnx", "1")
+    assert sorted(node.op_type for node in onnx.load(target).graph.node) == ["EPContext", "If"]
+    own = session(str(target))
+    for c in (True, False):
+        given = {"c": np.array(c), "x": THREE}
+        for one, wanted in zip(own.run(None, given), session(made).run(None, given), strict=True):
+            np.testing.assert_allclose(one, wanted, rtol=1e-6)
+
+
 def test_what_is_stale_is_refused_with_the_reason_or_planned_anew(classes: bytes, tmp_path, capfd) -> None:
     for embeds in ("0", "1"):
         target = str(compiled(classes, tmp_path / f"{embeds}.onnx", embeds))
@@ -294,15 +322,15 @@ def test_torn_and_changed_content_is_an_error(classes: bytes, tmp_path, capfd) -
         said = refusal(str(outside), capfd)
         assert why in said and beside(outside).name in said, said
     # another model's
-    other = compiled(session_model(classes), tmp_path / "other.onnx", "0")
+    other = compiled(with_other_constants(classes), tmp_path / "other.onnx", "0")
     shutil.copy(beside(other), beside(outside))
     assert "not the one that was made with this compiled model" in refusal(str(outside), capfd)
     beside(outside).write_bytes(good)
     np.testing.assert_array_equal(session(str(outside)).run(None, {"x": X})[0], session(classes).run(None, {"x": X})[0])
 
 
-def session_model(source: bytes) -> bytes:
-    """The same model with other constants."""
+def with_other_constants(source: bytes) -> bytes:
+    """A model with other constants."""
     changed = onnx.load_from_string(source)
     one = changed.graph.initializer[0]
     one.CopyFrom(onnx.numpy_helper.from_array(2 * onnx.numpy_helper.to_array(one), one.name))
@@ -361,9 +389,25 @@ def test_a_model_in_memory_needs_to_know_where_its_file_goes(classes: bytes, tmp
     assert "ep.context_file_path" in said or "ep_context_path" in said
 
 
+def test_compiled_models_without_constants_are_refused(classes: bytes, tmp_path, capfd) -> None:
+    settings = {
+        "ep.context_enable": "1",
+        "ep.context_file_path": str(tmp_path / "light.onnx"),
+        "ep.enable_weightless_ep_context_nodes": "1",
+    }
+    try:
+        session(classes, settings=settings)
+    except Exception as error:  # noqa: BLE001
+        said = str(error)
+    else:
+        said = capfd.readouterr().out
+    assert "holds its constants" in said
+
+
 def test_a_compiled_model_is_not_compiled_again(classes: bytes, tmp_path, capfd) -> None:
     target = compiled(classes, tmp_path / "model.onnx", "1")
-    again = {"ep.context_enable": "1", "ep.context_file_path": str(tmp_path / "again.onnx"), "ep.context_embed_mode": "1"}
+    file = str(tmp_path / "again.onnx")
+    again = {"ep.context_enable": "1", "ep.context_file_path": file, "ep.context_embed_mode": "1"}
     assert "is a compiled one already" in refusal(str(target), capfd, settings=again)
 
 
@@ -400,6 +444,7 @@ def test_a_compiled_model_says_who_made_it(classes: bytes, tmp_path) -> None:
         pytest.skip("this ONNX Runtime's module has no such question")
     words = module.OrtCompiledModelCompatibility
     assert ask(devices()[:1], told[key]) == words.EP_SUPPORTED_OPTIMAL
-    assert ask(devices()[:1], told[key].replace('"polychip":"', '"polychip":"9')) == words.EP_SUPPORTED_PREFER_RECOMPILATION
+    other = told[key].replace('"polychip":"', '"polychip":"9')
+    assert ask(devices()[:1], other) == words.EP_SUPPORTED_PREFER_RECOMPILATION
     assert ask(devices()[:1], told[key].replace('"form":1', '"form":2')) == words.EP_UNSUPPORTED
     assert ask(devices()[:1], "another provider's") == words.EP_NOT_APPLICABLE
