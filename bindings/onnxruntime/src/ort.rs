@@ -128,6 +128,8 @@ unsafe fn path_at(path: *const sys::OrtPathChar) -> PathBuf {
     #[cfg(windows)]
     {
         use std::os::windows::ffi::OsStringExt as _;
+        // the declarations are made for another system, where a character is a byte
+        let path = path.cast::<u16>();
         // SAFETY: the caller's promise: all up to the zero is there.
         let length = (0..)
             .take_while(|place| unsafe { *path.add(*place) } != 0)

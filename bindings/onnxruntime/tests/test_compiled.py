@@ -247,16 +247,16 @@ def test_nothing_within_a_body_is_compiled_by_itself(tmp_path) -> None:
         helper.make_node("Neg", ["d"], ["t"]),
     ]
     then = helper.make_graph(inner, "then", [], [helper.make_tensor_value_info("t", FLOAT, [4, 4])])
-    other = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "k"], ["o"])], "else", [], [helper.make_tensor_value_info("o", FLOAT, [4, 4])]
-    )
+    # no constants: ONNX Runtime makes no compiled model where a body that stays reads one around it, and older releases
+    # write one within a body twice
+    inner = [helper.make_node("Transpose", ["x"], ["k"]), helper.make_node("MatMul", ["x", "k"], ["o"])]
+    other = helper.make_graph(inner, "else", [], [helper.make_tensor_value_info("o", FLOAT, [4, 4])])
     nodes = [
         helper.make_node("Abs", ["x"], ["a"]),
         helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other),
     ]
     inputs = {"c": (TensorProto.BOOL, []), "x": (FLOAT, [4, 3])}
-    constants = {"k": np.ones((3, 4), np.float32)}
-    made = model(nodes, inputs, {"y": (FLOAT, [4, 4]), "a": (FLOAT, [4, 3])}, constants, {"com.microsoft": 1})
+    made = model(nodes, inputs, {"y": (FLOAT, [4, 4]), "a": (FLOAT, [4, 3])}, opsets={"com.microsoft": 1})
     target = compiled(made, tmp_path / "body.onnx", "1")
     assert sorted(node.op_type for node in onnx.load(target).graph.node) == ["EPContext", "If"]
     own = session(str(target))
