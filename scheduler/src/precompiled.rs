@@ -204,6 +204,21 @@ impl Precompiled {
         Ok(Precompiled { blobs, ..self })
     }
 
+    /// The sizes of a model's open dimensions, by these names.
+    pub(crate) fn sizes_of(&self, names: &[String], model: &Model) -> Result<Vec<usize>> {
+        let sizes: Option<Vec<usize>> = names.iter().map(|name| self.sizes.get(name).copied()).collect();
+        sizes
+            .filter(|sizes| sizes.len() == self.sizes.len())
+            .ok_or_else(|| {
+                let words = format!(
+                    "{}: what was compiled ahead has sizes of {:?}, and {names:?} are open",
+                    model.path().display(),
+                    self.sizes.keys().collect::<Vec<_>>()
+                );
+                Error::new(ErrorKind::BadPlan, words)
+            })
+    }
+
     /// Why it is not what would be made now, if so.
     fn stale(&self, shared: &Shared, policy: &Policy) -> Option<String> {
         let precision = |reduced: bool| if reduced { "reduced" } else { "exact" };

@@ -1,3 +1,5 @@
+//! What was compiled ahead runs, and what is stale is refused: each reason by itself.
+
 use std::time::Duration;
 
 use polychip_graph::{Constant, Graph, Node, Tensor};

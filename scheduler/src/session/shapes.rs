@@ -10,8 +10,6 @@
 //! Not here: one specialisation with its plan and runs (`inner`), the memory of inputs (`tensor`), which sizes are padded
 //! to which (`buckets`), the thread that plans in the background (`background`).
 
-mod ahead;
-
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,6 +26,7 @@ use crate::event::{Event, EventKind};
 use crate::model::Model;
 use crate::planned::{self, Planned};
 use crate::policy::Policy;
+use crate::precompiled::Precompiled;
 use crate::session::background::Background;
 use crate::session::buckets::{Buckets, Padding, Sizes};
 use crate::session::edge::{open_spec, sizes_of_strings, sizes_spec};
@@ -348,6 +347,14 @@ impl Shapes {
         }
     }
 
+    /// Adds what was compiled ahead for some sizes.
+    pub(crate) fn add(&self, made: &Precompiled) -> Result<()> {
+        match &self.kind {
+            Kind::Known(_) => Ok(()),
+            Kind::Open(open) => open.add(made),
+        }
+    }
+
     /// The outputs of a run on inputs of these shapes; none of those that no run writes.
     pub(crate) fn outputs_for(&self, shapes: &[(usize, &[usize])]) -> Result<Vec<Option<TensorSpec>>> {
         self.check(shapes)?;
@@ -648,6 +655,23 @@ impl Open {
         self.made.notify_all();
         // without the lock: what is let go of waits for its last runs
         drop((before, dropped));
+    }
+
+    /// Keeps what was compiled ahead for some sizes as what a run of them asked for.
+    fn add(&self, made: &Precompiled) -> Result<()> {
+        let sizes = Sizes::from_vec(made.sizes_of(&self.names, &self.model)?);
+        let (number, start) = (self.next_number(), Instant::now());
+        let loaded = made.loaded(&self.shared, &self.model, &self.policy)?;
+        let policy = self.policy.clone();
+        let special = Special::loaded(self.id, &self.shared, loaded, policy, number * PLANS)?;
+        let made = self.made(special, start);
+        let mut kept = self.lock();
+        kept.add(&sizes, made, false);
+        let dropped = kept.shrink(self.policy.most_kept_bytes());
+        drop(kept);
+        // without the lock: what is let go of waits for its last runs
+        drop(dropped);
+        Ok(())
     }
 
     fn next_number(&self) -> u64 {
