@@ -48,6 +48,7 @@ mod loaded_part;
 mod model;
 mod planned;
 mod policy;
+mod precompiled;
 mod price;
 mod profiler;
 mod refusal;
@@ -77,7 +78,7 @@ pub use policy::{Aim, Policy, Precision};
 pub use polychip_governor as governor;
 pub use polychip_host::{
     Access, AccessGuard, Device, DeviceInfo, DeviceKind, Error as DeviceError, ErrorKind as DeviceErrorKind,
-    MAX_RANK, Memory, Preemption, Priority, Query, Refusal,
+    MAX_RANK, MappedFile, Memory, Preemption, Priority, Query, Refusal,
 };
 pub use polychip_ops::{DType, Literal, Packed};
 pub use polychip_partitioner::{Heat, MilliCelsius, Milliwatts};
@@ -88,6 +89,7 @@ pub use polychip_profile::{
     Interval, LinkRecord, MeasuredEnergy, Measurement, Merged, PartKey, PartRecord, PartSummary, Profile,
     ProfileDiff, ProfileFile, RefusalRecord, RefusedRun, Summary, ValueRecord, median_interval,
 };
+pub use precompiled::Precompiled;
 pub use price::MeasuredFigure;
 pub use profiler::{NotMeasured, ProfileOptions, ProfileProgress, ProfileReport, WarmUp, Warmth};
 pub use report::{CrossingReport, EventCount, PartReport, Report};

@@ -11,7 +11,7 @@ pub(crate) struct LoadedPart {
     pub(crate) executable: Executable,
     /// Structure fingerprint: the key of measurements.
     pub(crate) structure: [u8; 32],
-    /// The blob came from the cache.
+    /// The blob came from the cache, or was compiled ahead.
     pub(crate) cached: bool,
     /// Its bytes, for a device that may have to load it again after a reset.
     pub(crate) blob: Option<Bytes>,

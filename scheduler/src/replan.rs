@@ -348,7 +348,8 @@ fn position(planned: &Planned, part: &Part, node: u32) -> Option<usize> {
     })
 }
 
-fn failed(part: &Part, error: polychip_host::Error) -> Error {
+/// What a device said to a part, as an error of ours.
+pub(crate) fn failed(part: &Part, error: polychip_host::Error) -> Error {
     let kind = match error.kind() {
         // shapes that contradict each other, an index outside of what it indexes
         polychip_host::ErrorKind::BadArgument => ErrorKind::BadModel,

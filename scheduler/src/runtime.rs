@@ -20,6 +20,7 @@ use crate::lane::Lanes;
 use crate::model::Model;
 use crate::planned::{Planned, PlanningStep};
 use crate::policy::Policy;
+use crate::precompiled::Precompiled;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::support::Support;
@@ -218,6 +219,31 @@ impl Runtime {
         }
         let planned = self.plan(model, &policy)?;
         self.session_of(planned, policy)
+    }
+
+    /// Plans a model and compiles the parts of the plan, for [`Runtime::session_precompiled`] in this process or another one.
+    /// `sizes` are those of the model's open dimensions; none where it has none.
+    ///
+    /// # Errors
+    /// As [`Runtime::plan`], or a device refused its part.
+    pub fn precompile(&self, model: &Model, policy: &Policy, sizes: &[(&str, usize)]) -> Result<Precompiled> {
+        let sizes = sizes.iter().map(|(name, size)| ((*name).to_owned(), *size));
+        Precompiled::new(&self.0, model, policy, sizes.collect())
+    }
+
+    /// As [`Runtime::session`], of a plan that was made and compiled ahead: nothing is planned and nothing compiled. Where the
+    /// model leaves sizes open, `made` has a plan for each of some sizes; for others a run plans as ever.
+    ///
+    /// # Errors
+    /// What was made ahead is stale ([`ErrorKind::BadPlan`], and the words say why): it was made by another version of
+    /// Polychip, for another model, policy or device, with another plugin or driver. Or a device refused its part.
+    pub fn session_precompiled(
+        &self,
+        model: &Model,
+        policy: Policy,
+        made: &[Precompiled],
+    ) -> Result<Session> {
+        Session::precompiled(Arc::clone(&self.0), model, policy, made)
     }
 
     /// Keeps the energy of a run, less what the device takes idle, that was measured with sensors while a plan ran: in

@@ -21,9 +21,11 @@ use polychip_partitioner::Plan;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventLog;
+use crate::loaded_part::LoadedPart;
 use crate::model::Model;
 use crate::planned::Planned;
 use crate::policy::Policy;
+use crate::precompiled::Precompiled;
 use crate::replan;
 use crate::report::Report;
 use crate::run::{Run, RunOptions};
@@ -78,7 +80,18 @@ pub struct Session(pub(crate) Arc<Shapes>);
 impl Special {
     /// A plan compiled and loaded, whose plans are numbered from `first` on.
     fn new(id: usize, shared: &Arc<Shared>, planned: Planned, policy: Policy, first: u64) -> Result<Special> {
-        let (planned, parts) = replan::compile(shared, planned, &policy, Loaded::default())?;
+        let loaded = replan::compile(shared, planned, &policy, Loaded::default())?;
+        Special::loaded(id, shared, loaded, policy, first)
+    }
+
+    /// A plan with its loaded parts, whose plans are numbered from `first` on.
+    fn loaded(
+        id: usize,
+        shared: &Arc<Shared>,
+        (planned, parts): (Planned, Vec<LoadedPart>),
+        policy: Policy,
+        first: u64,
+    ) -> Result<Special> {
         let plan = Arc::new(LoadedPlan::new(shared, first, id, planned, parts, &policy)?);
         Special::of(id, shared, plan, Vec::new(), policy, first)
     }
@@ -159,6 +172,36 @@ impl Session {
     pub(crate) fn new(shared: Arc<Shared>, planned: Planned, policy: Policy) -> Result<Session> {
         let (id, flights) = (next_id(), Arc::new(Flights::new(policy.runs_in_flight())));
         let special = Special::new(id, &shared, planned, policy.clone(), 0)?;
+        Ok(Session(Arc::new(Shapes::known(
+            id, policy, flights, special, None,
+        ))))
+    }
+
+    /// A session of what was compiled ahead; of a model with open sizes, with what was compiled for some of them.
+    pub(crate) fn precompiled(
+        shared: Arc<Shared>,
+        model: &Model,
+        policy: Policy,
+        made: &[Precompiled],
+    ) -> Result<Session> {
+        if !model.open_dims().is_empty() {
+            let session = Session::open(shared, model, policy)?;
+            for one in made {
+                session.0.add(one)?;
+            }
+            return Ok(session);
+        }
+        let [made] = made else {
+            let words = format!(
+                "{}: its sizes are known, so that one plan was compiled ahead, and {} are given",
+                model.path().display(),
+                made.len()
+            );
+            return Err(Error::new(ErrorKind::BadPlan, words));
+        };
+        let (id, flights) = (next_id(), Arc::new(Flights::new(policy.runs_in_flight())));
+        let loaded = made.loaded(&shared, model, &policy)?;
+        let special = Special::loaded(id, &shared, loaded, policy.clone(), 0)?;
         Ok(Session(Arc::new(Shapes::known(
             id, policy, flights, special, None,
         ))))

@@ -386,6 +386,47 @@ fn measured_parts_of_one_session_are_the_costs_of_the_next() {
 }
 
 #[test]
+fn a_plan_over_two_plugins_is_compiled_ahead_and_refused_where_a_device_is_another() {
+    let policy = || Policy::latency().threads(1);
+    let script = device(CONVOLUTIONS, "");
+    let (made, right) = {
+        let runtime = runtime(&script);
+        let model = runtime.load(shapes()).unwrap();
+        let made = runtime.precompile(&model, &policy(), &[]).unwrap();
+        (
+            made,
+            classify(&runtime.session(&model, policy()).unwrap()).unwrap(),
+        )
+    };
+    let parts = &made.plan().parts;
+    assert!(
+        parts.iter().any(|part| part.device != parts[0].device),
+        "two devices compute"
+    );
+    let session = |script: &str| {
+        let runtime = runtime(script);
+        let model = runtime.load(shapes()).unwrap();
+        runtime.session_precompiled(&model, policy(), std::slice::from_ref(&made))
+    };
+    let own = session(&script).unwrap();
+    assert!(
+        own.report().parts.iter().all(|part| part.cached),
+        "nothing is compiled"
+    );
+    assert_eq!(classify(&own).unwrap(), right);
+    // it runs other nodes now, and so is another device; one is gone; one is of another name
+    for other in [
+        device("\"Clip\"", ""),
+        String::new(),
+        script.replace("\"npu\"", "\"gpu\""),
+    ] {
+        let error = session(&other).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BadPlan, "{error}");
+        assert!(error.to_string().contains("is stale"), "{error}");
+    }
+}
+
+#[test]
 fn compiled_parts_are_cached_and_a_torn_cache_is_compiled_anew() {
     let folder = tempfile::tempdir().unwrap();
     let make = || {

@@ -129,6 +129,26 @@ fn the_offending_node_alone_moves_and_the_report_says_so() {
 }
 
 #[test]
+fn what_a_device_refuses_when_it_is_compiled_ahead_goes_to_others_too() {
+    let script = refuse("{ node = \"n7\", code = 6001, detail = \"graph finalize failed\" }");
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = builder(&script).build().unwrap();
+    let model = runtime.load(chain(folder.path())).unwrap();
+    let made = runtime.precompile(&model, &both(), &[]).unwrap();
+    let session = runtime
+        .session_precompiled(&model, both(), std::slice::from_ref(&made))
+        .unwrap();
+    assert_eq!(moved(&session), ["n7"]);
+    assert!(session.report().parts.iter().all(|part| part.cached));
+    right(&session);
+    // with no other device to go to, it is its error
+    let error = runtime
+        .precompile(&model, &Policy::latency().devices(["null:0"]), &[])
+        .unwrap_err();
+    assert!(error.to_string().contains("graph finalize failed"), "{error}");
+}
+
+#[test]
 fn nodes_that_are_refused_only_together_move_together() {
     let script = refuse("{ node = \"n3\", with = \"n5\", detail = \"not in one graph\" }");
     let session = session(&script, both()).unwrap();

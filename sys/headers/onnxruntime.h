@@ -109,6 +109,7 @@ typedef struct OrtSyncStreamImpl OrtSyncStreamImpl;
 typedef struct OrtKernelRegistry OrtKernelRegistry;
 
 typedef struct OrtEpApi OrtEpApi;
+typedef struct OrtModelEditorApi OrtModelEditorApi;
 typedef struct OrtEp OrtEp;
 typedef struct OrtEpFactory OrtEpFactory;
 
@@ -145,16 +146,23 @@ typedef struct OrtApi {
     void (*ReleaseValue)(OrtValue *value);
     void *unused_97[2];
     void (*ReleaseTensorTypeAndShapeInfo)(OrtTensorTypeAndShapeInfo *info);
-    void *unused_100[147];
+    void *unused_100[111];
+    /* the data is copied; `length` counts bytes of a string, elements of a list */
+    OrtStatus *(*CreateOpAttr)(const char *name, const void *data, int length, int32_t type, OrtOpAttr **out);
+    void (*ReleaseOpAttr)(OrtOpAttr *attribute);
+    void *unused_213[34];
     OrtStatus *(*Logger_LogMessage)(const OrtLogger *logger, int32_t severity, const char *message,
         const OrtPathChar *file, int line, const char *function);
     void *unused_248[24];
     /* fails where the room is too small, and says what is needed */
     OrtStatus *(*ReadOpAttr)(const OrtOpAttr *attribute, int32_t type, void *data, size_t bytes, size_t *needed);
-    void *unused_273[16];
+    void *unused_273[13];
+    void (*ReleaseNode)(OrtNode *node);
+    void *unused_287[2];
     OrtStatus *(*GetValueInfoName)(const OrtValueInfo *info, const char **name);
     OrtStatus *(*GetValueInfoTypeInfo)(const OrtValueInfo *info, const OrtTypeInfo **type);
-    void *unused_291[4];
+    const OrtModelEditorApi *(*GetModelEditorApi)(void); /* null in a build without it */
+    void *unused_292[3];
     void (*CreateKeyValuePairs)(OrtKeyValuePairs **out);
     void (*AddKeyValuePair)(OrtKeyValuePairs *pairs, const char *key, const char *value);
     void *unused_297[1];
@@ -173,7 +181,8 @@ typedef struct OrtApi {
     OrtStatus *(*ValueInfo_IsConstantInitializer)(const OrtValueInfo *info, bool *out);
     OrtStatus *(*ValueInfo_IsFromOuterScope)(const OrtValueInfo *info, bool *out);
     OrtStatus *(*Graph_GetName)(const OrtGraph *graph, const char **name);
-    void *unused_334[2];
+    OrtStatus *(*Graph_GetModelPath)(const OrtGraph *graph, const OrtPathChar **path); /* empty where it came from memory */
+    void *unused_335[1];
     OrtStatus *(*Graph_GetNumOperatorSets)(const OrtGraph *graph, size_t *count);
     OrtStatus *(*Graph_GetOperatorSets)(const OrtGraph *graph, const char **domains, int64_t *versions, size_t count);
     OrtStatus *(*Graph_GetNumInputs)(const OrtGraph *graph, size_t *count); /* initialisers that are inputs, too */
@@ -243,6 +252,15 @@ struct OrtEpApi {
                                                     const OrtNodeFusionOptions *options);
     void *unused_3[1];
     const char *(*NodeComputeContext_NodeName)(const OrtNodeComputeContext *context);
+};
+
+/* the runtime's functions that make graphs */
+struct OrtModelEditorApi {
+    void *unused_0[6];
+    /* attributes are the node's once it is made; the caller releases the node, unless it hands it on */
+    OrtStatus *(*CreateNode)(const char *type, const char *domain, const char *name, const char *const *inputs,
+        size_t input_count, const char *const *outputs, size_t output_count, OrtOpAttr **attributes,
+        size_t attribute_count, OrtNode **out);
 };
 
 /* what computes a fused node; the provider makes it */

@@ -13,6 +13,7 @@ use polychip_graph::onnx::messages;
 use polychip_ops::Op;
 
 use crate::api::Api;
+use crate::compiled;
 use crate::failure::Result;
 use crate::ort::{Graph, Info, Node, Type};
 use crate::read::{Captured, Constants, Reader, imported, ranked, unranked};
@@ -29,8 +30,9 @@ const LARGEST_TRIED: usize = 1 << 16;
 /// How many sizes stand for a number of them that is not known, in the order in which they are tried.
 const RANKS: std::ops::RangeInclusive<usize> = 0..=5;
 
-/// The op of nodes that hold what a provider compiled.
-const CONTEXT_OP: &str = "EPContext";
+/// ONNX Runtime's codes of the element types that a node of a compiled model takes and gives: floats of 16, 32 and 64 bits,
+/// integers of 8 to 64, truth values.
+const COMPILED_TYPES: [i32; 13] = [1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 16];
 
 /// What devices say of nodes with such sizes.
 enum Answer {
@@ -56,6 +58,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) api: Api,
     pub(crate) runtime: &'a Runtime,
     pub(crate) policy: &'a Policy,
+    /// What is claimed goes into a compiled model.
+    pub(crate) compiles: bool,
 }
 
 impl Asked<'_> {
@@ -70,8 +74,15 @@ impl Asked<'_> {
         if nodes.is_empty() || is_taken {
             return Ok(Claim::default());
         }
+        if let Some(claim) = compiled_claim(&nodes)? {
+            return Ok(claim);
+        }
+        if self.compiles && graph.parent()?.is_some() {
+            return left_to_others(&nodes, "a compiled model has no parts within bodies");
+        }
         let opsets = graph.opsets()?;
-        let (mut values, mut touches, mut refusals) = (Values::of(graph)?, Vec::new(), Vec::new());
+        let (mut values, mut touches, mut refusals) =
+            (Values::of(graph, self.compiles)?, Vec::new(), Vec::new());
         for node in &nodes {
             touches.push(values.touched(*node)?);
         }
@@ -94,8 +105,11 @@ impl Asked<'_> {
         for ((node, refusal), is_claimed) in nodes.iter().zip(refusals).zip(&claimed) {
             if !is_claimed {
                 let why = refusal.unwrap_or_else(|| {
-                    "it takes or gives what this ONNX Runtime does not hand over: a sequence, an optional, what a body reads"
-                        .to_owned()
+                    match self.compiles {
+                        true => "it takes or gives what a node of a compiled model does not: strings, a sequence, an optional",
+                        false => "it takes or gives what this ONNX Runtime does not hand over: a sequence, an optional, what a body reads",
+                    }
+                    .to_owned()
                 });
                 refused.push((words_of(*node)?, why));
             }
@@ -126,7 +140,7 @@ impl Asked<'_> {
 
     /// Why a node is not run here, if so.
     fn node(&self, node: Node<'_>, opsets: &[(String, i64)]) -> Option<String> {
-        if node.op().is_ok_and(|op| op == CONTEXT_OP) {
+        if compiled::is_compiled(node).unwrap_or(false) {
             return Some("it holds what another provider compiled".to_owned());
         }
         let alone = self.reader().alone(node, opsets.to_vec());
@@ -227,6 +241,34 @@ impl Asked<'_> {
     }
 }
 
+/// What is claimed of a compiled model: each node that holds what this provider compiled, by itself. The others were left to
+/// others when it was compiled. None of a model that has no such node.
+fn compiled_claim(nodes: &[Node<'_>]) -> Result<Option<Claim>> {
+    let mut claim = Claim {
+        nodes: nodes.len(),
+        ..Claim::default()
+    };
+    for (place, node) in nodes.iter().enumerate() {
+        if node.provider()?.is_empty() && compiled::is_ours(*node)? {
+            claim.sets.push(vec![place]);
+        } else {
+            let why = "it was left to others when the model was compiled";
+            claim.refused.push((words_of(*node)?, why.to_owned()));
+        }
+    }
+    Ok((!claim.sets.is_empty()).then_some(claim))
+}
+
+/// Nothing is claimed of these nodes.
+fn left_to_others(nodes: &[Node<'_>], why: &str) -> Result<Claim> {
+    let refused = nodes.iter().map(|node| Ok((words_of(*node)?, why.to_owned())));
+    Ok(Claim {
+        refused: refused.collect::<Result<_>>()?,
+        nodes: nodes.len(),
+        sets: Vec::new(),
+    })
+}
+
 /// The graph of a model whose ops are known.
 ///
 /// # Errors
@@ -317,13 +359,16 @@ pub(crate) fn words_of(node: Node<'_>) -> Result<String> {
 
 /// The values of a graph, by their names.
 struct Values {
+    /// What crosses the edge of a set is to fit a node of a compiled model.
+    compiles: bool,
     numbers: BTreeMap<String, usize>,
     kinds: Vec<Kind>,
 }
 
 impl Values {
-    fn of(graph: Graph<'_>) -> Result<Values> {
+    fn of(graph: Graph<'_>, compiles: bool) -> Result<Values> {
         let mut values = Values {
+            compiles,
             numbers: BTreeMap::new(),
             kinds: Vec::new(),
         };
@@ -347,7 +392,10 @@ impl Values {
         let number = self.kinds.len();
         self.numbers.insert(name.to_owned(), number);
         self.kinds.push(Kind {
-            is_tensor: matches!(info.ty()?, Type::Tensor(..)),
+            is_tensor: match info.ty()? {
+                Type::Tensor(code, _) => !self.compiles || COMPILED_TYPES.contains(&code),
+                _ => false,
+            },
             is_outer: false,
         });
         Ok(Some(number))

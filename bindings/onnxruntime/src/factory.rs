@@ -12,9 +12,10 @@ use polychip::{DeviceKind, Runtime};
 use polychip_sys::onnxruntime::bindings as sys;
 
 use crate::NAME;
-use crate::api::{Api, ep, is_forked, ort};
+use crate::api::{Api, ep, is_forked, ort, text_at};
 use crate::entry::{caught, entry};
 use crate::failure::{Failure, Result};
+use crate::identity::{Identity, Verdict};
 use crate::log::Log;
 use crate::options::{self, Options};
 use crate::provider::Provider;
@@ -162,15 +163,31 @@ unsafe extern "C" fn is_stream_aware(_factory: *const sys::OrtEpFactory) -> bool
 }
 
 unsafe extern "C" fn validate_compiled(
-    _factory: *mut sys::OrtEpFactory,
+    factory: *mut sys::OrtEpFactory,
     _hardware: *const *const sys::OrtHardwareDevice,
     _count: usize,
-    _info: *const c_char,
+    info: *const c_char,
     out: *mut i32,
 ) -> *mut sys::OrtStatus {
-    // SAFETY: the place is ONNX Runtime's. Nothing compiled is ours: none is given.
-    unsafe { *out = sys::ORT_COMPILED_NOT_OURS as i32 };
-    ptr::null_mut()
+    // SAFETY: ONNX Runtime gives back the factory that was made here.
+    let own = unsafe { own(factory) };
+    entry(own.api, || {
+        // SAFETY: the text is ONNX Runtime's, and lives during the call.
+        let told = Identity::read(unsafe { text_at(info) });
+        let verdict = match told {
+            None => Verdict::NotOurs,
+            Some(told) => told.verdict(&Identity::of(own.runtime()?)),
+        };
+        let code = match verdict {
+            Verdict::NotOurs => sys::ORT_COMPILED_NOT_OURS,
+            Verdict::Same => sys::ORT_COMPILED_BEST,
+            Verdict::Stale => sys::ORT_COMPILED_OLD,
+            Verdict::Unread => sys::ORT_COMPILED_REFUSED,
+        };
+        // SAFETY: the place is ONNX Runtime's.
+        unsafe { *out = code as i32 };
+        Ok(())
+    })
 }
 
 unsafe extern "C" fn create_allocator(

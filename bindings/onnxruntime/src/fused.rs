@@ -9,12 +9,15 @@
 
 #![allow(unsafe_code)]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use polychip::{Input, Memory, Output, Outputs, Packed, Policy, RunOptions, Runtime, Session, TensorSpec};
+use polychip::{
+    Input, Memory, Output, Outputs, Packed, Policy, Precompiled, RunOptions, Runtime, Session, TensorSpec,
+};
 use polychip_graph::onnx::messages;
 use polychip_sys::onnxruntime::bindings as sys;
 use smallvec::SmallVec;
@@ -43,6 +46,7 @@ const KEPT: usize = 64;
 const KEPT_RANKS: usize = 8;
 
 /// What sessions of a fused node are made with.
+#[derive(Clone)]
 pub(crate) struct Making {
     pub(crate) api: Api,
     pub(crate) log: Log,
@@ -58,9 +62,69 @@ pub(crate) struct Making {
 pub(crate) struct Fused {
     seen: sys::OrtNodeComputeInfo,
     making: Making,
-    /// Names of the node's inputs and of its outputs, in its order.
-    places: [Vec<String>; 2],
+    places: Places,
     sessions: Sessions,
+}
+
+/// Where the node has what the model names: its inputs, and its outputs.
+#[derive(Clone, Default)]
+pub(crate) struct Places {
+    inputs: BTreeMap<String, usize>,
+    outputs: BTreeMap<String, usize>,
+}
+
+impl Places {
+    /// Of a node whose model has the node's own names.
+    pub(crate) fn of(node: Node<'_>) -> Result<Places> {
+        let [inputs, outputs] = names(node)?;
+        let placed = |names: Vec<String>| {
+            names
+                .into_iter()
+                .enumerate()
+                .map(|(place, name)| (name, place))
+                .collect()
+        };
+        Ok(Places {
+            inputs: placed(inputs),
+            outputs: placed(outputs),
+        })
+    }
+
+    /// The same for a model that has these names, in the order in which `inner` has them of the node.
+    pub(crate) fn renamed(&self, inner: Node<'_>, inputs: &[String], outputs: &[String]) -> Result<Places> {
+        let [given, gives] = names(inner)?;
+        let renamed = |what: &str, now: Vec<String>, then: &[String], places: &BTreeMap<String, usize>| {
+            if now.len() != then.len() {
+                return Err(Failure::new(format!(
+                    "the node has {} {what}, and was compiled with {}",
+                    now.len(),
+                    then.len()
+                )));
+            }
+            // one that nobody reads has no place
+            let placed = then
+                .iter()
+                .zip(&now)
+                .filter_map(|(then, now)| Some((then.clone(), *places.get(now)?)));
+            Ok(placed.collect::<BTreeMap<String, usize>>())
+        };
+        Ok(Places {
+            inputs: renamed("inputs", given, inputs, &self.inputs)?,
+            outputs: renamed("outputs", gives, outputs, &self.outputs)?,
+        })
+    }
+}
+
+/// Names of what a node takes and gives, in its order.
+pub(crate) fn names(node: Node<'_>) -> Result<[Vec<String>; 2]> {
+    let names = |infos: Vec<Option<Info<'_>>>| -> Result<Vec<String>> {
+        let name = |info: Option<Info<'_>>| match info {
+            Some(info) => Ok(info.name()?.to_owned()),
+            None => Ok(String::new()),
+        };
+        infos.into_iter().map(name).collect()
+    };
+    Ok([names(node.inputs()?)?, names(node.outputs()?)?])
 }
 
 /// The sessions of a fused node.
@@ -133,13 +197,23 @@ enum Target {
 }
 
 impl Making {
-    fn compiled(&self, model: messages::Model, places: &[Vec<String>; 2]) -> Result<Arc<Compiled>> {
+    /// A session for a fused node, of the plans that were compiled ahead where there are any.
+    fn compiled(
+        &self,
+        model: messages::Model,
+        places: &Places,
+        made: &[Precompiled],
+    ) -> Result<Arc<Compiled>> {
         let graph = imported(model)?;
         let model = self.runtime.load_graph(&self.name, graph);
-        let session = self.runtime.session(&model, self.policy.clone())?;
-        let ports = |specs: Vec<TensorSpec>, places: &[String]| -> Result<Vec<Port>> {
+        let policy = self.policy.clone();
+        let session = match made {
+            [] => self.runtime.session(&model, policy)?,
+            _ => self.runtime.session_precompiled(&model, policy, made)?,
+        };
+        let ports = |specs: Vec<TensorSpec>, places: &BTreeMap<String, usize>| -> Result<Vec<Port>> {
             let port = |spec: TensorSpec| {
-                let place = places.iter().position(|place| *place == spec.name);
+                let place = places.get(&spec.name).copied();
                 let place = place.ok_or_else(|| {
                     Failure::new(format!("{:?} is no input or output of the fused node", spec.name))
                 })?;
@@ -147,8 +221,8 @@ impl Making {
             };
             specs.into_iter().map(port).collect()
         };
-        let inputs = ports(session.inputs().cloned().collect(), &places[0])?;
-        let outputs = ports(session.outputs().cloned().collect(), &places[1])?;
+        let inputs = ports(session.inputs().cloned().collect(), &places.inputs)?;
+        let outputs = ports(session.outputs().cloned().collect(), &places.outputs)?;
         let none: [(&str, &[usize]); 0] = [];
         let fixed = match session.is_open() {
             true => None,
@@ -183,18 +257,15 @@ impl Making {
 }
 
 impl Fused {
-    pub(crate) fn new(making: Making, model: messages::Model, node: Node<'_>) -> Result<Fused> {
-        let names = |infos: Vec<Option<Info<'_>>>| -> Result<Vec<String>> {
-            let name = |info: Option<Info<'_>>| match info {
-                Some(info) => Ok(info.name()?.to_owned()),
-                None => Ok(String::new()),
-            };
-            infos.into_iter().map(name).collect()
-        };
-        let places = [names(node.inputs()?)?, names(node.outputs()?)?];
+    pub(crate) fn new(
+        making: Making,
+        model: messages::Model,
+        places: Places,
+        made: &[Precompiled],
+    ) -> Result<Fused> {
         let unranked = unranked(&model);
         let sessions = if unranked.is_empty() {
-            Sessions::One(making.compiled(model, &places)?)
+            Sessions::One(making.compiled(model, &places, made)?)
         } else {
             let given = model
                 .graph
@@ -203,7 +274,7 @@ impl Fused {
                 .unwrap_or_default();
             let place = |own: usize| {
                 let name = &given[own].name;
-                let place = places[0].iter().position(|place| place == name);
+                let place = places.inputs.get(name).copied();
                 Ok((
                     place.ok_or_else(|| Failure::new(format!("{name:?} is no input of the fused node")))?,
                     own,
@@ -228,6 +299,23 @@ impl Fused {
         })
     }
 
+    /// Names of the devices that its plan uses, separated by commas; empty where it has no plan yet.
+    pub(crate) fn devices(&self) -> String {
+        let plan = match &self.sessions {
+            Sessions::One(compiled) => compiled.session.plan(),
+            Sessions::ByRank { .. } => None,
+        };
+        let Some(plan) = plan else {
+            return String::new();
+        };
+        let used: BTreeSet<&str> = plan
+            .parts
+            .iter()
+            .filter_map(|part| plan.devices.get(part.device.index()).map(String::as_str))
+            .collect();
+        used.into_iter().collect::<Vec<_>>().join(",")
+    }
+
     fn compute(&self, context: Context) -> Result<()> {
         match &self.sessions {
             Sessions::One(compiled) => compiled.compute(context, &self.making),
@@ -245,7 +333,7 @@ impl Fused {
                     Some(compiled) => Arc::clone(compiled),
                     None => {
                         let own = open.iter().map(|(_, own)| *own).zip(ranks.iter().copied());
-                        let compiled = self.making.compiled(ranked(model, own), &self.places);
+                        let compiled = self.making.compiled(ranked(model, own), &self.places, &[]);
                         let compiled = compiled.map_err(|failure| self.making.unfit(failure))?;
                         Arc::clone(slot.insert(compiled))
                     }

@@ -14,11 +14,14 @@
 
 mod api;
 mod claim;
+mod compiled;
+mod compiling;
 mod context;
 mod entry;
 mod factory;
 mod failure;
 mod fused;
+mod identity;
 mod log;
 mod options;
 mod ort;
@@ -27,6 +30,7 @@ mod provider;
 mod python;
 mod read;
 mod reports;
+mod saved;
 mod sets;
 mod value;
 

@@ -18,8 +18,18 @@ use crate::failure::{Failure, Result};
 
 /// The option that names a file for the report.
 const REPORT: &str = "report";
-/// The session's own setting that asks for a compiled model.
+/// The option that says what becomes of a compiled model that is stale.
+const STALE: &str = "stale-context";
+/// The option that gives sizes to plan for where a model is compiled that leaves sizes open.
+const SIZES: &str = "context-sizes";
+/// The options that are the provider's alone.
+const OWN: [&str; 3] = [REPORT, SIZES, STALE];
+/// The session's own settings of compiled models: whether one is made, in which file, and with its content or a file beside it.
 const CONTEXT: &str = "ep.context_enable";
+const CONTEXT_FILE: &str = "ep.context_file_path";
+const CONTEXT_EMBEDS: &str = "ep.context_embed_mode";
+/// The setting that asks for compiled models whose constants stay ONNX Runtime's.
+const WEIGHTLESS: &str = "ep.enable_weightless_ep_context_nodes";
 /// Between values of an option that may be set several times.
 const SEPARATOR: char = ';';
 
@@ -29,6 +39,22 @@ pub(crate) struct Options {
     pub(crate) policy: Policy,
     /// Where the report is written when the session ends.
     pub(crate) report: Option<PathBuf>,
+    pub(crate) context: ContextOptions,
+}
+
+/// What is asked of compiled models.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct ContextOptions {
+    /// One is made.
+    pub(crate) is_made: bool,
+    /// Its file, where it is stated; where a compiled model comes from memory, in whose folder the file with its content lies.
+    pub(crate) file: Option<PathBuf>,
+    /// What was compiled goes into its nodes, not into a file beside it.
+    pub(crate) embeds: bool,
+    /// A stale one is planned and compiled anew, with a warning, and not refused.
+    pub(crate) replans: bool,
+    /// Sizes to plan for, by name, for models that leave sizes open.
+    pub(crate) sizes: Vec<BTreeMap<String, usize>>,
 }
 
 impl Options {
@@ -39,29 +65,51 @@ impl Options {
     pub(crate) unsafe fn read(api: Api, options: *const OrtSessionOptions) -> Result<Options> {
         // SAFETY: the caller's promise.
         let entries = unsafe { entries(api, options) }?;
-        if entries.get(CONTEXT).is_some_and(|on| on == "1") {
-            return Err(Failure::argument(
-                "compiled models (ep.context_enable) are not made: a graph with its constants has no form yet in which a node could \
-                 hold it beside its plan and compiled parts. The option `cache` names a folder that keeps compiled parts, so that \
-                 the next session loads them",
-            ));
-        }
         let name = NAME.to_str().unwrap_or_default().to_lowercase();
         let prefix = format!("ep.{name}.");
         let own = entries
             .iter()
             .filter_map(|(key, value)| Some((key.strip_prefix(&prefix)?, value.as_str())));
-        Options::of(own)
+        let options = Options::of(own)?;
+        let is_on = |name: &str| entries.get(name).is_some_and(|on| on == "1");
+        if is_on(CONTEXT) && is_on(WEIGHTLESS) {
+            return Err(Failure::argument(format!(
+                "{WEIGHTLESS} is not made: what the provider compiles holds its constants, which a plan made anew needs; leave it out"
+            )));
+        }
+        let context = ContextOptions {
+            is_made: is_on(CONTEXT),
+            file: entries
+                .get(CONTEXT_FILE)
+                .filter(|file| !file.is_empty())
+                .map(PathBuf::from),
+            embeds: is_on(CONTEXT_EMBEDS),
+            ..options.context
+        };
+        Ok(Options { context, ..options })
     }
 
     /// The options of these names.
     fn of<'a>(own: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Options> {
         let mut policy = Policy::latency();
         let mut report = None;
+        let mut context = ContextOptions::default();
         let mut of_runtime = Vec::new();
         for (name, value) in own {
             if name == REPORT {
                 report = Some(PathBuf::from(value));
+            } else if name == STALE {
+                context.replans = match value {
+                    "refuse" => false,
+                    "replan" => true,
+                    _ => {
+                        let words =
+                            format!("option {STALE:?} is {value:?}; it may be \"refuse\" or \"replan\"");
+                        return Err(Failure::argument(words));
+                    }
+                };
+            } else if name == SIZES {
+                context.sizes = sizes(value)?;
             } else if words::of_runtime().any(|known| known == name) {
                 of_runtime.push((name.to_owned(), value.to_owned()));
             } else if words::of_policy().any(|known| known == name) {
@@ -69,10 +117,7 @@ impl Options {
                     policy = policy.with_setting(name, value)?;
                 }
             } else {
-                let mut known: Vec<&str> = words::of_policy()
-                    .chain(words::of_runtime())
-                    .chain([REPORT])
-                    .collect();
+                let mut known: Vec<&str> = words::of_policy().chain(words::of_runtime()).chain(OWN).collect();
                 known.sort_unstable();
                 return Err(Failure::argument(format!(
                     "the provider has no option {name:?}; its options are: {}",
@@ -88,8 +133,34 @@ impl Options {
             runtime,
             policy,
             report,
+            context,
         })
     }
+}
+
+/// Lists of sizes by name: `n=1,width=192; n=4,width=192`.
+fn sizes(value: &str) -> Result<Vec<BTreeMap<String, usize>>> {
+    let wrong = |list: &str| {
+        Failure::argument(format!(
+            "option {SIZES:?} has {list:?}, which is no list of sizes; one is n=1,width=192, and several are separated by ;"
+        ))
+    };
+    let one = |list: &str| -> Result<BTreeMap<String, usize>> {
+        let mut named = BTreeMap::new();
+        for pair in list.split(',') {
+            let (name, size) = pair.split_once('=').ok_or_else(|| wrong(list))?;
+            let size = size.trim().parse().map_err(|_| wrong(list))?;
+            if name.trim().is_empty() || named.insert(name.trim().to_owned(), size).is_some() {
+                return Err(wrong(list));
+            }
+        }
+        Ok(named)
+    };
+    let lists = value
+        .split(SEPARATOR)
+        .map(str::trim)
+        .filter(|list| !list.is_empty());
+    lists.map(one).collect()
 }
 
 /// The values of an option: several where it may be set several times.
@@ -198,6 +269,20 @@ mod tests {
                 && unknown.contains("report, ")
                 && unknown.contains("threads")
         );
+        assert!(unknown.contains("context-sizes") && unknown.contains("stale-context"));
+        assert!(words(&[("stale-context", "keep")]).contains("\"refuse\" or \"replan\""));
+        for wrong in ["n", "n=x", "n=1,n=2", "=1"] {
+            assert!(words(&[("context-sizes", wrong)]).contains("no list of sizes"));
+        }
+        let options = read(&[
+            ("context-sizes", "n=1, m=2; n=4,m=2;"),
+            ("stale-context", "replan"),
+            ("only-given-folders", "yes"),
+        ])
+        .unwrap();
+        let named = |n: usize| BTreeMap::from([("n".to_owned(), n), ("m".to_owned(), 2)]);
+        assert_eq!(options.context.sizes, [named(1), named(4)]);
+        assert!(options.context.replans && !options.context.is_made);
         assert!(words(&[("deadline", "soon")]).contains("deadline"));
         assert!(words(&[("plugins", " ; "), ("set", "x")]).contains("set"));
         let device = words(&[("devices", "npu:7"), ("only-given-folders", "yes")]);

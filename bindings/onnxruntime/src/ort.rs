@@ -11,6 +11,7 @@
 
 use std::ffi::c_char;
 use std::marker::PhantomData;
+use std::path::PathBuf;
 use std::ptr;
 
 use polychip_sys::onnxruntime::bindings as sys;
@@ -116,11 +117,51 @@ unsafe fn text<'a, R>(api: Api, raw: *const R, get: Text<R>) -> Result<&'a str> 
     Ok(unsafe { text_at(text) })
 }
 
+/// A path of the runtime's, in the system's characters.
+///
+/// # Safety
+/// `path` is null or ends in a zero, and lives now.
+unsafe fn path_at(path: *const sys::OrtPathChar) -> PathBuf {
+    if path.is_null() {
+        return PathBuf::new();
+    }
+    #[cfg(windows)]
+    {
+        use std::os::windows::ffi::OsStringExt as _;
+        // the declarations are made for another system, where a character is a byte
+        let path = path.cast::<u16>();
+        // SAFETY: the caller's promise: all up to the zero is there.
+        let length = (0..)
+            .take_while(|place| unsafe { *path.add(*place) } != 0)
+            .count();
+        // SAFETY: as above.
+        let units = unsafe { std::slice::from_raw_parts(path, length) };
+        std::ffi::OsString::from_wide(units).into()
+    }
+    #[cfg(not(windows))]
+    {
+        use std::os::unix::ffi::OsStrExt as _;
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { std::ffi::CStr::from_ptr(path) }.to_bytes();
+        std::ffi::OsStr::from_bytes(bytes).into()
+    }
+}
+
 impl<'a> Graph<'a> {
     pub(crate) fn name(self) -> Result<&'a str> {
         let get = ort!(self.api, Graph_GetName)?;
         // SAFETY: it lives (invariant 3).
         unsafe { text(self.api, self.raw, get) }
+    }
+
+    /// The file of the model; empty where it came from memory.
+    pub(crate) fn model_path(self) -> Result<PathBuf> {
+        let mut path = ptr::null();
+        let get = ort!(self.api, Graph_GetModelPath)?;
+        // SAFETY: it lives (invariant 3); the place is ours.
+        unsafe { self.api.check(get(self.raw, &raw mut path)) }?;
+        // SAFETY: the path is the runtime's, ends in a zero, and lives as long as the graph.
+        Ok(unsafe { path_at(path) })
     }
 
     /// Versions of ops by domain.

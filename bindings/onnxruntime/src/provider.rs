@@ -2,10 +2,10 @@
 
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::path::PathBuf;
 use std::ptr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use polychip::{Policy, Runtime};
 use polychip_sys::onnxruntime::bindings as sys;
@@ -13,11 +13,14 @@ use polychip_sys::onnxruntime::bindings as sys;
 use crate::NAME;
 use crate::api::{Api, ep, is_forked};
 use crate::claim::{Asked, Claim, words_of};
+use crate::compiled;
+use crate::compiling::{Compiling, Made};
 use crate::entry::{caught, entry};
 use crate::failure::{Failure, Result};
 use crate::fused::{Fused, Making};
+use crate::identity::Identity;
 use crate::log::Log;
-use crate::options::Options;
+use crate::options::{ContextOptions, Options};
 use crate::ort::{Graph, Node};
 use crate::read::{Captured, Constants, Reader, known_by};
 use crate::reports::{self, Entry};
@@ -31,6 +34,9 @@ pub(crate) struct Provider {
     runtime: Arc<Runtime>,
     policy: Policy,
     report: Option<PathBuf>,
+    context: ContextOptions,
+    /// What a compiled model says of who compiled it, made when it is asked for.
+    identity: OnceLock<CString>,
     entry: Arc<Entry>,
     captured: Mutex<Captured>,
 }
@@ -51,7 +57,7 @@ impl Provider {
                 OnRunEnd: None,
                 CreateAllocator: None,
                 CreateSyncStreamForDevice: None,
-                GetCompiledModelCompatibilityInfo: None,
+                GetCompiledModelCompatibilityInfo: Some(get_compiled_model_compatibility_info),
                 GetKernelRegistry: None,
             },
             api,
@@ -59,6 +65,8 @@ impl Provider {
             runtime: options.runtime,
             policy: options.policy,
             report: options.report,
+            context: options.context,
+            identity: OnceLock::new(),
             entry: reports::begin(),
             captured: Mutex::default(),
         }
@@ -90,18 +98,21 @@ impl Provider {
             api: self.api,
             runtime: &self.runtime,
             policy: &self.policy,
+            compiles: self.context.is_made,
         };
         let mut claim = asked.claim(graph)?;
         let nodes = graph.nodes()?;
         if !self.api.has_shapes {
             self.keep_captured(&nodes, &mut claim)?;
         }
-        let options = sys::OrtNodeFusionOptions {
-            ort_version_supported: sys::ORT_VERSION,
-            drop_constant_initializers: true,
-        };
         let fuse = ep!(self.api, EpGraphSupportInfo_AddNodesToFuse)?;
         for set in &claim.sets {
+            let is_compiled = matches!(set[..], [place] if compiled::is_ours(nodes[place])?);
+            let options = sys::OrtNodeFusionOptions {
+                ort_version_supported: sys::ORT_VERSION,
+                // what was compiled knows its inputs, be they constants by now
+                drop_constant_initializers: !is_compiled,
+            };
             let nodes: Vec<*const sys::OrtNode> = set.iter().map(|index| nodes[*index].raw()).collect();
             // SAFETY: the caller's promise; so many nodes of the graph stand there, and they and the options are copied.
             unsafe {
@@ -161,14 +172,7 @@ impl Provider {
     }
 
     /// What computes the nodes of a graph in the place of the fused node.
-    fn compiled(&self, graph: Graph<'_>, node: Node<'_>) -> Result<Box<Fused>> {
-        let mut captured = self.captured();
-        let whole = self.reader(&captured).whole(graph)?;
-        for node in graph.nodes()? {
-            let of_node = known_by(node)?;
-            captured.retain(|(known_by, _), _| *known_by != of_node);
-        }
-        drop(captured);
+    fn compiled(&self, compiling: &mut Compiling<'_>, graph: Graph<'_>, node: Node<'_>) -> Result<Made> {
         let making = Making {
             api: self.api,
             log: self.log,
@@ -178,8 +182,25 @@ impl Provider {
             entry: Arc::clone(&self.entry),
             copies: Arc::default(),
         };
-        let fused = Fused::new(making, whole, node)?;
-        Ok(Box::new(fused))
+        if let Some(inner) = compiled::node_of(graph)? {
+            return compiling.restored(making, graph, inner, node);
+        }
+        let mut captured = self.captured();
+        let whole = self.reader(&captured).whole(graph)?;
+        for node in graph.nodes()? {
+            let of_node = known_by(node)?;
+            captured.retain(|(known_by, _), _| *known_by != of_node);
+        }
+        drop(captured);
+        compiling.made(making, whole, node)
+    }
+
+    /// What a compiled model says of who compiled it.
+    fn identity(&self) -> &CStr {
+        self.identity.get_or_init(|| {
+            let json = Identity::of(&self.runtime).to_json();
+            CString::new(json).unwrap_or_default()
+        })
     }
 }
 
@@ -230,12 +251,13 @@ unsafe extern "C" fn compile(
     nodes: *mut *const sys::OrtNode,
     count: usize,
     infos: *mut *mut sys::OrtNodeComputeInfo,
-    _contexts: *mut *mut sys::OrtNode,
+    contexts: *mut *mut sys::OrtNode,
 ) -> *mut sys::OrtStatus {
     // SAFETY: as above.
     let provider = unsafe { provider(ep) };
     entry(provider.api, || {
-        let mut made = Vec::with_capacity(count);
+        let (mut made, mut sets) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let mut compiling = Compiling::new(provider.api, &provider.context);
         for index in 0..count {
             // SAFETY: so many graphs and nodes stand there, and live during the call.
             let (graph, node) = unsafe {
@@ -244,18 +266,39 @@ unsafe extern "C" fn compile(
                     Node::new(provider.api, *nodes.add(index)),
                 )
             };
-            let fused = provider.compiled(graph, node).map_err(|failure| Failure {
-                words: format!("{}: {}", node.name().unwrap_or_default(), failure.words),
-                ..failure
-            })?;
-            made.push(fused);
+            let one = provider
+                .compiled(&mut compiling, graph, node)
+                .map_err(|failure| Failure {
+                    words: format!("{}: {}", node.name().unwrap_or_default(), failure.words),
+                    ..failure
+                })?;
+            made.push(one);
+            sets.push((graph, node));
         }
-        for (index, fused) in made.into_iter().enumerate() {
+        if provider.context.is_made && !contexts.is_null() {
+            for (index, node) in compiling.nodes(&made, &sets)?.into_iter().enumerate() {
+                // SAFETY: there are as many places; whoever reads them releases the nodes.
+                unsafe { *contexts.add(index) = node.into_raw() };
+            }
+        }
+        for (index, one) in made.into_iter().enumerate() {
             // SAFETY: there are as many places.
-            unsafe { *infos.add(index) = Box::into_raw(fused).cast() };
+            unsafe { *infos.add(index) = Box::into_raw(one.fused).cast() };
         }
         Ok(())
     })
+}
+
+unsafe extern "C" fn get_compiled_model_compatibility_info(
+    ep: *mut sys::OrtEp,
+    _graph: *const sys::OrtGraph,
+) -> *const c_char {
+    if is_forked() {
+        return ptr::null();
+    }
+    // SAFETY: as above; the text lives as long as the provider.
+    let provider = unsafe { provider(ep) };
+    caught(|| provider.identity().as_ptr()).unwrap_or(ptr::null())
 }
 
 unsafe extern "C" fn release_node_compute_infos(

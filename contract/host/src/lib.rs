@@ -55,6 +55,8 @@ pub use flat::FlatGraph;
 pub use host::{Builder, Host, Query, Refusal};
 pub use mapped_file::{MappedFile, ModelFolder};
 pub use memory::Memory;
+/// Version of the contract that this host speaks: major and minor.
+pub const CONTRACT: [u32; 2] = [polychip_abi::POLYCHIP_ABI_MAJOR, polychip_abi::POLYCHIP_ABI_MINOR];
 /// Extents that a tensor at a port may have.
 pub const MAX_RANK: usize = polychip_abi::POLYCHIP_MAX_RANK;
 pub use instance::PluginInfo;

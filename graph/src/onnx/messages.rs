@@ -8,6 +8,25 @@
 //! Not here: meaning. Required fields may be missing, numbers may lie.
 
 use bytes::Bytes;
+use prost::Message as _;
+
+use crate::Error;
+
+impl Model {
+    /// The bytes of a file that holds these messages, constants and all.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.encode_to_vec()
+    }
+
+    /// The messages of a file, which share its memory.
+    ///
+    /// # Errors
+    /// The bytes are no such messages.
+    pub fn from_bytes(bytes: Bytes) -> Result<Model, Error> {
+        Model::decode(bytes).map_err(Error::wire)
+    }
+}
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Model {
@@ -332,9 +351,10 @@ mod tests {
             graph: Some(graph),
             ..Model::default()
         };
-        let owner: Arc<[u8]> = model.encode_to_vec().into();
+        let owner: Arc<[u8]> = model.to_bytes().into();
         let range = owner.as_ptr_range();
-        let decoded = Model::decode(Bytes::from_owner(owner.clone())).unwrap();
+        let decoded = Model::from_bytes(Bytes::from_owner(owner.clone())).unwrap();
+        assert_eq!(decoded, model);
         let graph = decoded.graph.unwrap();
         let inner = graph.node[0].attribute[0].t.as_ref().unwrap();
         for raw in [&graph.initializer[0].raw_data, &inner.raw_data] {

@@ -130,27 +130,32 @@ pub(crate) fn all(
         planned.model().share(part, settings, &loaded);
         Ok(loaded)
     };
-    if parts.len() == 1 {
+    in_parallel(parts.len(), one)
+}
+
+/// Does something for each of so many parts, several at once.
+pub(crate) fn in_parallel<T: Send>(parts: usize, one: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    if parts == 1 {
         return vec![one(0)];
     }
     let lanes = std::thread::available_parallelism()
         .map_or(1, std::num::NonZero::get)
-        .min(parts.len());
+        .min(parts);
     // not rayon's pool: a plugin that holds a lock while it waits for rayon would be handed another part's compile
     let next = AtomicUsize::new(0);
-    let lane = || -> Vec<(usize, Answer<LoadedPart>)> {
+    let lane = || -> Vec<(usize, T)> {
         let taken = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
-        let taken = taken.take_while(|index| *index < parts.len());
+        let taken = taken.take_while(|index| *index < parts);
         taken.map(|index| (index, one(index))).collect()
     };
-    let mut loaded: Vec<(usize, Answer<LoadedPart>)> = std::thread::scope(|scope| {
+    let mut done: Vec<(usize, T)> = std::thread::scope(|scope| {
         let lanes: Vec<_> = (0..lanes).map(|_| scope.spawn(lane)).collect();
         let made = lanes.into_iter().map(|lane| lane.join());
         made.flat_map(|made| made.unwrap_or_else(|panic| resume_unwind(panic)))
             .collect()
     });
-    loaded.sort_unstable_by_key(|(index, _)| *index);
-    loaded.into_iter().map(|(_, answer)| answer).collect()
+    done.sort_unstable_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, answer)| answer).collect()
 }
 
 /// Where the blob of a part may come from, and whether it is kept.
@@ -230,12 +235,7 @@ fn load(
             Err(reason) => tracing::warn!("{}: {reason}; compiling anew", file.display()),
         }
     }
-    let options = CompileOptions {
-        threads: settings.threads,
-        reduced_precision: settings.precision == Precision::Reduced,
-        ..CompileOptions::default()
-    };
-    let mut compiled = device.compile(&flat, &options)?;
+    let mut compiled = device.compile(&flat, &options(settings))?;
     let mut blob = None;
     if keep || file.is_some() {
         match compiled.bytes() {
@@ -252,6 +252,15 @@ fn load(
     }
     let executable = device.load(compiled, &flat, settings.threads)?;
     Ok(made(executable, false, blob))
+}
+
+/// What a device is told of how to compile a part.
+pub(crate) fn options(settings: Settings) -> CompileOptions {
+    CompileOptions {
+        threads: settings.threads,
+        reduced_precision: settings.precision == Precision::Reduced,
+        ..CompileOptions::default()
+    }
 }
 
 fn key(device: &Device, content: &[u8; 32], settings: Settings) -> blake3::Hash {

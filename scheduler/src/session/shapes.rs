@@ -26,6 +26,7 @@ use crate::event::{Event, EventKind};
 use crate::model::Model;
 use crate::planned::{self, Planned};
 use crate::policy::Policy;
+use crate::precompiled::Precompiled;
 use crate::session::background::Background;
 use crate::session::buckets::{Buckets, Padding, Sizes};
 use crate::session::edge::{open_spec, sizes_of_strings, sizes_spec};
@@ -346,6 +347,14 @@ impl Shapes {
         }
     }
 
+    /// Adds what was compiled ahead for some sizes.
+    pub(crate) fn add(&self, made: &Precompiled) -> Result<()> {
+        match &self.kind {
+            Kind::Known(_) => Ok(()),
+            Kind::Open(open) => open.add(made),
+        }
+    }
+
     /// The outputs of a run on inputs of these shapes; none of those that no run writes.
     pub(crate) fn outputs_for(&self, shapes: &[(usize, &[usize])]) -> Result<Vec<Option<TensorSpec>>> {
         self.check(shapes)?;
@@ -648,28 +657,51 @@ impl Open {
         drop((before, dropped));
     }
 
+    /// Keeps what was compiled ahead for some sizes as what a run of them asked for.
+    fn add(&self, made: &Precompiled) -> Result<()> {
+        let sizes = Sizes::from_vec(made.sizes_of(&self.names, &self.model)?);
+        let (number, start) = (self.next_number(), Instant::now());
+        let loaded = made.loaded(&self.shared, &self.model, &self.policy)?;
+        let policy = self.policy.clone();
+        let special = Special::loaded(self.id, &self.shared, loaded, policy, number * PLANS)?;
+        let made = self.made(special, start);
+        let mut kept = self.lock();
+        kept.add(&sizes, made, false);
+        let dropped = kept.shrink(self.policy.most_kept_bytes());
+        drop(kept);
+        // without the lock: what is let go of waits for its last runs
+        drop(dropped);
+        Ok(())
+    }
+
+    fn next_number(&self) -> u64 {
+        let mut kept = self.lock();
+        kept.number += 1;
+        kept.number
+    }
+
     fn make(&self, sizes: &Sizes, policy: &Policy) -> Result<Made> {
-        let number = {
-            let mut kept = self.lock();
-            kept.number += 1;
-            kept.number
-        };
-        let start = Instant::now();
+        let (number, start) = (self.next_number(), Instant::now());
         let named = self.names.iter().cloned().zip(sizes.iter().copied()).collect();
         let canonical = || planned::canonical(&self.shared, &self.model);
         let model = self.model.specialised(&named, canonical)?;
         let planned = Planned::new(&self.shared, &model, policy, &|_| {})?;
         let special = Special::new(self.id, &self.shared, planned, policy.clone(), number * PLANS)?;
+        Ok(self.made(special, start))
+    }
+
+    /// What was made since then.
+    fn made(&self, special: Special, start: Instant) -> Made {
         let padded: u64 = match &self.buckets {
             Some(_) => special.inner.inputs.iter().map(|spec| spec.bytes).sum(),
             None => 0,
         };
-        Ok(Made {
+        Made {
             // each run in flight may pad the inputs
             bytes: special.inner.bytes() + padded * self.policy.runs_in_flight() as u64,
             planning_ns: u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX),
             special,
-        })
+        }
     }
 }
 

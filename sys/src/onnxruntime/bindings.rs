@@ -252,7 +252,18 @@ pub struct OrtApi {
     pub unused_97: [*mut ::core::ffi::c_void; 2usize],
     pub ReleaseTensorTypeAndShapeInfo:
         ::core::option::Option<unsafe extern "C" fn(info: *mut OrtTensorTypeAndShapeInfo)>,
-    pub unused_100: [*mut ::core::ffi::c_void; 147usize],
+    pub unused_100: [*mut ::core::ffi::c_void; 111usize],
+    pub CreateOpAttr: ::core::option::Option<
+        unsafe extern "C" fn(
+            name: *const ::core::ffi::c_char,
+            data: *const ::core::ffi::c_void,
+            length: ::core::ffi::c_int,
+            type_: i32,
+            out: *mut *mut OrtOpAttr,
+        ) -> *mut OrtStatus,
+    >,
+    pub ReleaseOpAttr: ::core::option::Option<unsafe extern "C" fn(attribute: *mut OrtOpAttr)>,
+    pub unused_213: [*mut ::core::ffi::c_void; 34usize],
     pub Logger_LogMessage: ::core::option::Option<
         unsafe extern "C" fn(
             logger: *const OrtLogger,
@@ -273,7 +284,9 @@ pub struct OrtApi {
             needed: *mut usize,
         ) -> *mut OrtStatus,
     >,
-    pub unused_273: [*mut ::core::ffi::c_void; 16usize],
+    pub unused_273: [*mut ::core::ffi::c_void; 13usize],
+    pub ReleaseNode: ::core::option::Option<unsafe extern "C" fn(node: *mut OrtNode)>,
+    pub unused_287: [*mut ::core::ffi::c_void; 2usize],
     pub GetValueInfoName: ::core::option::Option<
         unsafe extern "C" fn(
             info: *const OrtValueInfo,
@@ -283,7 +296,8 @@ pub struct OrtApi {
     pub GetValueInfoTypeInfo: ::core::option::Option<
         unsafe extern "C" fn(info: *const OrtValueInfo, type_: *mut *const OrtTypeInfo) -> *mut OrtStatus,
     >,
-    pub unused_291: [*mut ::core::ffi::c_void; 4usize],
+    pub GetModelEditorApi: ::core::option::Option<unsafe extern "C" fn() -> *const OrtModelEditorApi>,
+    pub unused_292: [*mut ::core::ffi::c_void; 3usize],
     pub CreateKeyValuePairs: ::core::option::Option<unsafe extern "C" fn(out: *mut *mut OrtKeyValuePairs)>,
     pub AddKeyValuePair: ::core::option::Option<
         unsafe extern "C" fn(
@@ -322,7 +336,10 @@ pub struct OrtApi {
     pub Graph_GetName: ::core::option::Option<
         unsafe extern "C" fn(graph: *const OrtGraph, name: *mut *const ::core::ffi::c_char) -> *mut OrtStatus,
     >,
-    pub unused_334: [*mut ::core::ffi::c_void; 2usize],
+    pub Graph_GetModelPath: ::core::option::Option<
+        unsafe extern "C" fn(graph: *const OrtGraph, path: *mut *const OrtPathChar) -> *mut OrtStatus,
+    >,
+    pub unused_335: [*mut ::core::ffi::c_void; 1usize],
     pub Graph_GetNumOperatorSets: ::core::option::Option<
         unsafe extern "C" fn(graph: *const OrtGraph, count: *mut usize) -> *mut OrtStatus,
     >,
@@ -523,16 +540,23 @@ const _: () = {
     ["Offset of field: OrtApi::ReleaseTensorTypeAndShapeInfo"]
         [::core::mem::offset_of!(OrtApi, ReleaseTensorTypeAndShapeInfo) - 792usize];
     ["Offset of field: OrtApi::unused_100"][::core::mem::offset_of!(OrtApi, unused_100) - 800usize];
+    ["Offset of field: OrtApi::CreateOpAttr"][::core::mem::offset_of!(OrtApi, CreateOpAttr) - 1688usize];
+    ["Offset of field: OrtApi::ReleaseOpAttr"][::core::mem::offset_of!(OrtApi, ReleaseOpAttr) - 1696usize];
+    ["Offset of field: OrtApi::unused_213"][::core::mem::offset_of!(OrtApi, unused_213) - 1704usize];
     ["Offset of field: OrtApi::Logger_LogMessage"]
         [::core::mem::offset_of!(OrtApi, Logger_LogMessage) - 1976usize];
     ["Offset of field: OrtApi::unused_248"][::core::mem::offset_of!(OrtApi, unused_248) - 1984usize];
     ["Offset of field: OrtApi::ReadOpAttr"][::core::mem::offset_of!(OrtApi, ReadOpAttr) - 2176usize];
     ["Offset of field: OrtApi::unused_273"][::core::mem::offset_of!(OrtApi, unused_273) - 2184usize];
+    ["Offset of field: OrtApi::ReleaseNode"][::core::mem::offset_of!(OrtApi, ReleaseNode) - 2288usize];
+    ["Offset of field: OrtApi::unused_287"][::core::mem::offset_of!(OrtApi, unused_287) - 2296usize];
     ["Offset of field: OrtApi::GetValueInfoName"]
         [::core::mem::offset_of!(OrtApi, GetValueInfoName) - 2312usize];
     ["Offset of field: OrtApi::GetValueInfoTypeInfo"]
         [::core::mem::offset_of!(OrtApi, GetValueInfoTypeInfo) - 2320usize];
-    ["Offset of field: OrtApi::unused_291"][::core::mem::offset_of!(OrtApi, unused_291) - 2328usize];
+    ["Offset of field: OrtApi::GetModelEditorApi"]
+        [::core::mem::offset_of!(OrtApi, GetModelEditorApi) - 2328usize];
+    ["Offset of field: OrtApi::unused_292"][::core::mem::offset_of!(OrtApi, unused_292) - 2336usize];
     ["Offset of field: OrtApi::CreateKeyValuePairs"]
         [::core::mem::offset_of!(OrtApi, CreateKeyValuePairs) - 2360usize];
     ["Offset of field: OrtApi::AddKeyValuePair"]
@@ -557,7 +581,9 @@ const _: () = {
     ["Offset of field: OrtApi::ValueInfo_IsFromOuterScope"]
         [::core::mem::offset_of!(OrtApi, ValueInfo_IsFromOuterScope) - 2656usize];
     ["Offset of field: OrtApi::Graph_GetName"][::core::mem::offset_of!(OrtApi, Graph_GetName) - 2664usize];
-    ["Offset of field: OrtApi::unused_334"][::core::mem::offset_of!(OrtApi, unused_334) - 2672usize];
+    ["Offset of field: OrtApi::Graph_GetModelPath"]
+        [::core::mem::offset_of!(OrtApi, Graph_GetModelPath) - 2672usize];
+    ["Offset of field: OrtApi::unused_335"][::core::mem::offset_of!(OrtApi, unused_335) - 2680usize];
     ["Offset of field: OrtApi::Graph_GetNumOperatorSets"]
         [::core::mem::offset_of!(OrtApi, Graph_GetNumOperatorSets) - 2688usize];
     ["Offset of field: OrtApi::Graph_GetOperatorSets"]
@@ -688,6 +714,34 @@ const _: () = {
     ["Offset of field: OrtEpApi::unused_3"][::core::mem::offset_of!(OrtEpApi, unused_3) - 24usize];
     ["Offset of field: OrtEpApi::NodeComputeContext_NodeName"]
         [::core::mem::offset_of!(OrtEpApi, NodeComputeContext_NodeName) - 32usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct OrtModelEditorApi {
+    pub unused_0: [*mut ::core::ffi::c_void; 6usize],
+    pub CreateNode: ::core::option::Option<
+        unsafe extern "C" fn(
+            type_: *const ::core::ffi::c_char,
+            domain: *const ::core::ffi::c_char,
+            name: *const ::core::ffi::c_char,
+            inputs: *const *const ::core::ffi::c_char,
+            input_count: usize,
+            outputs: *const *const ::core::ffi::c_char,
+            output_count: usize,
+            attributes: *mut *mut OrtOpAttr,
+            attribute_count: usize,
+            out: *mut *mut OrtNode,
+        ) -> *mut OrtStatus,
+    >,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of OrtModelEditorApi"][::core::mem::size_of::<OrtModelEditorApi>() - 56usize];
+    ["Alignment of OrtModelEditorApi"][::core::mem::align_of::<OrtModelEditorApi>() - 8usize];
+    ["Offset of field: OrtModelEditorApi::unused_0"]
+        [::core::mem::offset_of!(OrtModelEditorApi, unused_0) - 0usize];
+    ["Offset of field: OrtModelEditorApi::CreateNode"]
+        [::core::mem::offset_of!(OrtModelEditorApi, CreateNode) - 48usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
