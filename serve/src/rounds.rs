@@ -1,8 +1,8 @@
 //! The thread that runs the model: rounds in which each answer gets a step.
 //!
 //! Invariants:
-//! 1. In a round each answer gets at most one token, and one prompt at most one chunk: between two tokens of an answer lie one
-//!    token of each other answer and one chunk, however long prompts are.
+//! 1. In a round each answer gets at most one token, and prompts together at most one chunk: between two tokens of an answer
+//!    lie one token of each other answer and one chunk, however long prompts are and however many there are.
 //! 2. A client that reads slowly stops its own answer only; one that has hung up is let go before its next step.
 //! 3. What an answer says does not depend on who else is answered.
 
@@ -19,10 +19,12 @@ use crate::pool::{Lease, Pool};
 use crate::problem::Problem;
 use crate::queue::{Phase, Queue};
 
-/// Tokens of a prompt that are read at once while others are answered: they wait for it.
+/// Tokens of prompts that are read in a round while others are answered: they wait for it.
 const CHUNK: usize = 128;
 /// The same where nobody else is answered.
 const LARGE_CHUNK: usize = 512;
+/// What a run of few tokens counts as, since it takes about as long as one of so many.
+const LEAST: usize = 16;
 /// Sizes of chunks that are planned before the first request; the model has no others up to the largest.
 pub(crate) const CHUNKS: [usize; 5] = [LARGE_CHUNK, CHUNK, 32, 8, 1];
 /// How often slow clients are looked after, where nothing else is to do.
@@ -200,24 +202,31 @@ impl Rounds {
         self.read() || done
     }
 
-    /// Reads a chunk of the prompt that has waited longest; whether there is one.
+    /// Reads of prompts as much as a round has room for, the one first that has waited longest; whether there is one.
     fn read(&mut self) -> bool {
-        let reading = self.active.iter().enumerate();
-        let next = reading
-            .filter(|(_, active)| active.generation.is_reading())
-            .min_by_key(|(_, active)| active.chunk);
-        let Some((index, _)) = next else { return false };
         let rows = match self.active.len() {
             1 => LARGE_CHUNK,
             _ => CHUNK,
         };
-        self.chunks += 1;
-        let active = &mut self.active[index];
-        active.chunk = self.chunks;
-        if let Left::Over(how) = active.step(rows, &self.metrics) {
-            self.leave(index, how);
+        let mut left = rows;
+        while left > 0 {
+            let reading = self.active.iter().enumerate();
+            let next = reading
+                .filter(|(_, active)| active.generation.is_reading())
+                .min_by_key(|(_, active)| active.chunk);
+            let Some((index, _)) = next else { break };
+            self.chunks += 1;
+            let active = &mut self.active[index];
+            active.chunk = self.chunks;
+            let before = active.generation.sequence().len();
+            let stays = active.step(left, &self.metrics);
+            let read = active.generation.sequence().len().saturating_sub(before);
+            left = left.saturating_sub(read.max(LEAST));
+            if let Left::Over(how) = stays {
+                self.leave(index, how);
+            }
         }
-        true
+        left < rows
     }
 
     /// Ends an answer, and keeps what its sequence holds.

@@ -81,8 +81,9 @@ impl Handle {
     }
 
     fn enter(&self, phase: Phase) {
-        self.queue.enter(phase);
+        // before the thread that runs the model can end for it
         self.stop.send_modify(|now| *now = phase.max(*now));
+        self.queue.enter(phase);
     }
 }
 

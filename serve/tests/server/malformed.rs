@@ -132,11 +132,7 @@ fn whatever_is_wrong_has_a_status_of_its_own() {
         ),
         (
             "chunks",
-            post(
-                "/v1/chat/completions",
-                chunked,
-                b"2\r\n{}\r\n0\r\n\r\n",
-            ),
+            post("/v1/chat/completions", chunked, b"2\r\n{}\r\n0\r\n\r\n"),
             &[400],
         ),
         (
