@@ -26,11 +26,11 @@ paths: POST /v1/chat/completions, POST /v1/completions, GET /v1/models, GET /hea
 environment: POLYCHIP_API_KEY is the key where --api-key gives none
 SIGINT or SIGTERM lets running answers end, a second one gives them up")]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    model: LanguageArguments,
     /// Print where it listens as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    model: LanguageArguments,
     #[command(flatten)]
     server: ServerArguments,
 }
