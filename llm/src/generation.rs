@@ -182,6 +182,23 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         Step::Finished(piece)
     }
 
+    /// Takes over what another sequence of the model has read of the prompt, where that is more than this one's has: how many
+    /// tokens need not be read for that. None once the answer has begun.
+    ///
+    /// # Errors
+    /// As [`Sequence::copy`].
+    pub fn take_over(&mut self, other: &Sequence) -> Result<usize> {
+        let sequence = self.sequence.borrow_mut();
+        let len = other.shared(&self.prompt).min(self.prompt.len() - 1);
+        if !self.tokens.is_empty() || self.finish.is_some() || len <= sequence.len() {
+            return Ok(0);
+        }
+        let gained = len - sequence.len();
+        sequence.copy(other, len)?;
+        self.reused += gained;
+        Ok(gained)
+    }
+
     /// Ends the answer where it is, and gives what was held back of its text.
     pub fn cancel(&mut self) -> String {
         if self.finish.is_some() {
@@ -203,10 +220,10 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         self.finish.is_none() && self.tokens.is_empty()
     }
 
-    /// Tokens of the prompt.
+    /// The prompt.
     #[must_use]
-    pub fn prompt_tokens(&self) -> usize {
-        self.prompt.len()
+    pub fn prompt(&self) -> &[TokenId] {
+        &self.prompt
     }
 
     /// Those of them that had been read before.

@@ -19,6 +19,8 @@ const PIECES: usize = 64;
 pub(crate) struct Task {
     pub(crate) prompt: Vec<TokenId>,
     pub(crate) wanted: Generate,
+    /// Whether what was read before of the prompt need not be read again.
+    pub(crate) may_reuse: bool,
 }
 
 /// A task with the way back to its client.

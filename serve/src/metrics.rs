@@ -107,7 +107,7 @@ impl Metrics {
         self.0.waiting.set(waiting as i64);
     }
 
-    /// A prompt is about to be read, so much of which was there already.
+    /// A prompt was read, so much of which was there already.
     pub(crate) fn began(&self, prompt: usize, reused: usize) {
         self.0.prompt.inc_by(prompt as u64);
         self.0.reused.inc_by(reused as u64);

@@ -4,15 +4,14 @@
 //! 1. Positions that answers may need, and those that idle sequences hold, are together at most the budget, unless a single
 //!    answer needs more.
 //! 2. An idle sequence goes before an answer is refused its place, the one first that was used longest ago.
-//! 3. What a prompt begins with and a sequence holds is not computed again: a chat is gone on with in its own sequence, another
-//!    text's beginning is copied.
+//! 3. What a prompt begins with and an idle sequence holds is not computed again: a chat is gone on with in its own sequence,
+//!    another text's beginning is copied. What lent ones hold is shared by `rounds`, which sees them.
 
 use std::collections::BTreeMap;
 
 use polychip_llm::{LanguageModel, Sequence, TokenId};
 
-/// Fewer tokens than this are sooner read than copied.
-const WORTH_A_COPY: usize = 16;
+use crate::rounds::WORTH_A_COPY;
 
 /// Sequences that are not lent, and what those that are may come to need.
 #[derive(Debug)]
@@ -44,12 +43,6 @@ pub(crate) struct Lease {
     peak: usize,
 }
 
-/// Who holds the beginning of a text.
-enum Source<'a> {
-    Idle(u64),
-    Lent(&'a Sequence),
-}
-
 impl Pool {
     /// A pool over so many bytes for at most `active` answers.
     pub(crate) fn new(model: LanguageModel, bytes: u64, active: usize) -> Pool {
@@ -79,17 +72,16 @@ impl Pool {
         self.idle.values().map(|idle| idle.peak).sum()
     }
 
-    /// Lends a sequence that holds as much as possible of what the prompt begins with; `lent` are those that are lent now.
-    pub(crate) fn lend<'a>(
+    /// Lends a sequence for a prompt: one that goes on from what it holds, where there is one.
+    pub(crate) fn lend(
         &mut self,
         prompt: &[TokenId],
         positions: usize,
-        lent: impl Iterator<Item = &'a Sequence>,
     ) -> Result<(Sequence, Lease), polychip_llm::Error> {
         let own = self.gone_on_with(prompt, positions);
         let (sequence, peak) = match own.and_then(|key| self.idle.remove(&key)) {
             Some(idle) => (idle.sequence, idle.peak),
-            None => self.begun(prompt, positions, lent)?,
+            None => self.begun(prompt, positions)?,
         };
         let lease = Lease {
             positions: positions.max(peak),
@@ -113,35 +105,24 @@ impl Pool {
         (kept > 0 && kept * 2 >= idle.sequence.len()).then_some(*key)
     }
 
-    /// A sequence with the beginning of another one's text, and its peak.
-    fn begun<'a>(
+    /// A sequence with the beginning of an idle one's text, and its peak.
+    fn begun(
         &mut self,
         prompt: &[TokenId],
         positions: usize,
-        lent: impl Iterator<Item = &'a Sequence>,
     ) -> Result<(Sequence, usize), polychip_llm::Error> {
-        let idle = self.idle.iter();
-        let idle = idle.map(|(key, idle)| (idle.sequence.shared(prompt), Source::Idle(*key)));
-        let lent = lent.map(|sequence| (sequence.shared(prompt), Source::Lent(sequence)));
-        let source = idle.chain(lent).max_by_key(|(shared, _)| *shared);
-        let source = source.filter(|(shared, _)| *shared >= WORTH_A_COPY);
-        let copied = match &source {
-            Some((_, Source::Idle(key))) => Some(*key),
-            _ => None,
-        };
-        let reused = self.spare(positions, copied);
-        let (mut sequence, peak) = match reused.and_then(|key| self.idle.remove(&key)) {
+        let shared = self.idle.iter();
+        let shared = shared.map(|(key, idle)| (idle.sequence.shared(prompt), *key));
+        let source = shared.max().filter(|(shared, _)| *shared >= WORTH_A_COPY);
+        let spare = self.spare(positions, source.map(|(_, key)| key));
+        let (mut sequence, peak) = match spare.and_then(|key| self.idle.remove(&key)) {
             Some(idle) => (idle.sequence, idle.peak),
             None => (self.model.sequence()?, 0),
         };
-        match source {
-            Some((shared, Source::Idle(key))) => {
-                if let Some(idle) = self.idle.get(&key) {
-                    sequence.copy(&idle.sequence, shared)?;
-                }
-            }
-            Some((shared, Source::Lent(other))) => sequence.copy(other, shared)?,
-            None => {}
+        if let Some((shared, key)) = source
+            && let Some(idle) = self.idle.get(&key)
+        {
+            sequence.copy(&idle.sequence, shared)?;
         }
         Ok((sequence, peak))
     }

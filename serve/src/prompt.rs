@@ -41,6 +41,7 @@ pub(crate) fn task(asked: Asked, model: &LanguageModel, most: Option<usize>) -> 
     let wanted = asked.max_tokens.map(|asked| asked.tokens).or(most);
     Ok(Task {
         prompt,
+        may_reuse: asked.may_reuse,
         wanted: Generate {
             max_tokens: wanted.unwrap_or(room).min(room),
             sampling,

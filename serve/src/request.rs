@@ -28,6 +28,8 @@ pub(crate) struct Asked {
     pub(crate) sampling: Sampling,
     pub(crate) seed: Option<u64>,
     pub(crate) stop: Vec<String>,
+    /// Whether what was read before of the prompt need not be read again.
+    pub(crate) may_reuse: bool,
 }
 
 /// The longest answer that is wanted, and what the field was called.
@@ -163,6 +165,7 @@ fn rest(mut fields: Fields, input: Input, max_tokens: Option<MaxTokens>) -> Resu
         Some(stop) => read_stop(stop)?,
         None => Vec::new(),
     };
+    let may_reuse = fields.flag("cache_prompt")?.unwrap_or(true);
     fields.only("n", &[json!(1)])?;
     fields.only("logit_bias", &[json!({})])?;
     fields.only("store", &[json!(false)])?;
@@ -181,6 +184,7 @@ fn rest(mut fields: Fields, input: Input, max_tokens: Option<MaxTokens>) -> Resu
         sampling,
         seed,
         stop,
+        may_reuse,
     })
 }
 
@@ -484,7 +488,7 @@ mod tests {
             "model": "m", "stream": true, "stream_options": {"include_usage": true}, "max_completion_tokens": 7,
             "max_tokens": null, "temperature": 0, "top_p": 0.5, "top_k": 3.0, "min_p": 0.1, "repetition_penalty": 1.1,
             "frequency_penalty": -1, "presence_penalty": 2, "seed": -1, "stop": "x", "n": 1, "user": "me", "tools": [],
-            "response_format": {"type": "text"}, "logprobs": false,
+            "response_format": {"type": "text"}, "logprobs": false, "cache_prompt": false,
         }))
         .unwrap();
         let expected = Asked {
@@ -508,6 +512,7 @@ mod tests {
             },
             seed: Some(u64::MAX),
             stop: vec!["x".to_owned()],
+            may_reuse: false,
         };
         assert_eq!(asked, expected);
     }

@@ -4,12 +4,13 @@
 //! 1. In a round each answer gets at most one token, and prompts together at most one chunk: between two tokens of an answer
 //!    lie one token of each other answer and one chunk, however long prompts are and however many there are.
 //! 2. A client that reads slowly stops its own answer only; one that has hung up is let go before its next step.
-//! 3. What an answer says does not depend on who else is answered.
+//! 3. How a prompt is cut into chunks depends on itself, and on what of it was read before, alone: sums differ in their last bits
+//!    where it is cut otherwise.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use polychip_llm::{Finish, Generation, LanguageModel, Step};
+use polychip_llm::{Finish, Generation, LanguageModel, Sequence, Step};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::oneshot;
 
@@ -19,14 +20,14 @@ use crate::pool::{Lease, Pool};
 use crate::problem::Problem;
 use crate::queue::{Phase, Queue};
 
-/// Tokens of prompts that are read in a round while others are answered: they wait for it.
+/// Tokens of prompts that are read in a round: all others wait for it.
 const CHUNK: usize = 128;
-/// The same where nobody else is answered.
-const LARGE_CHUNK: usize = 512;
 /// What a run of few tokens counts as, since it takes about as long as one of so many.
 const LEAST: usize = 16;
 /// Sizes of chunks that are planned before the first request; the model has no others up to the largest.
-pub(crate) const CHUNKS: [usize; 5] = [LARGE_CHUNK, CHUNK, 32, 8, 1];
+pub(crate) const CHUNKS: [usize; 4] = [CHUNK, 32, 8, 1];
+/// Fewer tokens than this are sooner read than copied.
+pub(crate) const WORTH_A_COPY: usize = 16;
 /// How often slow clients are looked after, where nothing else is to do.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -50,6 +51,8 @@ struct Active {
     lease: Lease,
     client: Client,
     accepted: Instant,
+    /// Whether it takes over what others have read.
+    may_reuse: bool,
     /// When its last token was chosen.
     token: Option<Instant>,
     /// What the client has had no room for, and since when.
@@ -154,11 +157,14 @@ impl Rounds {
             accepted,
             client,
         } = job;
-        let lent = self.active.iter().map(|active| active.generation.sequence());
-        let (sequence, lease) = match self.pool.lend(&task.prompt, positions, lent) {
+        let known = if task.may_reuse { &task.prompt[..] } else { &[] };
+        let (mut sequence, lease) = match self.pool.lend(known, positions) {
             Ok(lent) => lent,
             Err(error) => return Err((client, error)),
         };
+        if !task.may_reuse {
+            sequence.truncate(0);
+        }
         let generation = match Generation::new(sequence, &task.prompt, &task.wanted) {
             Ok(generation) => generation,
             Err(error) => {
@@ -166,13 +172,12 @@ impl Rounds {
                 return Err((client, error));
             }
         };
-        self.metrics
-            .began(generation.prompt_tokens(), generation.reused_tokens());
         self.active.push(Active {
             generation,
             lease,
             client,
             accepted,
+            may_reuse: task.may_reuse,
             token: None,
             held: None,
             chunk: self.chunks,
@@ -204,29 +209,52 @@ impl Rounds {
 
     /// Reads of prompts as much as a round has room for, the one first that has waited longest; whether there is one.
     fn read(&mut self) -> bool {
-        let rows = match self.active.len() {
-            1 => LARGE_CHUNK,
-            _ => CHUNK,
-        };
-        let mut left = rows;
-        while left > 0 {
+        let mut left = CHUNK;
+        loop {
             let reading = self.active.iter().enumerate();
             let next = reading
                 .filter(|(_, active)| active.generation.is_reading())
                 .min_by_key(|(_, active)| active.chunk);
             let Some((index, _)) = next else { break };
-            self.chunks += 1;
+            self.share(index);
             let active = &mut self.active[index];
-            active.chunk = self.chunks;
             let before = active.generation.sequence().len();
-            let stays = active.step(left, &self.metrics);
+            let most = (active.generation.prompt().len() - before).min(CHUNK);
+            if most > left {
+                break;
+            }
+            self.chunks += 1;
+            active.chunk = self.chunks;
+            let stays = active.step(CHUNK, &self.metrics);
             let read = active.generation.sequence().len().saturating_sub(before);
             left = left.saturating_sub(read.max(LEAST));
             if let Left::Over(how) = stays {
                 self.leave(index, how);
             }
         }
-        left < rows
+        left < CHUNK
+    }
+
+    /// Takes over what another answer's sequence has read of a prompt, where that is more: chats that begin the same often come
+    /// at once, and the first of them reads for all.
+    fn share(&mut self, index: usize) {
+        let (before, rest) = self.active.split_at_mut(index);
+        let Some((active, behind)) = rest.split_first_mut().filter(|(active, _)| active.may_reuse) else {
+            return;
+        };
+        let others = before.iter().chain(behind.iter());
+        let others = others.map(|other| other.generation.sequence());
+        let shared = |other: &&Sequence| other.shared(active.generation.prompt());
+        let Some(most) = others.max_by_key(shared) else {
+            return;
+        };
+        if shared(&most) < active.generation.sequence().len() + WORTH_A_COPY {
+            return;
+        }
+        if let Err(error) = active.generation.take_over(most) {
+            // it is read instead
+            tracing::warn!("what was read before cannot be taken over: {error}");
+        }
     }
 
     /// Ends an answer, and keeps what its sequence holds.
@@ -266,7 +294,7 @@ impl Rounds {
 impl Active {
     fn usage(&self) -> Usage {
         Usage {
-            prompt: self.generation.prompt_tokens(),
+            prompt: self.generation.prompt().len(),
             reused: self.generation.reused_tokens(),
             answer: self.generation.tokens().len(),
         }
@@ -313,7 +341,10 @@ impl Active {
         let now = Instant::now();
         if step != Step::Read && !self.generation.tokens().is_empty() {
             match self.token.replace(now) {
-                None => metrics.first_token(now - self.accepted),
+                None => {
+                    metrics.began(self.generation.prompt().len(), self.generation.reused_tokens());
+                    metrics.first_token(now - self.accepted);
+                }
                 Some(before) => metrics.next_token(now - before),
             }
         }

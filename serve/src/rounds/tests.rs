@@ -36,6 +36,7 @@ impl Desk {
 
     fn ask(&self, prompt: std::ops::Range<u32>, max_tokens: usize) -> Events {
         let task = Task {
+            may_reuse: true,
             prompt: prompt.collect(),
             wanted: Generate {
                 ignore_end: true,
@@ -106,7 +107,7 @@ fn prompts_are_read_by_turns() {
     }
     // the third has its first token after three chunks, though two long prompts came before
     let read = |index: usize| desk.rounds.active[index].generation.sequence().len();
-    assert_eq!((read(0), read(1), read(2)), (240, 128, 8));
+    assert_eq!((read(0), read(1), read(2)), (128, 128, 8));
     assert_eq!(desk.tokens(), [0, 0, 1]);
     drop(asked);
     assert!(desk.round());
@@ -190,6 +191,21 @@ fn texts_that_begin_the_same_share_what_was_read() {
         desk.round();
         drain(&mut first);
     }
+}
+
+#[test]
+fn chats_that_begin_the_same_and_come_at_once_are_read_once() {
+    let mut desk = Desk::new(4, 2000, Duration::from_secs(60));
+    let _asked: Vec<Events> = (0..4).map(|index| desk.ask(0..100 + index, 9)).collect();
+    desk.round();
+    desk.round();
+    // the first one's chunk, then copies and what is left
+    let active = &desk.rounds.active;
+    let reused: Vec<usize> = active.iter().map(|active| active.usage().reused).collect();
+    assert_eq!(
+        (reused, desk.tokens()),
+        (vec![0, 100, 101, 102], vec![2, 2, 2, 1])
+    );
 }
 
 #[test]

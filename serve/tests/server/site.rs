@@ -173,9 +173,9 @@ pub(crate) fn text(events: &[Value]) -> String {
     events.iter().map(piece).collect()
 }
 
-/// A text to be gone on with, by the most likely tokens.
+/// A text to be gone on with, by the most likely tokens, and read anew: to the bit the same each time.
 pub(crate) fn greedy(prompt: &str, max_tokens: u32) -> Value {
-    json!({"prompt": prompt, "max_tokens": max_tokens, "temperature": 0})
+    json!({"prompt": prompt, "max_tokens": max_tokens, "temperature": 0, "cache_prompt": false})
 }
 
 /// A body with another field.
