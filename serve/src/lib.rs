@@ -1,7 +1,7 @@
 //! A server of language models: chats and completions over HTTP, as clients of OpenAI's interface expect it.
 //!
 //! Invariants:
-//! 1. One thread runs the model ([`rounds`](crate)): it gives each answer a step in turn, so that no client waits for
+//! 1. One thread runs the model: it gives each answer a step in turn, so that no client waits for
 //!    another one's whole prompt or answer, and no client's connection is ever waited for.
 //! 2. All that clients can use up has a limit: connections, bytes of heads and bodies, time, requests that wait, answers in the
 //!    making, memory of keys and values. Beyond it they are told so.

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 
 use polychip_llm::{LanguageModel, Sequence, TokenId};
 
-use crate::rounds::WORTH_A_COPY;
+/// Fewer tokens than this are sooner read than copied.
+pub(crate) const WORTH_A_COPY: usize = 16;
 
 /// Sequences that are not lent, and what those that are may come to need.
 #[derive(Debug)]

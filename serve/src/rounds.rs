@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 use crate::job::{Client, Ended, Job, Usage};
 use crate::metrics::Metrics;
-use crate::pool::{Lease, Pool};
+use crate::pool::{Lease, Pool, WORTH_A_COPY};
 use crate::problem::Problem;
 use crate::queue::{Phase, Queue};
 
@@ -26,8 +26,6 @@ const CHUNK: usize = 128;
 const LEAST: usize = 16;
 /// Sizes of chunks that are planned before the first request; the model has no others up to the largest.
 pub(crate) const CHUNKS: [usize; 4] = [CHUNK, 32, 8, 1];
-/// Fewer tokens than this are sooner read than copied.
-pub(crate) const WORTH_A_COPY: usize = 16;
 /// How often slow clients are looked after, where nothing else is to do.
 const LOOK: Duration = Duration::from_millis(20);
 

@@ -25,8 +25,6 @@ use crate::rounds::{CHUNKS, Rounds};
 use crate::routes::{Site, router};
 use crate::{Error, Options};
 
-/// Threads for connections; the model has its own.
-const THREADS: usize = 2;
 /// Threads that read bodies as JSON and text.
 const READING_THREADS: usize = 4;
 /// Most bytes of a request's head.
@@ -151,19 +149,19 @@ impl Server {
         }
     }
 
-    /// Answers until it is shut down.
+    /// Answers until it is shut down; the calling thread serves all connections.
     ///
     /// # Errors
     /// The system gives no thread, or the thread that runs the model has ended by a bug.
     pub fn run(self) -> Result<(), Error> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(THREADS)
+        // the calling thread's, for all connections: what it does for each is little
+        let runtime = tokio::runtime::Builder::new_current_thread()
             .max_blocking_threads(READING_THREADS)
-            .thread_name("polychip-http")
+            .thread_name("polychip-reading")
             .enable_io()
             .enable_time()
             .build()
-            .map_err(|error| Error::system("threads for connections", error))?;
+            .map_err(|error| Error::system("a queue of events for connections", error))?;
         let model = &self.site.model;
         let of_one = model.position_bytes() * model.capacity() as u64;
         let rounds = Rounds::new(

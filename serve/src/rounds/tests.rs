@@ -1,3 +1,5 @@
+//! Rounds step by step, without a thread and without connections.
+
 use polychip_llm::gguf::TensorType;
 use polychip_llm::testing::TinyModel;
 use polychip_llm::{Architecture, Generate, Gguf, Options};
