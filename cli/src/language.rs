@@ -1,9 +1,11 @@
-//! Language models on the command line: what `generate`, `chat`, `logits` and `bench-llm` share.
+//! Language models on the command line: what `generate`, `chat`, `serve`, `logits` and `bench-llm` share.
 
 pub(crate) mod bench;
 pub(crate) mod chat;
 pub(crate) mod generate;
 pub(crate) mod logits;
+#[cfg(feature = "serve")]
+pub(crate) mod serve;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 //! The `polychip` command, for the program of that name and for other doors (`python -m polychip`): devices, run, bench, measure, energy, monitor, partition, explain, profile, plan, inspect,
-//! farm, generate, chat, bench-llm, logits, serve-sim.
+//! farm, generate, chat, serve, bench-llm, logits, serve-sim.
 //!
 //! Invariants:
 //! 1. Standard output holds what was asked for and nothing else: descriptor 1 points at standard error
@@ -113,6 +113,9 @@ enum Command {
     Generate(language::generate::Arguments),
     /// Talk with a language model
     Chat(language::chat::Arguments),
+    /// Serve a language model over HTTP, for clients of OpenAI's interface
+    #[cfg(feature = "serve")]
+    Serve(language::serve::Arguments),
     /// Measure how fast a language model reads and answers
     BenchLlm(language::bench::Arguments),
     /// Write the logits of a language model behind each token of a text
@@ -148,6 +151,8 @@ pub fn run<A: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = A>) ->
         Command::Farm(arguments) => farm::run(&arguments, &mut out),
         Command::Generate(arguments) => language::generate::run(&arguments, &mut out),
         Command::Chat(arguments) => language::chat::run(&arguments, &mut out),
+        #[cfg(feature = "serve")]
+        Command::Serve(arguments) => language::serve::run(&arguments, &mut out),
         Command::BenchLlm(arguments) => language::bench::run(&arguments, &mut out),
         Command::Logits(arguments) => language::logits::run(&arguments, &mut out),
         Command::ServeSim(arguments) => serve_sim::run(&arguments, &mut out),

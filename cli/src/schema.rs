@@ -50,6 +50,8 @@ mod tests {
         check::<crate::profile::Answer>("profile");
         check::<crate::serve_sim::Answer>("serve-sim");
         check::<crate::language::generate::Answer>("generate");
+        #[cfg(feature = "serve")]
+        check::<crate::language::serve::Answer>("serve");
         check::<crate::language::bench::Answer>("bench-llm");
         check::<crate::farm::run::Answer>("farm-run");
         check::<crate::farm::boards::Answer>("farm-boards");

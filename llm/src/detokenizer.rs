@@ -29,9 +29,7 @@ use crate::{Result, TokenId, Tokenizer};
 #[derive(Debug)]
 pub struct Detokenizer<'a> {
     tokenizer: &'a Tokenizer,
-    show_controls: bool,
-    /// The beginning of a character.
-    pending: Vec<u8>,
+    pieces: Pieces,
 }
 
 impl<'a> Detokenizer<'a> {
@@ -40,15 +38,14 @@ impl<'a> Detokenizer<'a> {
     pub fn new(tokenizer: &'a Tokenizer) -> Detokenizer<'a> {
         Detokenizer {
             tokenizer,
-            show_controls: false,
-            pending: Vec::new(),
+            pieces: Pieces::default(),
         }
     }
 
     /// Control tokens give their names.
     #[must_use]
     pub fn showing_controls(mut self) -> Detokenizer<'a> {
-        self.show_controls = true;
+        self.pieces.show_controls = true;
         self
     }
 
@@ -57,15 +54,33 @@ impl<'a> Detokenizer<'a> {
     /// # Errors
     /// The id is beyond the vocabulary.
     pub fn push(&mut self, id: TokenId) -> Result<String> {
-        if self.show_controls || !self.tokenizer.is_control(id) {
-            self.tokenizer.append_bytes(id, &mut self.pending)?;
-        }
-        Ok(whole(&mut self.pending))
+        self.pieces.push(self.tokenizer, id)
     }
 
     /// Ends the text: U+FFFD where a character has begun and did not end.
     #[must_use]
     pub fn finish(&mut self) -> String {
+        self.pieces.finish()
+    }
+}
+
+/// What a [`Detokenizer`] knows of the text so far, without the tokenizer.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    show_controls: bool,
+    /// The beginning of a character.
+    pending: Vec<u8>,
+}
+
+impl Pieces {
+    pub(crate) fn push(&mut self, tokenizer: &Tokenizer, id: TokenId) -> Result<String> {
+        if self.show_controls || !tokenizer.is_control(id) {
+            tokenizer.append_bytes(id, &mut self.pending)?;
+        }
+        Ok(whole(&mut self.pending))
+    }
+
+    pub(crate) fn finish(&mut self) -> String {
         let rest = String::from_utf8_lossy(&self.pending).into_owned();
         self.pending.clear();
         rest

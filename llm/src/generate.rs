@@ -1,15 +1,13 @@
-//! An answer, token by token.
+//! What is asked of an answer, what it comes to, and an answer in one call.
 //!
-//! Invariants:
-//! 1. What a sequence has read and the prompt begins with is not read again.
-//! 2. Pieces of text hold whole characters and nothing of a stop string; all of them together are the answer's text.
-//! 3. The sequence holds prompt and answer afterwards, but for the answer's last token, which no one has read yet.
+//! Not here: the steps of an answer, which a caller may take by turns with those of others (`generation`).
 
 use std::ops::ControlFlow;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::generation::{Generation, Step};
 use crate::sequence::Sequence;
-use crate::{Detokenizer, Error, Result, Sampler, Sampling, StopStrings, TokenId};
+use crate::{Result, Sampling, TokenId};
 
 /// What is asked of an answer.
 #[derive(Clone, Debug)]
@@ -65,7 +63,7 @@ pub struct Answer {
     pub prompt_tokens: usize,
     /// Those of them that had been read before.
     pub reused_tokens: usize,
-    /// Time from the call to the logits of the first token.
+    /// Time of reading the prompt, up to the logits of the first token.
     pub prefill: Duration,
     /// Time of the tokens after the first, without the calls of the caller.
     pub decode: Duration,
@@ -111,110 +109,35 @@ impl Sequence {
         wanted: &Generate,
         each: &mut dyn FnMut(&str) -> ControlFlow<()>,
     ) -> Result<Answer> {
-        let started = Instant::now();
-        let mut sampler = Sampler::new(wanted.sampling.clone())?;
-        if prompt.len() > self.model().capacity() {
-            return Err(Error::config(format!(
-                "a prompt of {} tokens does not fit the room for {} positions (Options::capacity)",
-                prompt.len(),
-                self.model().capacity()
-            )));
+        let mut generation = Generation::new(self, prompt, wanted)?;
+        loop {
+            match generation.step(usize::MAX)? {
+                Step::Read => {}
+                Step::Piece(piece) => {
+                    if !piece.is_empty() && each(&piece).is_break() {
+                        // it ends anyway
+                        let _ = each(&generation.cancel());
+                        break;
+                    }
+                }
+                Step::Finished(piece) => {
+                    if !piece.is_empty() {
+                        // it ends anyway
+                        let _ = each(&piece);
+                    }
+                    break;
+                }
+            }
         }
-        let reused = self.reuse(prompt);
-        self.append(&prompt[reused..])?;
-        let prefill = started.elapsed();
-        let model = self.model().clone();
-        let tokenizer = model.tokenizer();
-        let mut text = Text {
-            detokenizer: Detokenizer::new(tokenizer),
-            stops: StopStrings::new(wanted.stop.iter().cloned()),
-            whole: String::new(),
-        };
-        let (mut tokens, mut decode) = (Vec::new(), Duration::ZERO);
-        let finish = loop {
-            if tokens.len() >= wanted.max_tokens {
-                break Finish::Length;
-            }
-            let chosen = Instant::now();
-            let token = sampler.choose(self.logits(), self.tokens())?;
-            if tokenizer.is_end(token) && !wanted.ignore_end {
-                break Finish::End;
-            }
-            tokens.push(token);
-            let (flow, stop) = text.push(token, each)?;
-            if let Some(stop) = stop {
-                break Finish::Stop(stop);
-            }
-            if flow.is_break() {
-                break Finish::Cancelled;
-            }
-            if tokens.len() >= wanted.max_tokens {
-                break Finish::Length;
-            }
-            if self.room() == 0 {
-                break Finish::Room;
-            }
-            self.append(&[token])?;
-            decode += chosen.elapsed();
-        };
-        if !matches!(finish, Finish::Stop(_)) {
-            text.finish(each);
-        }
-        Ok(Answer {
-            text: text.whole,
-            tokens,
-            finish,
-            prompt_tokens: prompt.len(),
-            reused_tokens: reused,
-            prefill,
-            decode,
-        })
+        Ok(generation.into_answer().1)
     }
 
     /// Keeps what the sequence has read of a text, and forgets the rest; gives how many tokens that are. The last token
     /// of the text is always read anew, for its logits.
-    fn reuse(&mut self, text: &[TokenId]) -> usize {
-        let same = self.tokens().iter().zip(text).take_while(|(a, b)| a == b).count();
+    pub(crate) fn reuse(&mut self, text: &[TokenId]) -> usize {
+        let same = self.shared(text);
         let kept = same.min(text.len().saturating_sub(1));
         self.truncate(kept);
         kept
-    }
-}
-
-/// The text of an answer in the making.
-struct Text<'a> {
-    detokenizer: Detokenizer<'a>,
-    stops: StopStrings,
-    whole: String,
-}
-
-impl Text<'_> {
-    fn push(
-        &mut self,
-        token: TokenId,
-        each: &mut dyn FnMut(&str) -> ControlFlow<()>,
-    ) -> Result<(ControlFlow<()>, Option<usize>)> {
-        let piece = self.detokenizer.push(token)?;
-        let (piece, stopped) = self.stops.push(&piece);
-        Ok((self.give(&piece, each), stopped.map(|stopped| stopped.index)))
-    }
-
-    fn give(&mut self, piece: &str, each: &mut dyn FnMut(&str) -> ControlFlow<()>) -> ControlFlow<()> {
-        if piece.is_empty() {
-            return ControlFlow::Continue(());
-        }
-        self.whole.push_str(piece);
-        each(piece)
-    }
-
-    /// What was held back.
-    fn finish(&mut self, each: &mut dyn FnMut(&str) -> ControlFlow<()>) {
-        let rest = self.detokenizer.finish();
-        let (mut rest, stopped) = self.stops.push(&rest);
-        if stopped.is_none() {
-            rest.push_str(&self.stops.finish());
-        }
-        // it ends anyway
-        let _ = self.give(&rest, each);
     }
 }

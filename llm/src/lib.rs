@@ -7,7 +7,7 @@
 //! 3. Nothing falls back: an unknown architecture, block type, pre-tokenizer, position scaling or template function is refused.
 //!
 //! From the bottom up: the file (`gguf`, `config`), text (`tokenizer`, `detokenizer`, `stop`, `template`), graphs (`build`), what
-//! runs them (`model`, `sequence`), answers (`sampler`, `generate`).
+//! runs them (`model`, `sequence`), answers (`sampler`, `generation`, `generate`).
 //!
 //! Not here: other formats than GGUF.
 //!
@@ -20,6 +20,7 @@ mod config;
 mod detokenizer;
 mod error;
 mod generate;
+mod generation;
 pub mod gguf;
 mod model;
 mod sampler;
@@ -34,6 +35,7 @@ pub use config::{Architecture, Config, ExpectedTensor, RopePairing, RopeScaling}
 pub use detokenizer::Detokenizer;
 pub use error::{Error, ErrorKind};
 pub use generate::{Answer, Finish, Generate};
+pub use generation::{Generation, Step};
 pub use gguf::Gguf;
 pub use model::{LanguageModel, Options};
 pub use sampler::{Sampler, Sampling};

@@ -218,6 +218,11 @@ impl LanguageModel {
         Ok(())
     }
 
+    /// Whether it is the same model, not another one of the same file.
+    pub(crate) fn is(&self, other: &LanguageModel) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The session of chunks of this many tokens.
     pub(crate) fn session(&self, rows: usize, logits: Logits) -> Result<Arc<Session>> {
         let inner = &*self.0;

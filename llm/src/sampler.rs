@@ -1,11 +1,13 @@
 //! Which token comes next, out of the logits of all.
 //!
-//! The order of the steps is that of llama.cpp: repetition, top-k, top-p, min-p, temperature, draw.
+//! The order of the steps is that of llama.cpp: penalties (repetition, frequency, presence), top-k, top-p, min-p, temperature, draw.
 //!
 //! Invariants:
 //! 1. The same seed and the same logits give the same tokens.
 //! 2. Of equal logits the lower token is taken first.
 //! 3. A token whose logit is no number is never chosen, unless all are none: then it is an error.
+
+use std::collections::BTreeMap;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -28,6 +30,10 @@ pub struct Sampling {
     pub repetition: f32,
     /// How many tokens back *lately* reaches.
     pub repetition_window: usize,
+    /// What is taken off a token's logit for each time that it was chosen before; 0 for nothing.
+    pub frequency: f32,
+    /// What is taken off the logit of each token that was chosen before; 0 for nothing.
+    pub presence: f32,
     /// The seed of the draws.
     pub seed: u64,
 }
@@ -43,6 +49,8 @@ impl Sampling {
             min_p: 0.0,
             repetition: 1.0,
             repetition_window: 64,
+            frequency: 0.0,
+            presence: 0.0,
             seed: 0,
         }
     }
@@ -76,6 +84,11 @@ impl Sampling {
         if !(self.repetition > 0.0 && self.repetition.is_finite()) {
             return wrong("the repetition penalty", self.repetition, "above 0");
         }
+        for (name, value) in [("frequency", self.frequency), ("presence", self.presence)] {
+            if !value.is_finite() {
+                return wrong(&format!("the {name} penalty"), value, "a finite number");
+            }
+        }
         Ok(())
     }
 }
@@ -94,6 +107,8 @@ pub struct Sampler {
     sampling: Sampling,
     random: ChaCha8Rng,
     candidates: Vec<(f32, TokenId)>,
+    /// How often each token was chosen, where penalties ask for it.
+    chosen: BTreeMap<TokenId, u32>,
 }
 
 /// The more likely first, of equal ones the lower token.
@@ -112,6 +127,7 @@ impl Sampler {
             random: ChaCha8Rng::seed_from_u64(sampling.seed),
             sampling,
             candidates: Vec::new(),
+            chosen: BTreeMap::new(),
         })
     }
 
@@ -120,7 +136,16 @@ impl Sampler {
     /// # Errors
     /// No logit is a number.
     pub fn choose(&mut self, logits: &[f32], before: &[TokenId]) -> Result<TokenId> {
-        if self.sampling.temperature == 0.0 && self.sampling.repetition == 1.0 {
+        let counts = self.sampling.frequency != 0.0 || self.sampling.presence != 0.0;
+        let token = self.next(logits, before, counts)?;
+        if counts {
+            *self.chosen.entry(token).or_insert(0) += 1;
+        }
+        Ok(token)
+    }
+
+    fn next(&mut self, logits: &[f32], before: &[TokenId], counts: bool) -> Result<TokenId> {
+        if self.sampling.temperature == 0.0 && self.sampling.repetition == 1.0 && !counts {
             return greatest(logits).ok_or_else(no_number);
         }
         self.gather(logits, before);
@@ -157,6 +182,11 @@ impl Sampler {
                 if let Some((logit, _)) = candidates.get_mut(token as usize) {
                     *logit = if *logit > 0.0 { *logit / by } else { *logit * by };
                 }
+            }
+        }
+        for (token, count) in &self.chosen {
+            if let Some((logit, _)) = candidates.get_mut(*token as usize) {
+                *logit -= self.sampling.frequency * *count as f32 + self.sampling.presence;
             }
         }
         candidates.retain(|(logit, _)| !logit.is_nan());
@@ -295,6 +325,34 @@ mod tests {
         assert_eq!(sampler.choose(&[3.0, 2.0], &[0, 1, 1]).unwrap(), 0);
         assert_eq!(sampler.choose(&[3.0, 2.0], &[1, 0, 0]).unwrap(), 1);
         assert_eq!(sampler.choose(&[-1.0, -1.5], &[0]).unwrap(), 1);
+    }
+
+    #[test]
+    fn what_was_chosen_often_is_less_likely() {
+        let choose = |frequency, presence| {
+            let mut sampler = Sampler::new(Sampling {
+                frequency,
+                presence,
+                ..Sampling::greedy()
+            })
+            .unwrap();
+            let logits = [3.0, 2.5, -1.0];
+            (0..6)
+                .map(|_| sampler.choose(&logits, &[2, 2]).unwrap())
+                .collect::<Vec<_>>()
+        };
+        // 3, 2.6, 2.2, 1.8 against 2.5, 2.1, 1.7
+        assert_eq!(choose(0.4, 0.0), [0, 0, 1, 0, 1, 0]);
+        // once for all; a bonus where it is negative
+        assert_eq!(choose(0.0, 0.7), [0, 1, 0, 0, 0, 0]);
+        assert_eq!(choose(-1.0, -1.0), [0; 6]);
+        assert!(
+            Sampler::new(Sampling {
+                presence: f32::INFINITY,
+                ..Sampling::greedy()
+            })
+            .is_err()
+        );
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::ops::ControlFlow;
 use polychip::Policy;
 use polychip_llm::gguf::TensorType;
 use polychip_llm::testing::TinyModel;
-use polychip_llm::{Architecture, Finish, Generate, Gguf, LanguageModel, Options, Sampling, TokenId};
+use polychip_llm::{
+    Architecture, Finish, Generate, Generation, Gguf, LanguageModel, Options, Sampling, Step, TokenId,
+};
 
 fn model() -> LanguageModel {
     let tiny = TinyModel {
@@ -128,4 +130,73 @@ fn an_answer_ends_where_it_should() {
             .generate(&prompt, &wrong, &mut |_| ControlFlow::Continue(()))
             .is_err()
     );
+}
+
+#[test]
+fn steps_by_turns_and_in_any_chunks_give_the_same_answers() {
+    let model = model();
+    let prompts: Vec<Vec<TokenId>> = vec![(10..30).collect(), (10..25).chain([60, 61]).collect(), vec![7]];
+    let expected: Vec<_> = prompts
+        .iter()
+        .map(|prompt| {
+            let on = &mut |_: &str| ControlFlow::Continue(());
+            let mut sequence = model.sequence().unwrap();
+            sequence.generate(prompt, &all(8), on).unwrap()
+        })
+        .collect();
+    for rows in [1, 3, 8, 512] {
+        let mut open: Vec<_> = prompts
+            .iter()
+            .map(|prompt| Generation::new(model.sequence().unwrap(), prompt, &all(8)).unwrap())
+            .collect();
+        let mut texts = vec![String::new(); prompts.len()];
+        while open.iter().any(|open| open.finish().is_none()) {
+            for (open, text) in open.iter_mut().zip(&mut texts) {
+                match open.step(rows).unwrap() {
+                    Step::Read => assert!(open.is_reading()),
+                    Step::Piece(piece) | Step::Finished(piece) => text.push_str(&piece),
+                }
+            }
+        }
+        for ((open, text), expected) in open.into_iter().zip(texts).zip(&expected) {
+            let (sequence, answer) = open.into_answer();
+            assert_eq!(
+                (&answer.tokens, answer.finish),
+                (&expected.tokens, expected.finish)
+            );
+            assert_eq!((&text, &answer.text), (&expected.text, &expected.text));
+            assert_eq!(sequence.len(), answer.prompt_tokens + answer.tokens.len() - 1);
+        }
+    }
+}
+
+#[test]
+fn a_sequence_takes_over_what_another_one_has_read() {
+    let model = model();
+    let text: Vec<TokenId> = (10..40).collect();
+    let mut first = model.sequence().unwrap();
+    // in the chunks that the other one reads too: they change the last bits
+    first.append(&text[..20]).unwrap();
+    first.append(&text[20..]).unwrap();
+    let mut second = model.sequence().unwrap();
+    second.append(&[10, 11, 99, 98]).unwrap();
+    second.copy(&first, 20).unwrap();
+    assert_eq!(second.tokens(), &text[..20]);
+    let expected = first.append(&[50]).unwrap().to_vec();
+    second.append(&text[20..]).unwrap();
+    assert_eq!(second.append(&[50]).unwrap(), expected);
+    // more than there is, and of another model
+    second.copy(&first, 1000).unwrap();
+    assert_eq!(second.tokens(), first.tokens());
+    let other = self::model();
+    let error = other.sequence().unwrap().copy(&first, 5).unwrap_err();
+    assert!(error.to_string().contains("cannot take over"), "{error}");
+
+    // an answer in the making
+    let mut open = Generation::new(model.sequence().unwrap(), &text, &all(4)).unwrap();
+    assert_eq!(open.step(8).unwrap(), Step::Read);
+    assert_eq!(open.take_over(&first).unwrap(), 21);
+    assert_eq!(open.reused_tokens(), 21);
+    assert!(matches!(open.step(8).unwrap(), Step::Piece(_)));
+    assert_eq!(open.take_over(&first).unwrap(), 0);
 }

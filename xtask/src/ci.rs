@@ -30,7 +30,7 @@ use crate::tally::Tally;
 const EXPECT: &str = "POLYCHIP_EXPECT";
 
 /// Names that may stand in `POLYCHIP_EXPECT`: those of tests (`device-tests/needs`), and those of checks.
-const NEEDS: [&str; 37] = [
+const NEEDS: [&str; 38] = [
     "vulkan",
     "software-vulkan",
     "gpu-feature",
@@ -57,6 +57,7 @@ const NEEDS: [&str; 37] = [
     "namespaces",
     "gguf",
     "smollm2",
+    "openai",
     "browser",
     "cbindgen",
     "bindgen",

@@ -6,7 +6,7 @@
 //! 2. A folder below `target/vendor` is whole or absent: it is made under another name and renamed.
 //! 3. Nothing here is part of the product, and nothing fetched is ever committed or shipped.
 //!
-//! Packages of Debian's stand in [`debian`], Google's LiteRT and trained models in [`litert`], a language model in [`gguf`].
+//! Packages of Debian's stand in [`debian`], Google's LiteRT and trained models in [`litert`], a language model in [`gguf`], a client of its server in [`openai`].
 //!
 //! Not here: finding the libraries at run time (`sys`).
 
@@ -14,6 +14,7 @@ mod coreml;
 pub(crate) mod debian;
 mod gguf;
 mod litert;
+mod openai;
 mod rknn;
 pub(crate) mod wheel;
 
@@ -53,6 +54,8 @@ enum Name {
     Coreml,
     /// Python packages that judge the reading of language models' files, and the language model SmolLM2
     Gguf,
+    /// OpenAI's client in Python, which judges `polychip serve`
+    Openai,
     /// Rockchip's compiler for its NPUs, in a Python environment of its own
     Rknn,
     /// Mesa 25's Vulkan driver in software, beside Debian 12's own
@@ -133,6 +136,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Name::Gguf => {
             let folder = gguf::install(&root().join("target/vendor"))?;
             eprintln!("vendor: SmolLM2 and its judges are in {}", folder.display());
+            return Ok(());
+        }
+        Name::Openai => {
+            let folder = openai::install(&root().join("target/vendor"))?;
+            eprintln!("vendor: OpenAI's client is in {}", folder.display());
             return Ok(());
         }
         Name::Rknn => return rknn::install(options, &root().join("target/vendor")),

@@ -25,6 +25,8 @@ fn help_texts() {
     ] {
         insta::assert_snapshot!(command, polychip(&[command, "--help"]).ok());
     }
+    #[cfg(feature = "serve")]
+    insta::assert_snapshot!("serve", polychip(&["serve", "--help"]).ok());
     for command in ["show", "export", "import", "merge", "diff"] {
         let name = format!("profile_{command}");
         insta::assert_snapshot!(name, polychip(&["profile", command, "--help"]).ok());

@@ -11,7 +11,7 @@ use polychip_llm::testing::TinyModel;
 use crate::model::{npy, read_npy};
 use crate::tool::{alone, polychip};
 
-fn tiny(folder: &Path) -> String {
+pub(crate) fn tiny(folder: &Path) -> String {
     let model = TinyModel {
         architecture: Architecture::Llama,
         kind: TensorType::Q4_0,
@@ -24,7 +24,7 @@ fn tiny(folder: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-fn with<'a>(command: &'a str, model: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+pub(crate) fn with<'a>(command: &'a str, model: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let all = [
         command,
         model,

@@ -18,6 +18,8 @@ mod place;
 mod plans;
 mod profiles;
 mod sensors;
+#[cfg(all(unix, feature = "serve"))]
+mod serve;
 mod several;
 mod shapes;
 mod small;

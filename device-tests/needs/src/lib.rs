@@ -68,11 +68,13 @@ pub enum Need {
     Gguf,
     /// The language model SmolLM2, of a public package.
     Smollm2,
+    /// OpenAI's client in a Python.
+    Openai,
 }
 
 impl Need {
     /// All of them.
-    pub const ALL: [Need; 24] = [
+    pub const ALL: [Need; 25] = [
         Need::Vulkan,
         Need::SoftwareVulkan,
         Need::GpuFeature,
@@ -97,6 +99,7 @@ impl Need {
         Need::Namespaces,
         Need::Gguf,
         Need::Smollm2,
+        Need::Openai,
     ];
 
     /// The name in reports and in `POLYCHIP_EXPECT`.
@@ -127,6 +130,7 @@ impl Need {
             Need::Namespaces => "namespaces",
             Need::Gguf => "gguf",
             Need::Smollm2 => "smollm2",
+            Need::Openai => "openai",
         }
     }
 

@@ -1,0 +1,291 @@
+//! An answer in the making: a step is one run of a device, and whoever calls it chooses who is next.
+//!
+//! Invariants:
+//! 1. What a sequence has read and the prompt begins with is not read again.
+//! 2. Pieces of text hold whole characters and nothing of a stop string; all of them together are the answer's text.
+//! 3. The sequence holds prompt and answer afterwards, but for the answer's last token, which no one has read yet.
+
+use std::borrow::BorrowMut;
+use std::time::{Duration, Instant};
+
+use crate::detokenizer::Pieces;
+use crate::model::rung;
+use crate::sequence::Sequence;
+use crate::{Answer, Error, Finish, Generate, LanguageModel, Result, Sampler, StopStrings, TokenId};
+
+/// What a step came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A chunk of the prompt was read; more of it is left.
+    Read,
+    /// A token of the answer was chosen, and this much of its text is whole: often nothing.
+    Piece(String),
+    /// The answer has ended, with this as the last of its text.
+    Finished(String),
+}
+
+/// An answer in the making, over a sequence of its own or a borrowed one.
+///
+/// ```
+/// # use polychip_llm::testing::TinyModel;
+/// # use polychip_llm::{Architecture, Gguf, LanguageModel, Options, gguf::TensorType};
+/// # let model = TinyModel { architecture: Architecture::Llama, kind: TensorType::Q8_0, layers: 1, tied: true, seed: 0 };
+/// # let model = LanguageModel::of("tiny", Gguf::read(model.writer().finish().into())?, Options::new().capacity(64))?;
+/// use polychip_llm::{Generate, Generation, Step};
+///
+/// let mut answers = [[40, 41], [50, 51]]
+///     .iter()
+///     .map(|prompt| Generation::new(model.sequence()?, prompt, &Generate::greedy(4)))
+///     .collect::<Result<Vec<_>, _>>()?;
+/// // two answers by turns
+/// while !answers.is_empty() {
+///     let mut going = Vec::new();
+///     for mut answer in answers {
+///         match answer.step(128)? {
+///             Step::Finished(_) => {}
+///             Step::Read | Step::Piece(_) => going.push(answer),
+///         }
+///     }
+///     answers = going;
+/// }
+/// # Ok::<(), polychip_llm::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Generation<S: BorrowMut<Sequence> = Sequence> {
+    sequence: S,
+    model: LanguageModel,
+    prompt: Vec<TokenId>,
+    reused: usize,
+    wanted: usize,
+    ignore_end: bool,
+    sampler: Sampler,
+    text: Text,
+    tokens: Vec<TokenId>,
+    /// The last token of `tokens`, where the sequence has yet to read it.
+    unread: Option<TokenId>,
+    finish: Option<Finish>,
+    prefill: Duration,
+    decode: Duration,
+}
+
+impl<S: BorrowMut<Sequence>> Generation<S> {
+    /// Begins an answer to a prompt, which is the whole text so far: what the sequence has read of it already is kept, the
+    /// rest of the sequence forgotten. Nothing is run yet.
+    ///
+    /// # Errors
+    /// The prompt is empty or does not fit the room, or a setting is out of its range.
+    pub fn new(mut sequence: S, prompt: &[TokenId], wanted: &Generate) -> Result<Generation<S>> {
+        let sampler = Sampler::new(wanted.sampling.clone())?;
+        let own = sequence.borrow_mut();
+        let model = own.model().clone();
+        if prompt.is_empty() {
+            return Err(Error::tokenizer("there are no tokens to read"));
+        }
+        if prompt.len() > model.capacity() {
+            return Err(Error::config(format!(
+                "a prompt of {} tokens does not fit the room for {} positions (Options::capacity)",
+                prompt.len(),
+                model.capacity()
+            )));
+        }
+        let reused = own.reuse(prompt);
+        Ok(Generation {
+            sequence,
+            model,
+            prompt: prompt.to_vec(),
+            reused,
+            wanted: wanted.max_tokens,
+            ignore_end: wanted.ignore_end,
+            sampler,
+            text: Text {
+                pieces: Pieces::default(),
+                stops: StopStrings::new(wanted.stop.iter().cloned()),
+                whole: String::new(),
+            },
+            tokens: Vec::new(),
+            unread: None,
+            finish: None,
+            prefill: Duration::ZERO,
+            decode: Duration::ZERO,
+        })
+    }
+
+    /// Goes on by one run: of at most `rows` tokens of the prompt, or of one token of the answer. Nothing is run once it has
+    /// finished.
+    ///
+    /// # Errors
+    /// A device failed, or no logit is a number; that ends the answer.
+    pub fn step(&mut self, rows: usize) -> Result<Step> {
+        if self.finish.is_some() {
+            return Ok(Step::Finished(String::new()));
+        }
+        let started = Instant::now();
+        let reads = self.unread.is_none();
+        let step = self.run(rows).and_then(|whole| match whole {
+            true => self.choose(),
+            false => Ok(Step::Read),
+        });
+        match reads {
+            true => self.prefill += started.elapsed(),
+            false => self.decode += started.elapsed(),
+        }
+        if step.is_err() {
+            self.finish = Some(Finish::Cancelled);
+        }
+        step
+    }
+
+    /// Reads a chunk of the prompt, or the answer's last token: whether all is read then.
+    fn run(&mut self, rows: usize) -> Result<bool> {
+        let sequence = self.sequence.borrow_mut();
+        if let Some(token) = self.unread.take() {
+            sequence.append(&[token])?;
+            return Ok(true);
+        }
+        let left = &self.prompt[sequence.len()..];
+        let most = left.len().min(rows.max(1));
+        let chunk = rung(most).min(most);
+        sequence.append(&left[..chunk])?;
+        Ok(chunk == left.len())
+    }
+
+    /// Chooses the next token behind the sequence's logits.
+    fn choose(&mut self) -> Result<Step> {
+        let sequence = self.sequence.borrow_mut();
+        if self.wanted == 0 {
+            return Ok(self.end(Finish::Length, String::new()));
+        }
+        let token = self.sampler.choose(sequence.logits(), sequence.tokens())?;
+        if self.model.tokenizer().is_end(token) && !self.ignore_end {
+            return Ok(self.end(Finish::End, String::new()));
+        }
+        let room = sequence.room();
+        self.tokens.push(token);
+        let (piece, stop) = self.text.push(&self.model, token)?;
+        if let Some(stop) = stop {
+            self.finish = Some(Finish::Stop(stop));
+            return Ok(Step::Finished(piece));
+        }
+        if self.tokens.len() >= self.wanted {
+            return Ok(self.end(Finish::Length, piece));
+        }
+        if room == 0 {
+            return Ok(self.end(Finish::Room, piece));
+        }
+        self.unread = Some(token);
+        Ok(Step::Piece(piece))
+    }
+
+    fn end(&mut self, finish: Finish, mut piece: String) -> Step {
+        self.finish = Some(finish);
+        piece.push_str(&self.text.finish());
+        Step::Finished(piece)
+    }
+
+    /// Takes over what another sequence of the model has read of the prompt, where that is more than this one's has: how many
+    /// tokens need not be read for that. None once the answer has begun.
+    ///
+    /// # Errors
+    /// As [`Sequence::copy`].
+    pub fn take_over(&mut self, other: &Sequence) -> Result<usize> {
+        let sequence = self.sequence.borrow_mut();
+        let len = other.shared(&self.prompt).min(self.prompt.len() - 1);
+        if !self.tokens.is_empty() || self.finish.is_some() || len <= sequence.len() {
+            return Ok(0);
+        }
+        let gained = len - sequence.len();
+        sequence.copy(other, len)?;
+        self.reused += gained;
+        Ok(gained)
+    }
+
+    /// Ends the answer where it is, and gives what was held back of its text.
+    pub fn cancel(&mut self) -> String {
+        if self.finish.is_some() {
+            return String::new();
+        }
+        self.finish = Some(Finish::Cancelled);
+        self.text.finish()
+    }
+
+    /// The sequence that it is made on.
+    #[must_use]
+    pub fn sequence(&self) -> &Sequence {
+        self.sequence.borrow()
+    }
+
+    /// Whether the prompt, or a part of it, is still to be read.
+    #[must_use]
+    pub fn is_reading(&self) -> bool {
+        self.finish.is_none() && self.tokens.is_empty()
+    }
+
+    /// The prompt.
+    #[must_use]
+    pub fn prompt(&self) -> &[TokenId] {
+        &self.prompt
+    }
+
+    /// Those of them that had been read before.
+    #[must_use]
+    pub fn reused_tokens(&self) -> usize {
+        self.reused
+    }
+
+    /// The answer's tokens so far, without the one that ended it.
+    #[must_use]
+    pub fn tokens(&self) -> &[TokenId] {
+        &self.tokens
+    }
+
+    /// Why the answer ended, once it has.
+    #[must_use]
+    pub fn finish(&self) -> Option<Finish> {
+        self.finish
+    }
+
+    /// The sequence, and the answer as far as it went: cancelled where it had not finished.
+    #[must_use]
+    pub fn into_answer(mut self) -> (S, Answer) {
+        self.cancel();
+        let answer = Answer {
+            text: self.text.whole,
+            tokens: self.tokens,
+            finish: self.finish.unwrap_or(Finish::Cancelled),
+            prompt_tokens: self.prompt.len(),
+            reused_tokens: self.reused,
+            prefill: self.prefill,
+            decode: self.decode,
+        };
+        (self.sequence, answer)
+    }
+}
+
+/// The text of an answer in the making.
+#[derive(Debug)]
+struct Text {
+    pieces: Pieces,
+    stops: StopStrings,
+    whole: String,
+}
+
+impl Text {
+    /// What is whole now, and the stop string that ended the text.
+    fn push(&mut self, model: &LanguageModel, token: TokenId) -> Result<(String, Option<usize>)> {
+        let piece = self.pieces.push(model.tokenizer(), token)?;
+        let (piece, stopped) = self.stops.push(&piece);
+        self.whole.push_str(&piece);
+        Ok((piece, stopped.map(|stopped| stopped.index)))
+    }
+
+    /// What was held back.
+    fn finish(&mut self) -> String {
+        let rest = self.pieces.finish();
+        let (mut rest, stopped) = self.stops.push(&rest);
+        if stopped.is_none() {
+            rest.push_str(&self.stops.finish());
+        }
+        self.whole.push_str(&rest);
+        rest
+    }
+}

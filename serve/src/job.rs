@@ -1,0 +1,118 @@
+//! A request that was understood, on its way to the thread that answers it, and what comes back.
+//!
+//! Invariants:
+//! 1. Nothing here waits for a client: pieces go through a channel that has an end, and the last word through one of its own.
+//! 2. Who drops its [`Events`] is gone, and the thread sees that.
+
+use std::time::Instant;
+
+use polychip_llm::{Finish, Generate, TokenId};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::problem::Problem;
+
+/// Pieces of an answer that may lie ready for a client; the answer waits then.
+const PIECES: usize = 64;
+
+/// What the model is asked.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) prompt: Vec<TokenId>,
+    pub(crate) wanted: Generate,
+    /// Whether what was read before of the prompt need not be read again.
+    pub(crate) may_reuse: bool,
+}
+
+/// A task with the way back to its client.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) task: Task,
+    pub(crate) accepted: Instant,
+    pub(crate) client: Client,
+}
+
+/// The thread's end of the way back.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) pieces: mpsc::Sender<String>,
+    pub(crate) end: oneshot::Sender<Result<Ended, Problem>>,
+}
+
+impl Client {
+    /// Whether nobody reads any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.pieces.is_closed()
+    }
+
+    /// Says the last word. Whoever is gone does not hear it.
+    pub(crate) fn end(self, how: Result<Ended, Problem>) {
+        let _ = self.end.send(how);
+    }
+}
+
+/// How an answer ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    /// The last of its text.
+    pub(crate) rest: String,
+    pub(crate) finish: Finish,
+    pub(crate) usage: Usage,
+}
+
+/// What an answer took, in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(crate) prompt: usize,
+    /// Those of the prompt that had been read before.
+    pub(crate) reused: usize,
+    pub(crate) answer: usize,
+}
+
+/// The client's end of the way back.
+#[derive(Debug)]
+pub(crate) struct Events {
+    pieces: mpsc::Receiver<String>,
+    end: Option<oneshot::Receiver<Result<Ended, Problem>>>,
+}
+
+/// What comes next of an answer.
+#[derive(Debug)]
+pub(crate) enum Event {
+    Piece(String),
+    Ended(Ended),
+    Failed(Problem),
+}
+
+impl Events {
+    /// What comes next; nothing comes behind an end or a failure.
+    pub(crate) async fn next(&mut self) -> Event {
+        if let Some(piece) = self.pieces.recv().await {
+            return Event::Piece(piece);
+        }
+        let end = match self.end.take() {
+            Some(end) => end.await.ok(),
+            None => None,
+        };
+        match end {
+            Some(Ok(ended)) => Event::Ended(ended),
+            Some(Err(problem)) => Event::Failed(problem),
+            None => Event::Failed(Problem::internal("the thread that runs the model has ended")),
+        }
+    }
+}
+
+/// A job and where its answer is read.
+pub(crate) fn job(task: Task, accepted: Instant) -> (Job, Events) {
+    let (sender, pieces) = mpsc::channel(PIECES);
+    let (end, ended) = oneshot::channel();
+    let job = Job {
+        task,
+        accepted,
+        client: Client { pieces: sender, end },
+    };
+    let events = Events {
+        pieces,
+        end: Some(ended),
+    };
+    (job, events)
+}

@@ -1,0 +1,196 @@
+//! How a server is set up.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use crate::Error;
+
+/// Memory for keys and values where nobody says, in bytes, unless fewer sequences need less.
+const KV_BYTES: u64 = 4 << 30;
+
+/// Longest body where nobody says, unless there is room for long texts.
+const BODY_BYTES: usize = 1 << 20;
+
+/// How a server is set up.
+///
+/// ```
+/// use polychip_serve::Options;
+///
+/// let options = Options::new().port(0).max_active(4).api_key("secret");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) address: IpAddr,
+    pub(crate) port: u16,
+    pub(crate) name: Option<String>,
+    pub(crate) api_key: Option<String>,
+    pub(crate) max_active: usize,
+    pub(crate) max_queue: usize,
+    pub(crate) max_tokens: Option<usize>,
+    pub(crate) kv_bytes: Option<u64>,
+    pub(crate) timeout: Duration,
+    pub(crate) grace: Duration,
+    pub(crate) patience: Duration,
+    pub(crate) max_body_bytes: Option<usize>,
+    pub(crate) max_connections: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            port: 8080,
+            name: None,
+            api_key: None,
+            max_active: 8,
+            max_queue: 64,
+            max_tokens: None,
+            kv_bytes: None,
+            timeout: Duration::from_secs(600),
+            grace: Duration::from_secs(30),
+            patience: Duration::from_secs(30),
+            max_body_bytes: None,
+            max_connections: 512,
+        }
+    }
+}
+
+impl Options {
+    /// The defaults: port 8080 of this machine alone, no key, 8 answers at once and 64 requests that wait.
+    #[must_use]
+    pub fn new() -> Options {
+        Options::default()
+    }
+
+    /// The address to listen on: 127.0.0.1 where nobody says.
+    #[must_use]
+    pub fn address(mut self, address: IpAddr) -> Options {
+        self.address = address;
+        self
+    }
+
+    /// The port to listen on: 8080 where nobody says; 0 lets the system choose.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Options {
+        self.port = port;
+        self
+    }
+
+    /// The model's name for clients: the file's, without its end, where nobody says.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Options {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Clients must send this key as `Authorization: Bearer KEY`.
+    #[must_use]
+    pub fn api_key(mut self, key: impl Into<String>) -> Options {
+        self.api_key = Some(key.into());
+        self
+    }
+
+    /// Most answers in the making: each has keys and values of its own.
+    #[must_use]
+    pub fn max_active(mut self, answers: usize) -> Options {
+        self.max_active = answers;
+        self
+    }
+
+    /// Most requests that wait beside those that are answered; one more gets 429.
+    #[must_use]
+    pub fn max_queue(mut self, requests: usize) -> Options {
+        self.max_queue = requests;
+        self
+    }
+
+    /// Most tokens of an answer; as many as there is room for where nobody says. A request that asks for more is refused.
+    #[must_use]
+    pub fn max_tokens(mut self, tokens: usize) -> Options {
+        self.max_tokens = Some(tokens);
+        self
+    }
+
+    /// Memory for keys and values, in bytes, of answers in the making and of chats that may go on: where nobody says, what
+    /// [`Options::max_active`] answers can need, but at most 4 GiB. One answer is always made.
+    #[must_use]
+    pub fn kv_bytes(mut self, bytes: u64) -> Options {
+        self.kv_bytes = Some(bytes);
+        self
+    }
+
+    /// Longest time of a request, from its arrival to its answer's end: 600 seconds where nobody says.
+    #[must_use]
+    pub fn timeout(mut self, time: Duration) -> Options {
+        self.timeout = time;
+        self
+    }
+
+    /// How long answers may go on once the server is shut down: 30 seconds where nobody says.
+    #[must_use]
+    pub fn grace(mut self, time: Duration) -> Options {
+        self.grace = time;
+        self
+    }
+
+    /// How long a client may take to send a head or a body, or to read what is ready: 30 seconds where nobody says.
+    #[must_use]
+    pub fn patience(mut self, time: Duration) -> Options {
+        self.patience = time;
+        self
+    }
+
+    /// Most bytes of a request's body: where nobody says 1 MiB, or 16 for each position that there is room for.
+    #[must_use]
+    pub fn max_body_bytes(mut self, bytes: usize) -> Options {
+        self.max_body_bytes = Some(bytes);
+        self
+    }
+
+    /// Most connections that are open at once; more wait to be accepted.
+    #[must_use]
+    pub fn max_connections(mut self, connections: usize) -> Options {
+        self.max_connections = connections;
+        self
+    }
+
+    pub(crate) fn socket(&self) -> SocketAddr {
+        SocketAddr::new(self.address, self.port)
+    }
+
+    /// Most bytes of a body, where there is room for so many positions: a token seldom has more than 16 as JSON writes it.
+    pub(crate) fn body_bytes(&self, capacity: usize) -> usize {
+        let usual = capacity.saturating_mul(16).max(BODY_BYTES);
+        self.max_body_bytes.unwrap_or(usual)
+    }
+
+    /// Memory for keys and values, where a sequence needs so many bytes at most.
+    pub(crate) fn budget(&self, of_one: u64) -> u64 {
+        let all = of_one.saturating_mul(self.max_active as u64);
+        self.kv_bytes.unwrap_or_else(|| all.min(KV_BYTES)).max(of_one)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        for (what, value) in [
+            ("max_active", self.max_active),
+            ("max_tokens", self.max_tokens.unwrap_or(1)),
+            ("max_body_bytes", self.max_body_bytes.unwrap_or(1)),
+            ("max_connections", self.max_connections),
+        ] {
+            if value == 0 {
+                return Err(Error::options(format!("{what} is 0: it must be at least 1")));
+            }
+        }
+        for (what, time) in [("timeout", self.timeout), ("patience", self.patience)] {
+            if time.is_zero() {
+                return Err(Error::options(format!("{what} is 0 seconds: it must be longer")));
+            }
+        }
+        let is_bearer = |key: &String| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
+        if !self.api_key.as_ref().is_none_or(is_bearer) {
+            let words = "the key must be one or more visible ASCII characters, as a header can hold them";
+            return Err(Error::options(words.to_owned()));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,164 @@
+//! Memory of keys and values: sequences that are lent to answers, and those that hold texts which may be gone on with.
+//!
+//! Invariants:
+//! 1. Positions that answers may need, and those that idle sequences hold, are together at most the budget, unless a single
+//!    answer needs more.
+//! 2. An idle sequence goes before an answer is refused its place, the one first that was used longest ago.
+//! 3. What a prompt begins with and an idle sequence holds is not computed again: a chat is gone on with in its own sequence,
+//!    another text's beginning is copied. What lent ones hold is shared by `rounds`, which sees them.
+
+use std::collections::BTreeMap;
+
+use polychip_llm::{LanguageModel, Sequence, TokenId};
+
+/// Fewer tokens than this are sooner read than copied.
+pub(crate) const WORTH_A_COPY: usize = 16;
+
+/// Sequences that are not lent, and what those that are may come to need.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    model: LanguageModel,
+    /// By when they were used, the oldest first.
+    idle: BTreeMap<u64, Idle>,
+    clock: u64,
+    /// Positions of all sequences.
+    budget: usize,
+    /// Most sequences.
+    most: usize,
+    /// Positions of those that are lent.
+    lent: usize,
+    lent_sequences: usize,
+}
+
+#[derive(Debug)]
+struct Idle {
+    sequence: Sequence,
+    /// Most positions that it ever held: memory stays once it was touched.
+    peak: usize,
+}
+
+/// What a lent sequence was promised.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    positions: usize,
+    peak: usize,
+}
+
+impl Pool {
+    /// A pool over so many bytes for at most `active` answers.
+    pub(crate) fn new(model: LanguageModel, bytes: u64, active: usize) -> Pool {
+        Pool {
+            budget: usize::try_from(bytes / model.position_bytes().max(1)).unwrap_or(usize::MAX),
+            // a text that may be gone on with for each answer
+            most: active.saturating_mul(2),
+            model,
+            idle: BTreeMap::new(),
+            clock: 0,
+            lent: 0,
+            lent_sequences: 0,
+        }
+    }
+
+    /// Whether an answer that needs so many positions may begin.
+    pub(crate) fn fits(&self, positions: usize) -> bool {
+        self.lent_sequences == 0 || self.lent.saturating_add(positions) <= self.budget
+    }
+
+    /// Bytes that are lent or held.
+    pub(crate) fn bytes(&self) -> u64 {
+        (self.lent + self.held()) as u64 * self.model.position_bytes()
+    }
+
+    fn held(&self) -> usize {
+        self.idle.values().map(|idle| idle.peak).sum()
+    }
+
+    /// Lends a sequence for a prompt: one that goes on from what it holds, where there is one.
+    pub(crate) fn lend(
+        &mut self,
+        prompt: &[TokenId],
+        positions: usize,
+    ) -> Result<(Sequence, Lease), polychip_llm::Error> {
+        let own = self.gone_on_with(prompt, positions);
+        let (sequence, peak) = match own.and_then(|key| self.idle.remove(&key)) {
+            Some(idle) => (idle.sequence, idle.peak),
+            None => self.begun(prompt, positions)?,
+        };
+        let lease = Lease {
+            positions: positions.max(peak),
+            peak,
+        };
+        self.lent += lease.positions;
+        self.lent_sequences += 1;
+        self.shrink();
+        Ok((sequence, lease))
+    }
+
+    /// The idle sequence whose text this prompt goes on from: one that would keep at least half of what it holds.
+    fn gone_on_with(&self, prompt: &[TokenId], positions: usize) -> Option<u64> {
+        let usable = self
+            .idle
+            .iter()
+            .filter(|(_, idle)| self.fits(positions.max(idle.peak)));
+        let (kept, (key, idle)) = usable
+            .map(|(key, idle)| (idle.sequence.shared(prompt), (key, idle)))
+            .max_by_key(|(kept, _)| *kept)?;
+        (kept > 0 && kept * 2 >= idle.sequence.len()).then_some(*key)
+    }
+
+    /// A sequence with the beginning of an idle one's text, and its peak.
+    fn begun(
+        &mut self,
+        prompt: &[TokenId],
+        positions: usize,
+    ) -> Result<(Sequence, usize), polychip_llm::Error> {
+        let shared = self.idle.iter();
+        let shared = shared.map(|(key, idle)| (idle.sequence.shared(prompt), *key));
+        let source = shared.max().filter(|(shared, _)| *shared >= WORTH_A_COPY);
+        let spare = self.spare(positions, source.map(|(_, key)| key));
+        let (mut sequence, peak) = match spare.and_then(|key| self.idle.remove(&key)) {
+            Some(idle) => (idle.sequence, idle.peak),
+            None => (self.model.sequence()?, 0),
+        };
+        if let Some((shared, key)) = source
+            && let Some(idle) = self.idle.get(&key)
+        {
+            sequence.copy(&idle.sequence, shared)?;
+        }
+        Ok((sequence, peak))
+    }
+
+    /// The idle sequence that is used longest ago, where one has to go for an answer of so many positions.
+    fn spare(&self, positions: usize, copied: Option<u64>) -> Option<u64> {
+        let is_tight = self.lent + self.held() + positions > self.budget
+            || self.lent_sequences + self.idle.len() >= self.most;
+        let usable =
+            |(key, idle): &(&u64, &Idle)| Some(**key) != copied && self.fits(positions.max(idle.peak));
+        let oldest = self.idle.iter().find(usable).map(|(key, _)| *key);
+        oldest.filter(|_| is_tight)
+    }
+
+    /// Lets idle sequences go until the rest is within the budget.
+    fn shrink(&mut self) {
+        while self.lent + self.held() > self.budget || self.lent_sequences + self.idle.len() > self.most {
+            if self.idle.pop_first().is_none() {
+                break;
+            }
+        }
+    }
+
+    /// Takes a sequence back; what it holds may be gone on with.
+    pub(crate) fn give_back(&mut self, sequence: Sequence, lease: &Lease) {
+        self.end(lease);
+        self.clock += 1;
+        let peak = lease.peak.max(sequence.len());
+        self.idle.insert(self.clock, Idle { sequence, peak });
+        self.shrink();
+    }
+
+    /// A lent sequence is lost.
+    pub(crate) fn end(&mut self, lease: &Lease) {
+        self.lent -= lease.positions;
+        self.lent_sequences -= 1;
+    }
+}

@@ -1,0 +1,197 @@
+//! What is wrong with a request, as it goes back to the client.
+//!
+//! Invariant: the body has OpenAI's form, `{"error": {"message", "type", "param", "code"}}`, whatever the status.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+/// Seconds after which a client that was sent away may come again.
+const RETRY_AFTER: &str = "1";
+
+/// What is wrong with a request, or why it cannot be answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    message: String,
+    param: Option<String>,
+    code: Option<&'static str>,
+}
+
+impl Problem {
+    fn new(status: StatusCode, code: Option<&'static str>, message: impl Into<String>) -> Problem {
+        Problem {
+            status,
+            message: message.into(),
+            param: None,
+            code,
+        }
+    }
+
+    /// The request says nothing that can be understood.
+    pub(crate) fn bad(message: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::BAD_REQUEST, None, message)
+    }
+
+    /// A parameter's value is wrong.
+    pub(crate) fn value(param: impl Into<String>, message: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::BAD_REQUEST, Some("invalid_value"), message).of(param)
+    }
+
+    /// A parameter, or a value of it, is known to clients but not supported here.
+    pub(crate) fn unsupported(param: impl Into<String>, message: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::BAD_REQUEST, Some("unsupported_parameter"), message).of(param)
+    }
+
+    /// A parameter that nobody knows.
+    pub(crate) fn unknown(param: &str) -> Problem {
+        let message = format!("unknown parameter: {param:?}");
+        Problem::new(StatusCode::BAD_REQUEST, Some("unknown_parameter"), message).of(param)
+    }
+
+    /// A parameter is missing.
+    pub(crate) fn missing(param: &str) -> Problem {
+        let message = format!("parameter {param:?} is missing");
+        Problem::new(
+            StatusCode::BAD_REQUEST,
+            Some("missing_required_parameter"),
+            message,
+        )
+        .of(param)
+    }
+
+    pub(crate) fn context_length(param: &str, tokens: usize, capacity: usize) -> Problem {
+        let message = format!(
+            "the prompt has {tokens} tokens, and there is room for {capacity} of prompt and answer together (--context)"
+        );
+        Problem::new(StatusCode::BAD_REQUEST, Some("context_length_exceeded"), message).of(param)
+    }
+
+    pub(crate) fn key() -> Problem {
+        let message =
+            "a key is needed that the server was started with: send the header `Authorization: Bearer KEY`";
+        Problem::new(StatusCode::UNAUTHORIZED, Some("invalid_api_key"), message)
+    }
+
+    pub(crate) fn host(host: &str) -> Problem {
+        let message = format!(
+            "the server is for programs of its own machine, and {host:?} is no name of it; with a key (--api-key) any name will do"
+        );
+        Problem::new(StatusCode::FORBIDDEN, Some("host_not_allowed"), message)
+    }
+
+    pub(crate) fn model(asked: &str, known: &str) -> Problem {
+        let message = format!("there is no model {asked:?} here, only {known:?}");
+        Problem::new(StatusCode::NOT_FOUND, Some("model_not_found"), message).of("model")
+    }
+
+    pub(crate) fn path(method: &str, path: &str) -> Problem {
+        let message = format!("there is nothing at {method} {path}");
+        Problem::new(StatusCode::NOT_FOUND, Some("unknown_url"), message)
+    }
+
+    pub(crate) fn method(method: &str, path: &str) -> Problem {
+        let message = format!("{path} does not take {method}");
+        Problem::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            Some("method_not_allowed"),
+            message,
+        )
+    }
+
+    pub(crate) fn slow_body(seconds: u64) -> Problem {
+        let message = format!("the body did not arrive within {seconds} seconds");
+        Problem::new(StatusCode::REQUEST_TIMEOUT, Some("body_timeout"), message)
+    }
+
+    pub(crate) fn large_body(limit: usize) -> Problem {
+        let message = format!("the body has more than {limit} bytes");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, Some("body_too_large"), message)
+    }
+
+    pub(crate) fn content_type(found: &str) -> Problem {
+        let message =
+            format!("the body is {found}: send JSON, and the header `Content-Type: application/json`");
+        Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Some("unsupported_media_type"),
+            message,
+        )
+    }
+
+    pub(crate) fn full(waiting: usize) -> Problem {
+        let message = format!("{waiting} requests wait already; try again later");
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, Some("queue_full"), message)
+    }
+
+    pub(crate) fn shutting_down() -> Problem {
+        let message = "the server is shutting down";
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, Some("shutting_down"), message)
+    }
+
+    pub(crate) fn timeout(seconds: u64) -> Problem {
+        let message =
+            format!("the answer did not end within {seconds} seconds; `max_tokens` asks for a shorter one");
+        Problem::new(StatusCode::GATEWAY_TIMEOUT, Some("timeout"), message)
+    }
+
+    /// The client reads too slowly.
+    pub(crate) fn slow_reader(seconds: u64) -> Problem {
+        let message = format!("nothing of the answer was read for {seconds} seconds");
+        Problem::new(StatusCode::REQUEST_TIMEOUT, Some("slow_reader"), message)
+    }
+
+    /// A device failed, or a bug of ours.
+    pub(crate) fn internal(message: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, None, message)
+    }
+
+    fn of(mut self, param: impl Into<String>) -> Problem {
+        self.param = Some(param.into());
+        self
+    }
+
+    /// The status of the response that holds it.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// As JSON.
+    pub(crate) fn json(&self) -> Value {
+        let kind = match self.status {
+            StatusCode::TOO_MANY_REQUESTS => "rate_limit_error",
+            StatusCode::UNAUTHORIZED => "authentication_error",
+            StatusCode::FORBIDDEN => "permission_error",
+            status if status.is_server_error() => "server_error",
+            _ => "invalid_request_error",
+        };
+        json!({"error": {
+            "message": self.message,
+            "type": kind,
+            "param": self.param,
+            "code": self.code,
+        }})
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(self.json())).into_response();
+        let headers = response.headers_mut();
+        match self.status {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+            }
+            StatusCode::UNAUTHORIZED => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            // what is left of the body is not read
+            StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT => {
+                headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            _ => {}
+        }
+        response
+    }
+}

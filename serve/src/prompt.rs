@@ -1,0 +1,80 @@
+//! From what a client asks to what the model is to do.
+
+use polychip_llm::{Generate, LanguageModel, Specials, TokenId};
+
+use crate::job::Task;
+use crate::problem::Problem;
+use crate::request::{Asked, Input};
+
+/// Writes a request as tokens; `most` is the longest answer that the server makes.
+///
+/// # Errors
+/// The model has no chat template or its template refuses the messages, the prompt is empty or too long, or a longer answer is
+/// asked for than the server makes.
+pub(crate) fn task(asked: Asked, model: &LanguageModel, most: Option<usize>) -> Result<Task, Problem> {
+    let param = asked.input.param();
+    let prompt = tokens(asked.input, model)?;
+    let capacity = model.capacity();
+    if prompt.is_empty() {
+        return Err(Problem::value(param, format!("`{param}` is empty")));
+    }
+    if prompt.len() > capacity {
+        return Err(Problem::context_length(param, prompt.len(), capacity));
+    }
+    if let (Some(asked), Some(most)) = (asked.max_tokens, most)
+        && asked.tokens > most
+    {
+        let words = format!(
+            "`{}` is {}: the server makes answers of at most {most} tokens (--max-tokens)",
+            asked.param, asked.tokens
+        );
+        return Err(Problem::value(asked.param, words));
+    }
+    let seed = match asked.seed {
+        Some(seed) => seed,
+        None => getrandom::u64().map_err(|error| Problem::internal(format!("no random seed: {error}")))?,
+    };
+    let mut sampling = asked.sampling;
+    sampling.seed = seed;
+    // one more than is left: the last token is read by nobody
+    let room = capacity - prompt.len() + 1;
+    let wanted = asked.max_tokens.map(|asked| asked.tokens).or(most);
+    Ok(Task {
+        prompt,
+        may_reuse: asked.may_reuse,
+        wanted: Generate {
+            max_tokens: wanted.unwrap_or(room).min(room),
+            sampling,
+            stop: asked.stop,
+            ignore_end: false,
+        },
+    })
+}
+
+fn tokens(input: Input, model: &LanguageModel) -> Result<Vec<TokenId>, Problem> {
+    let tokenizer = model.tokenizer();
+    let (text, specials) = match input {
+        Input::Tokens(tokens) => {
+            let vocabulary = model.config().vocabulary;
+            if let Some(token) = tokens.iter().find(|token| **token >= vocabulary) {
+                let words = format!("token {token} is beyond the vocabulary of {vocabulary} tokens");
+                return Err(Problem::value("prompt", words));
+            }
+            return Ok(tokens);
+        }
+        Input::Text(text) => (text, Specials::AsText),
+        Input::Chat(messages) => {
+            let template = model.template().ok_or_else(|| {
+                Problem::unsupported(
+                    "messages",
+                    "the model has no chat template: ask /v1/completions to go on with a text",
+                )
+            })?;
+            let text = template.render(&messages, true);
+            let text = text.map_err(|error| Problem::value("messages", error.to_string()))?;
+            (text, Specials::Parse)
+        }
+    };
+    let tokens = tokenizer.encode_prompt(&text, specials);
+    tokens.map_err(|error| Problem::bad(error.to_string()))
+}

@@ -1,0 +1,229 @@
+//! Rounds step by step, without a thread and without connections.
+
+use polychip_llm::gguf::TensorType;
+use polychip_llm::testing::TinyModel;
+use polychip_llm::{Architecture, Generate, Gguf, Options};
+
+use super::*;
+use crate::job::{Event, Events, Task, job};
+
+fn model() -> LanguageModel {
+    let tiny = TinyModel {
+        architecture: Architecture::Llama,
+        kind: TensorType::Q8_0,
+        layers: 1,
+        tied: true,
+        seed: 5,
+    };
+    let file = Gguf::read(tiny.writer().finish().into()).unwrap();
+    let options = Options::new().policy(polychip::Policy::latency().threads(1));
+    LanguageModel::of("tiny", file, options).unwrap()
+}
+
+struct Desk {
+    queue: Arc<Queue>,
+    rounds: Rounds,
+}
+
+impl Desk {
+    /// Rounds for so many answers with so many positions in all.
+    fn new(active: usize, positions: u64, patience: Duration) -> Desk {
+        let model = model();
+        let metrics = Metrics::new();
+        let queue = Arc::new(Queue::new(active, 10, metrics.clone()));
+        let budget = positions * model.position_bytes();
+        let rounds = Rounds::new(&model, Arc::clone(&queue), metrics, budget, active, patience);
+        Desk { queue, rounds }
+    }
+
+    fn ask(&self, prompt: std::ops::Range<u32>, max_tokens: usize) -> Events {
+        let task = Task {
+            may_reuse: true,
+            prompt: prompt.collect(),
+            wanted: Generate {
+                ignore_end: true,
+                ..Generate::greedy(max_tokens)
+            },
+        };
+        let (job, events) = job(task, Instant::now());
+        self.queue.push(job).unwrap();
+        events
+    }
+
+    fn round(&mut self) -> bool {
+        self.rounds.admit();
+        self.rounds.round()
+    }
+
+    /// Tokens of the answers in the making, those that came first before.
+    fn tokens(&self) -> Vec<usize> {
+        let active = self.rounds.active.iter();
+        active.map(|active| active.generation.tokens().len()).collect()
+    }
+}
+
+/// What there is of an answer.
+fn drain(events: &mut Events) -> Vec<Event> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    let mut found = Vec::new();
+    runtime.block_on(async {
+        let now = Duration::from_millis(1);
+        while let Ok(event) = tokio::time::timeout(now, events.next()).await {
+            let is_last = !matches!(event, Event::Piece(_));
+            found.push(event);
+            if is_last {
+                break;
+            }
+        }
+    });
+    found
+}
+
+#[test]
+fn a_long_prompt_lets_others_go_on() {
+    let mut desk = Desk::new(3, 10_000, Duration::from_secs(60));
+    let _first = desk.ask(0..8, 30);
+    let _second = desk.ask(8..16, 30);
+    desk.round();
+    assert_eq!(desk.tokens(), [1, 1]);
+    let _long = desk.ask(0..250, 5);
+    let mut read = Vec::new();
+    for round in 1..=3 {
+        desk.round();
+        assert_eq!(desk.tokens()[..2], [1 + round; 2]);
+        read.push(desk.rounds.active[2].generation.sequence().len());
+    }
+    // the second chunk is one of 128 rows that are not all needed
+    assert_eq!((&read[..], desk.tokens()[2]), (&[128, 250, 251][..], 2));
+}
+
+#[test]
+fn prompts_are_read_by_turns() {
+    let mut desk = Desk::new(3, 10_000, Duration::from_secs(60));
+    let asked = [desk.ask(0..250, 2), desk.ask(1..250, 2), desk.ask(2..10, 2)];
+    for _ in 0..3 {
+        desk.round();
+    }
+    // the third has its first token after three chunks, though two long prompts came before
+    let read = |index: usize| desk.rounds.active[index].generation.sequence().len();
+    assert_eq!((read(0), read(1), read(2)), (128, 128, 8));
+    assert_eq!(desk.tokens(), [0, 0, 1]);
+    drop(asked);
+    assert!(desk.round());
+    assert!(desk.rounds.active.is_empty());
+}
+
+#[test]
+fn a_client_that_reads_nothing_stops_its_own_answer_only() {
+    let mut desk = Desk::new(2, 10_000, Duration::from_millis(50));
+    let mut slow = desk.ask(0..5, 400);
+    let mut quick = desk.ask(10..15, 300);
+    let mut read = 0;
+    desk.round();
+    while desk.rounds.active.len() == 2 && desk.round() {
+        read += drain(&mut quick).len();
+    }
+    // a token is often no whole character: pieces are fewer than tokens
+    assert!(read > 64, "{read}");
+    let started = Instant::now();
+    while !desk.rounds.active.is_empty() {
+        desk.round();
+        assert!(started.elapsed() < Duration::from_secs(60));
+        drain(&mut quick);
+    }
+    let events = drain(&mut slow);
+    assert_eq!(events.len(), 65);
+    assert!(
+        matches!(&events[64], Event::Failed(problem) if problem.json()["error"]["code"] == "slow_reader"),
+        "{:?}",
+        events[64]
+    );
+}
+
+#[test]
+fn memory_for_keys_and_values_is_waited_for() {
+    // two answers of 100 positions fit, a third one waits; a single one may need more
+    let mut desk = Desk::new(8, 200, Duration::from_secs(60));
+    let mut first = desk.ask(0..50, 40);
+    let _second = desk.ask(50..100, 50);
+    let _third = desk.ask(100..150, 50);
+    desk.round();
+    assert_eq!(desk.rounds.active.len(), 2);
+    while desk.rounds.active.len() == 2 {
+        desk.round();
+    }
+    assert!(matches!(drain(&mut first).last(), Some(Event::Ended(_))));
+    desk.round();
+    assert_eq!(desk.rounds.active.len(), 2);
+    assert!(desk.rounds.pool.bytes() <= 200 * model().position_bytes());
+
+    let mut alone = Desk::new(8, 100, Duration::from_secs(60));
+    let _large = alone.ask(0..250, 200);
+    alone.round();
+    assert_eq!(alone.rounds.active.len(), 1);
+}
+
+#[test]
+fn texts_that_begin_the_same_share_what_was_read() {
+    let mut desk = Desk::new(4, 2000, Duration::from_secs(60));
+    let mut first = desk.ask(0..100, 300);
+    while desk.tokens().first().is_none_or(|tokens| *tokens < 3) {
+        desk.round();
+    }
+    // while the first is answered
+    let mut second = desk.ask(0..90, 3);
+    desk.round();
+    let usage = desk.rounds.active[1].usage();
+    assert_eq!((usage.prompt, usage.reused), (90, 89));
+    while desk.rounds.active.len() == 2 {
+        desk.round();
+    }
+    // its answer goes on from its own sequence, and what is left of it is the longest beginning of a third
+    let mut third = desk.ask(0..90, 1);
+    desk.round();
+    let Some(Event::Ended(ended)) = drain(&mut third).pop() else {
+        panic!("it is one token");
+    };
+    assert_eq!(ended.usage.reused, 89);
+    assert!(matches!(drain(&mut second).last(), Some(Event::Ended(_))));
+    while !desk.rounds.active.is_empty() {
+        desk.round();
+        drain(&mut first);
+    }
+}
+
+#[test]
+fn chats_that_begin_the_same_and_come_at_once_are_read_once() {
+    let mut desk = Desk::new(4, 2000, Duration::from_secs(60));
+    let _asked: Vec<Events> = (0..4).map(|index| desk.ask(0..100 + index, 9)).collect();
+    desk.round();
+    desk.round();
+    // the first one's chunk, then copies and what is left
+    let active = &desk.rounds.active;
+    let reused: Vec<usize> = active.iter().map(|active| active.usage().reused).collect();
+    assert_eq!(
+        (reused, desk.tokens()),
+        (vec![0, 100, 101, 102], vec![2, 2, 2, 1])
+    );
+}
+
+#[test]
+fn the_thread_ends_when_the_queue_is_closed_and_empty() {
+    let desk = Desk::new(2, 1000, Duration::from_secs(60));
+    let mut events = desk.ask(0..5, 5);
+    desk.queue.enter(Phase::Closing);
+    let (sender, receiver) = oneshot::channel();
+    desk.rounds.run(sender);
+    receiver.blocking_recv().unwrap();
+    assert!(matches!(drain(&mut events).last(), Some(Event::Ended(_))));
+    assert_eq!(desk.queue.phase(), Phase::Ended);
+
+    let desk = Desk::new(2, 1000, Duration::from_secs(60));
+    let mut events = desk.ask(0..5, 5);
+    desk.queue.enter(Phase::GivenUp);
+    desk.rounds.run(oneshot::channel().0);
+    assert!(matches!(&drain(&mut events)[..], [Event::Failed(_)]));
+}

@@ -1,0 +1,308 @@
+//! A server's life: it listens, answers, is shut down, ends.
+//!
+//! Invariants:
+//! 1. Once shut down, nothing new is begun; what was accepted is answered until the grace time is over.
+//! 2. A connection that is silent in the middle of a head, or that reads nothing, is closed.
+
+use std::net::{SocketAddr, TcpListener as StdListener};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use polychip_llm::LanguageModel;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::time::{sleep, timeout};
+use tokio_io_timeout::TimeoutStream;
+
+use crate::metrics::Metrics;
+use crate::queue::{Phase, Queue};
+use crate::rounds::{CHUNKS, Rounds};
+use crate::routes::{Site, router};
+use crate::{Error, Options};
+
+/// Threads that read bodies as JSON and text.
+const READING_THREADS: usize = 4;
+/// Most bytes of a request's head.
+const MAX_HEAD_BYTES: usize = 64 << 10;
+/// How long a server that has nothing more to say waits for clients to read it.
+const LAST: Duration = Duration::from_secs(5);
+/// How long nothing is accepted after an error of the system's, such as too many open files.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A server of one language model.
+///
+/// ```no_run
+/// use polychip_llm::LanguageModel;
+/// use polychip_serve::{Options, Server};
+///
+/// let model = LanguageModel::open("model.gguf", polychip_llm::Options::new())?;
+/// let server = Server::new(model, Options::new().port(0))?;
+/// println!("http://{}/v1", server.address());
+/// let handle = server.handle();
+/// std::thread::spawn(move || {
+///     std::thread::sleep(std::time::Duration::from_secs(60));
+///     handle.shut_down();
+/// });
+/// server.run()?; // for a minute
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Server {
+    listener: StdListener,
+    address: SocketAddr,
+    site: Arc<Site>,
+    options: Options,
+    stop: Arc<watch::Sender<Phase>>,
+}
+
+/// Shuts a server down, from any thread. Clones are of the same server.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    queue: Arc<Queue>,
+    stop: Arc<watch::Sender<Phase>>,
+}
+
+impl Handle {
+    /// No new request is answered; [`Server::run`] ends when the running ones are, or after [`Options::grace`].
+    pub fn shut_down(&self) {
+        self.enter(Phase::Closing);
+    }
+
+    /// As [`Handle::shut_down`], but running requests are given up at once.
+    pub fn give_up(&self) {
+        self.enter(Phase::GivenUp);
+    }
+
+    fn enter(&self, phase: Phase) {
+        // before the thread that runs the model can end for it
+        self.stop.send_modify(|now| *now = phase.max(*now));
+        self.queue.enter(phase);
+    }
+}
+
+impl Server {
+    /// Listens, and plans the model for chunks of all sizes, so that no request waits for that. Clients may connect from now on;
+    /// they are answered once it runs.
+    ///
+    /// # Errors
+    /// An option is out of its range, the address is taken or not this machine's, or no device runs the model.
+    pub fn new(model: LanguageModel, options: Options) -> Result<Server, Error> {
+        options.check()?;
+        let socket = options.socket();
+        let listen = |error| Error::listen(socket, error);
+        let listener = StdListener::bind(socket).map_err(listen)?;
+        listener.set_nonblocking(true).map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        for rows in CHUNKS.into_iter().filter(|rows| *rows <= model.capacity()) {
+            model.prepare(rows).map_err(Error::model)?;
+        }
+        let metrics = Metrics::new();
+        let queue = Queue::new(options.max_active, options.max_queue, metrics.clone());
+        let file = model.path().file_stem().unwrap_or_default();
+        let name = options.name.clone();
+        let site = Site {
+            name: name.unwrap_or_else(|| file.to_string_lossy().into_owned()),
+            queue: Arc::new(queue),
+            metrics,
+            key: options.api_key.as_ref().map(|key| blake3::hash(key.as_bytes())),
+            is_local: options.address.is_loopback() && options.api_key.is_none(),
+            max_tokens: options.max_tokens,
+            max_body_bytes: options.body_bytes(model.capacity()),
+            patience: options.patience,
+            timeout: options.timeout,
+            readers: Site::readers(),
+            created: Site::now(),
+            model,
+        };
+        Ok(Server {
+            listener,
+            address,
+            site: Arc::new(site),
+            options,
+            stop: Arc::new(watch::Sender::new(Phase::Open)),
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The model's name for clients.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.site.name
+    }
+
+    /// What shuts it down.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle {
+            queue: Arc::clone(&self.site.queue),
+            stop: Arc::clone(&self.stop),
+        }
+    }
+
+    /// Answers until it is shut down; the calling thread serves all connections.
+    ///
+    /// # Errors
+    /// The system gives no thread, or the thread that runs the model has ended by a bug.
+    pub fn run(self) -> Result<(), Error> {
+        // the calling thread's, for all connections: what it does for each is little
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .max_blocking_threads(READING_THREADS)
+            .thread_name("polychip-reading")
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(|error| Error::system("a queue of events for connections", error))?;
+        let model = &self.site.model;
+        let of_one = model.position_bytes() * model.capacity() as u64;
+        let rounds = Rounds::new(
+            model,
+            Arc::clone(&self.site.queue),
+            self.site.metrics.clone(),
+            self.options.budget(of_one),
+            self.options.max_active,
+            self.options.patience,
+        );
+        let (ended, has_ended) = oneshot::channel();
+        let thread = std::thread::Builder::new()
+            .name("polychip-rounds".to_owned())
+            .spawn(move || rounds.run(ended))
+            .map_err(|error| Error::system("a thread for the model", error))?;
+        let served = runtime.block_on(self.serve(has_ended));
+        // whatever still reads a body is nobody's
+        runtime.shutdown_timeout(PAUSE);
+        let joined = thread.join();
+        served.and(joined.map_err(|_| Error::ended()))
+    }
+
+    async fn serve(self, has_ended: oneshot::Receiver<()>) -> Result<(), Error> {
+        let listen = |error| Error::listen(self.address, error);
+        let listener = TcpListener::from_std(self.listener).map_err(listen)?;
+        let connections = Arc::new(Semaphore::new(self.options.max_connections));
+        let (close, closing) = watch::channel(false);
+        let accepting = accept(
+            listener,
+            router(Arc::clone(&self.site)),
+            Arc::clone(&connections),
+            closing,
+            self.site.metrics.clone(),
+            self.options.patience,
+        );
+        let ended = end(
+            &self.site.queue,
+            self.stop.subscribe(),
+            self.options.grace,
+            has_ended,
+        );
+        tokio::select! {
+            () = accepting => {}
+            () = ended => {}
+        }
+        // whoever holds the other end sees it, or is gone
+        let _ = close.send(true);
+        let all = u32::try_from(self.options.max_connections).unwrap_or(u32::MAX);
+        if timeout(LAST, connections.acquire_many(all)).await.is_err() {
+            tracing::warn!("clients that read nothing were left in the middle of an answer");
+        }
+        match *self.stop.borrow() {
+            // nobody has asked for it
+            Phase::Open => Err(Error::ended()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Waits until the thread that runs the model has ended: as it is told to, or by a bug.
+async fn end(
+    queue: &Queue,
+    mut stop: watch::Receiver<Phase>,
+    grace: Duration,
+    mut has_ended: oneshot::Receiver<()>,
+) {
+    tokio::select! {
+        _ = &mut has_ended => return,
+        _ = stop.wait_for(|phase| *phase >= Phase::Closing) => {}
+    }
+    let given_up = stop.wait_for(|phase| *phase >= Phase::GivenUp);
+    tokio::select! {
+        _ = &mut has_ended => return,
+        _ = given_up => {}
+        () = sleep(grace) => {}
+    }
+    queue.enter(Phase::GivenUp);
+    // an error says the same: it is gone
+    let _ = has_ended.await;
+}
+
+/// Accepts connections for ever.
+async fn accept(
+    listener: TcpListener,
+    router: Router,
+    connections: Arc<Semaphore>,
+    closing: watch::Receiver<bool>,
+    metrics: Metrics,
+    patience: Duration,
+) {
+    loop {
+        // none is ever closed
+        let Ok(permit) = Arc::clone(&connections).acquire_owned().await else {
+            return;
+        };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!("no connection is accepted: {error}");
+                sleep(PAUSE).await;
+                continue;
+            }
+        };
+        let (router, closing, metrics) = (router.clone(), closing.clone(), metrics.clone());
+        tokio::spawn(async move {
+            metrics.connected();
+            connection(stream, router, closing, patience).await;
+            metrics.disconnected();
+            drop(permit);
+        });
+    }
+}
+
+/// Serves a connection to its end.
+async fn connection(
+    stream: TcpStream,
+    router: Router,
+    mut closing: watch::Receiver<bool>,
+    patience: Duration,
+) {
+    // small events are sent at once; where the system refuses, later
+    let _ = stream.set_nodelay(true);
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(patience));
+    let mut server = http1::Builder::new();
+    server
+        .timer(TokioTimer::new())
+        .header_read_timeout(patience)
+        .max_buf_size(MAX_HEAD_BYTES);
+    let service = TowerToHyperService::new(router);
+    let mut served = pin!(server.serve_connection(TokioIo::new(Box::pin(stream)), service));
+    // what it gives holds a lock
+    let closed = async move { closing.wait_for(|closing| *closing).await.is_ok() };
+    let done = tokio::select! {
+        done = served.as_mut() => done,
+        _ = closed => {
+            served.as_mut().graceful_shutdown();
+            served.as_mut().await
+        }
+    };
+    if let Err(error) = done {
+        tracing::debug!("a connection ended: {error}");
+    }
+}
