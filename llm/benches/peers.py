@@ -4,7 +4,8 @@
 
 Every round asks every runtime for every length of prompt, so that what else the machine does meets all of them. Printed are the
 medians of tokens a second, of reading a prompt (pp) and of answering (tg, 128 tokens after an empty prompt, or after the shortest
-prompt where a runtime has no empty ones), and the ratio of each to Polychip's.
+prompt where a runtime has no empty ones), and in brackets how many times as fast Polychip
+with reduced precision is; exact precision, which rounds less, is compared with nobody.
 
 - Polychip: `polychip bench-llm`, as it is and with `--precision reduced`, which multiplies as the others do.
 - llama.cpp: `llama-bench`, built on this machine for its processor (the source is in the Python package llama-cpp-python).

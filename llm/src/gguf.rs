@@ -102,7 +102,7 @@ impl Gguf {
         assert!(start + blocks.len() <= range.end, "beyond the tensor's end");
         self.folder
             .read_at(start, &mut blocks)
-            .map_err(|source| Error::file(Path::new(tensor.name()), source))?;
+            .map_err(|source| Error::file(Path::new(&format!("tensor {}", tensor.name())), source))?;
         kind.dequantize(&blocks, out);
         Ok(())
     }

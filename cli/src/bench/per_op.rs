@@ -99,6 +99,11 @@ impl Row {
         }
     }
 
+    /// Whether another run's row is of the same kernel for the same nodes.
+    fn is_like(&self, other: &Row) -> bool {
+        self.device == other.device && self.kernel == other.kernel && self.nodes == other.nodes
+    }
+
     /// The operators as a person reads them: each once.
     fn ops(&self) -> String {
         let mut seen: Vec<&str> = Vec::new();
@@ -173,7 +178,7 @@ pub(super) fn measure(session: &Session, inputs: &[&Input], rounds: u64) -> anyh
         }
         for run in session.trace().0.iter().skip(1) {
             let seen = rows_of(run);
-            if rows.len() != seen.len() {
+            if rows.len() != seen.len() || rows.iter().zip(&seen).any(|(row, (new, _))| !row.is_like(new)) {
                 // the first run, or the plan is another now
                 rows = seen.iter().map(|(row, _)| row.clone()).collect();
                 times = vec![Vec::new(); rows.len()];

@@ -828,7 +828,7 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // Work that nobody waits for.
 #define POLYCHIP_PRIORITY_BATCH 0
 
-// The device measures every step of the run (`fence_steps`), where it can.
+// Since 1.2. The device measures every step of the run (`fence_steps`), where it can.
 #define POLYCHIP_SUBMIT_STEPS 1
 
 // No deadline.
@@ -2204,7 +2204,7 @@ struct polychip_submit {
     // When the result is worthless, on the host's clock, in nanoseconds; or `POLYCHIP_NO_DEADLINE`. A
     // plugin that drops a run for it ends it as `POLYCHIP_STATUS_CANCELLED`.
     uint64_t deadline_ns;
-    // Bits `POLYCHIP_SUBMIT_*`.
+    // Since 1.2. Bits `POLYCHIP_SUBMIT_*`.
     uint32_t flags;
     // 0.
     uint32_t reserved;
@@ -2250,7 +2250,7 @@ struct polychip_telemetry {
     uint32_t throttle;
 };
 
-// One step of a run: what the device does at once, for one node or for several that it fuses. Name and nodes live as long
+// Since 1.2. One step of a run: what the device does at once, for one node or for several that it fuses. Name and nodes live as long
 // as the fence that they came from.
 struct polychip_step {
     // Size of this struct as the caller knows it, in bytes.
@@ -2491,7 +2491,7 @@ struct polychip_plugin_table {
     uint32_t (*telemetry)(struct polychip_device *device,
                           struct polychip_telemetry *out_telemetry,
                           struct polychip_error *error);
-    // Optional; null: steps are not measured. Writes the first `capacity` steps of a run that was started with
+    // Since 1.2. Optional; null: steps are not measured. Two calls give the same ones. Writes the first `capacity` steps of a run that was started with
     // `POLYCHIP_SUBMIT_STEPS` and has ended, in their order, `stride` bytes apart, each with its `struct_size` set by the
     // caller, and the number that there are; `POLYCHIP_STATUS_TIMEOUT` where the run goes on, and
     // `POLYCHIP_STATUS_UNSUPPORTED` where nothing was measured. Does not block. Thread-safe.

@@ -16,7 +16,7 @@ pub const POLYCHIP_PRIORITY_NORMAL: u32 = 1;
 /// Work that nobody waits for.
 pub const POLYCHIP_PRIORITY_BATCH: u32 = 0;
 
-/// The device measures every step of the run (`fence_steps`), where it can.
+/// Since 1.2. The device measures every step of the run (`fence_steps`), where it can.
 pub const POLYCHIP_SUBMIT_STEPS: u32 = 1;
 
 /// No deadline.
@@ -67,7 +67,7 @@ pub struct polychip_submit {
     /// When the result is worthless, on the host's clock, in nanoseconds; or `POLYCHIP_NO_DEADLINE`. A
     /// plugin that drops a run for it ends it as `POLYCHIP_STATUS_CANCELLED`.
     pub deadline_ns: u64,
-    /// Bits `POLYCHIP_SUBMIT_*`.
+    /// Since 1.2. Bits `POLYCHIP_SUBMIT_*`.
     pub flags: u32,
     /// 0.
     pub reserved: u32,

@@ -10,7 +10,7 @@ pub const POLYCHIP_STEP_OPERATIONS: u32 = 2;
 /// `moved_bytes` holds a value.
 pub const POLYCHIP_STEP_BYTES: u32 = 4;
 
-/// One step of a run: what the device does at once, for one node or for several that it fuses. Name and nodes live as long
+/// Since 1.2. One step of a run: what the device does at once, for one node or for several that it fuses. Name and nodes live as long
 /// as the fence that they came from.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]

@@ -361,7 +361,7 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Optional; null: steps are not measured. Writes the first `capacity` steps of a run that was started with
+    /// Since 1.2. Optional; null: steps are not measured. Two calls give the same ones. Writes the first `capacity` steps of a run that was started with
     /// `POLYCHIP_SUBMIT_STEPS` and has ended, in their order, `stride` bytes apart, each with its `struct_size` set by the
     /// caller, and the number that there are; `POLYCHIP_STATUS_TIMEOUT` where the run goes on, and
     /// `POLYCHIP_STATUS_UNSUPPORTED` where nothing was measured. Does not block. Thread-safe.

@@ -21,6 +21,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::kept;
 use crate::open_device::Open;
 
+/// Bytes of a step's name that are believed.
+const MOST_NAME: u64 = 1 << 16;
+
 /// Steps of a run that are read at most.
 const MOST_STEPS: usize = 1 << 22;
 
@@ -59,13 +62,17 @@ impl Step {
     /// Name and nodes of the record are readable.
     unsafe fn of(record: &abi::polychip_step) -> Step {
         let has = |bit| record.flags & bit != 0;
-        let nodes = if record.nodes.is_null() {
+        // more than a graph could have, or at no address of numbers: nothing is believed of it
+        let nodes = if record.nodes.is_null()
+            || !record.nodes.is_aligned()
+            || record.node_count > u64::from(u32::MAX) >> 8
+        {
             &[]
         } else {
             // SAFETY: as the caller promises.
             unsafe { std::slice::from_raw_parts(record.nodes, record.node_count as usize) }
         };
-        let name = if record.name.data.is_null() {
+        let name = if record.name.data.is_null() || record.name.len > MOST_NAME {
             &[]
         } else {
             // SAFETY: as the caller promises.

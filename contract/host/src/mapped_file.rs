@@ -159,13 +159,13 @@ impl ModelFolder {
     /// # Errors
     /// The file cannot be read, or the bytes leave it.
     pub fn read_at(&self, offset: usize, out: &mut [u8]) -> io::Result<()> {
+        let bytes = self.bytes.get(offset..).and_then(|rest| rest.get(..out.len()));
+        let bytes = bytes.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
         #[cfg(unix)]
         if let Some(mapped) = &self.file {
             use std::os::unix::fs::FileExt;
             return mapped.file.read_exact_at(out, offset as u64);
         }
-        let bytes = self.bytes.get(offset..).and_then(|rest| rest.get(..out.len()));
-        let bytes = bytes.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
         out.copy_from_slice(bytes);
         Ok(())
     }
@@ -269,6 +269,8 @@ mod tests {
         whole.read_at(5001, &mut some).unwrap();
         assert_eq!(&some, b"ode");
         assert!(whole.read_at(5007, &mut some).is_err());
+        // the file goes on, the model does not
+        assert!(open(0, Some(5)).unwrap().read_at(3, &mut some).is_err());
         // a device would map the file from its first byte
         assert_eq!(
             model.descriptors(&[String::new()]),

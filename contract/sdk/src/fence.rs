@@ -100,7 +100,8 @@ pub trait Fence: Send + Sync + Sized + 'static {
         Err(Error::unsupported("this device measures nothing"))
     }
 
-    /// The steps of a run that was to measure them and has ended. A later call gives the same ones.
+    /// The steps of a run that was to measure them and has ended. The fence keeps this very allocation until it is destroyed: the
+    /// host holds addresses in it.
     ///
     /// # Errors
     /// Where the run goes on or nothing was measured.

@@ -70,9 +70,13 @@ impl RunFence {
         lock(&self.state).timing = Some(timing);
     }
 
-    /// Says what each step took; before [`RunFence::signal`].
+    /// Says what each step took; before [`RunFence::signal`]. Only the first call counts, and none after the end: the host may
+    /// look at them.
     pub fn set_steps(&self, steps: Vec<Step>) {
-        lock(&self.state).steps = Some(steps.into());
+        let mut state = lock(&self.state);
+        if state.result.is_none() && state.steps.is_none() {
+            state.steps = Some(steps.into());
+        }
     }
 
     /// Says the actual extents of an output; before [`RunFence::signal`]. Extents beyond the contract's
@@ -216,6 +220,8 @@ mod tests {
         assert_eq!(fence.wait(NO_TIMEOUT).unwrap_err().kind(), ErrorKind::Unsupported);
         assert_eq!(fence.timing().unwrap_err().kind(), ErrorKind::Unsupported);
         assert!(fence.output_shape(1, &mut [0; 2]).is_err());
+        // too late: the host may have asked
+        fence.set_steps(Vec::new());
         assert_eq!(fence.steps().unwrap_err().kind(), ErrorKind::Unsupported);
     }
 

@@ -102,7 +102,8 @@ pub(crate) trait Bytes: Product<Row = I<Self>, Panel = I<Self>, Sum = I<Self>> {
     const OFFSET: i32;
     /// Rows of the tile.
     const ROWS: usize;
-    /// Whether [`Product::dot`] is one instruction and registers hold the sums of all rows of a tile twice.
+    /// Whether [`Product::dot`] is one instruction that takes nothing off ([`OFFSET`](Self::OFFSET) is 0), and registers hold the sums
+    /// of all rows of a tile twice.
     const SIDE_BY_SIDE: bool = false;
 
     /// Runs `kernel` with the instruction set and its extension switched on.

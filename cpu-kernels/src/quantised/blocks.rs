@@ -202,8 +202,8 @@ impl BlockPlan {
     /// Packs some columns, from the `first` on, to where they stand among all; `packed` was zeros before the first call.
     ///
     /// # Panics
-    /// If `first` is no multiple of [`panel_columns`](Self::panel_columns), the blocks are no whole columns, or `packed` is not that
-    /// of all.
+    /// If `first` is no multiple of [`panel_columns`](Self::panel_columns), the blocks are no whole columns or more than are left, or
+    /// `packed` is not that of all.
     pub fn pack_columns(&self, first: usize, blocks: &[u8], packed: &mut [f32]) {
         assert!(
             first.is_multiple_of(self.lanes),
@@ -216,6 +216,10 @@ impl BlockPlan {
         assert!(
             blocks.len().is_multiple_of(self.column_bytes()),
             "blocks: bytes of whole columns"
+        );
+        assert!(
+            first + blocks.len() / self.column_bytes() <= self.columns,
+            "blocks: more columns than there are"
         );
         let packed: &mut [u8] = bytemuck::cast_slice_mut(packed);
         let bytes = self.panel_bytes();

@@ -81,6 +81,7 @@ impl Constant {
     /// # Panics
     /// If a piece has no bytes.
     pub fn pieces(&self, piece: usize, mut each: impl FnMut(&[u8])) {
+        assert!(piece > 0, "a piece of no bytes");
         let bytes = self.bytes();
         let mut done = 0;
         #[cfg(unix)]

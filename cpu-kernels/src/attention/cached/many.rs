@@ -95,7 +95,7 @@ impl<E: Load> Unit<E> {
         };
         // SAFETY: the caller promises operands and scratch.
         unsafe {
-            self.turn(s, space);
+            self.transpose_queries(s, space);
             let mut at = self.range.start;
             while at < self.range.end {
                 let ([k, v], stride, count) = self.rows_at(at, KEYS);
@@ -112,13 +112,13 @@ impl<E: Load> Unit<E> {
                 }
                 at += count;
             }
-            self.turn_back(s, space);
+            self.write_back(s, space);
         }
     }
 
     /// Scaled queries in lanes; no sums yet.
     #[inline(always)]
-    unsafe fn turn<S: Simd>(&self, s: S, space: Space) {
+    unsafe fn transpose_queries<S: Simd>(&self, s: S, space: Space) {
         // SAFETY: scratch holds all queries, their sums and what is kept of each.
         unsafe {
             for m in 0..self.queries {
@@ -280,7 +280,7 @@ impl<E: Load> Unit<E> {
 
     /// Results, or partial ones.
     #[inline(always)]
-    unsafe fn turn_back<S: Simd>(&self, s: S, space: Space) {
+    unsafe fn write_back<S: Simd>(&self, s: S, space: Space) {
         // SAFETY: the queries' sums, and as much room for them.
         unsafe {
             if self.partial.is_null() {

@@ -161,6 +161,9 @@ fn shapes_of_models_are_as_the_plain_loop_says() {
         [2, 7, 64, 33, 90, 40],
         [1, 1, 80, 130, 64, 130],
         [1, 70, 16, 3, 5, 3],
+        // many queries over ranges of positions, of which some see nothing of the last ones
+        [1, 14, 64, 4, 600, 4],
+        [1, 1, 64, 300, 0, 300],
     ] {
         Case::new(shape, 5).check();
     }

@@ -249,11 +249,11 @@ impl<E: Load> Unit<E> {
 
     /// Adds a tile of weighed values.
     #[inline(always)]
-    unsafe fn add<S: Simd, V: Load>(
+    unsafe fn add<S: Simd>(
         &self,
         s: S,
         space: Space,
-        v: *const V,
+        v: *const E,
         stride: usize,
         count: usize,
         padded: usize,
@@ -261,12 +261,12 @@ impl<E: Load> Unit<E> {
         for m in (0..padded).step_by(SIDE) {
             let mut d = 0;
             while d < self.wide {
-                // SAFETY: as many vectors are left; values have `size` numbers, or `wide` where they are scratch.
+                // SAFETY: as many vectors are left; values have `size` numbers.
                 d += unsafe {
                     if self.wide - d >= 2 * S::LANES {
-                        self.add_part::<S, V, 2>(s, space, v, stride, count, m, d)
+                        self.add_part::<S, 2>(s, space, v, stride, count, m, d)
                     } else {
-                        self.add_part::<S, V, 1>(s, space, v, stride, count, m, d)
+                        self.add_part::<S, 1>(s, space, v, stride, count, m, d)
                     }
                 };
             }
@@ -274,11 +274,11 @@ impl<E: Load> Unit<E> {
     }
 
     #[inline(always)]
-    unsafe fn add_part<S: Simd, V: Load, const NV: usize>(
+    unsafe fn add_part<S: Simd, const NV: usize>(
         &self,
         s: S,
         space: Space,
-        v: *const V,
+        v: *const E,
         stride: usize,
         count: usize,
         m: usize,

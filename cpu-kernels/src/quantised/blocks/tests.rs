@@ -307,3 +307,25 @@ fn nothing_deep_is_zero() {
     plan.run(&pool, 2, &[], &packed, &mut y, &mut scratch);
     assert_eq!(y, [0.0; 10]);
 }
+
+#[test]
+fn columns_packed_in_pieces_lie_as_those_packed_at_once() {
+    for (isa, layout) in Isa::available()
+        .into_iter()
+        .flat_map(|isa| BlockLayout::ALL.map(|layout| (isa, layout)))
+    {
+        // the last panel is not full
+        let plan = BlockPlan::new(isa, layout, 512, 37).unwrap();
+        let count = 37 * plan.column_bytes();
+        let blocks: Vec<u8> = (0..count).map(|i| (i * 7919 % 251) as u8).collect();
+        let mut whole = vec![f32::NAN; plan.packed_len()];
+        plan.pack(&blocks, &mut whole);
+        let mut pieces = vec![0.0; plan.packed_len()];
+        let panel = plan.panel_columns();
+        for (index, piece) in blocks.chunks(panel * plan.column_bytes()).enumerate() {
+            plan.pack_columns(index * panel, piece, &mut pieces);
+        }
+        let bits = |x: &[f32]| -> Vec<u32> { x.iter().map(|x| x.to_bits()).collect() };
+        assert_eq!(bits(&whole), bits(&pieces), "{layout:?} {}", isa.name());
+    }
+}

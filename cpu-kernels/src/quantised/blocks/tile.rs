@@ -208,6 +208,9 @@ impl<W: Layout> Tiles<W> {
     }
 
     /// `sum` and the dot products of a group's halves, or twice that of the group.
+    ///
+    /// # Safety
+    /// A line of [`LINE`] bytes is readable at `x`.
     #[inline(always)]
     unsafe fn scaled<B: Bytes>(
         b: B,
@@ -217,6 +220,7 @@ impl<W: Layout> Tiles<W> {
         x: *const u8,
     ) -> F<B> {
         let s = b.simd();
+        // SAFETY: the caller promises the line.
         let float = |at: usize| s.splat(unsafe { x.wrapping_add(4 * at).cast::<f32>().read() });
         let mut sum = sum;
         if W::START == Start::ThirtyTwo {

@@ -339,6 +339,7 @@ fn steps(bench: &Bench) -> Judgement {
         }
         sum = sum.saturating_add(step.time_ns);
     }
+    check!(sum > 0, "no step took any time");
     check!(sum <= took, "steps of {sum} ns in a run of {took} ns");
     problem.judge(&fence, &executable, &buffers, &bench.tolerances())
 }
