@@ -279,6 +279,8 @@ mod tests {
         TracedPart {
             id: id.to_owned(),
             device: device.to_owned(),
+            emulated: false,
+            steps: Vec::new(),
             nodes: 3,
             start_ns,
             end_ns,

@@ -81,8 +81,6 @@ mod window_max;
 pub(crate) use builder::Options;
 pub(crate) use draft::Draft;
 
-use std::sync::Arc;
-
 use polychip_sdk::{ErrorKind, Result};
 
 use crate::part::{BodyPart, Part};
@@ -98,10 +96,10 @@ pub(crate) fn lower(part: &Part, options: &Options<'_>) -> Result<Program> {
     for port in 0..part.inputs.len() {
         lowering.feed(port)?;
     }
-    for index in 0..part.nodes.len() {
+    for (index, members) in members.into_iter().enumerate() {
         if let Some((anchor, tail)) = groups.at(index) {
             lowering.node = anchor;
-            lowering.members = Arc::clone(&members[index]);
+            lowering.members = members;
             dispatch::emit(&mut lowering, &part.nodes[anchor], tail).map_err(|error| {
                 if error.node().is_none() {
                     error.at_node(index as u32)

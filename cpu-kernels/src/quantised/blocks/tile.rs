@@ -178,10 +178,10 @@ impl<W: Layout> Tiles<W> {
         macro_rules! scale {
             ($factor:expr) => {
                 for (r, (sum, dot)) in sums.iter_mut().zip(dots).enumerate() {
+                    let at = line(r).wrapping_add(4 * SCALE).cast::<f32>();
                     // SAFETY: the caller promises the line.
-                    let float =
-                        |at: usize| s.splat(unsafe { line(r).wrapping_add(4 * at).cast::<f32>().read() });
-                    *sum = s.mul_add(s.to_float(dot), s.mul($factor, float(SCALE)), *sum);
+                    let scale = s.splat(unsafe { at.read() });
+                    *sum = s.mul_add(s.to_float(dot), s.mul($factor, scale), *sum);
                 }
             };
         }
