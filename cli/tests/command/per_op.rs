@@ -64,7 +64,11 @@ fn a_device_that_measures_no_steps_has_its_parts_named() {
     let place = Place::new(|folder| add_relu().write(folder, "m.onnx"));
     let script = "[[device]]\ncost = { fixed_ns = 1000.0, ps_per_byte = 0.0, ps_per_mac = 0.0 }\n";
     let json = place
-        .with(script, "bench", &[&BENCH[..], &["--per-op", "--json"]].concat())
+        .with(
+            script,
+            "bench",
+            &[&BENCH[..], &["--dim", "n=2", "--per-op", "--json"]].concat(),
+        )
         .json("bench");
     let steps = json["per_op"]["steps"].as_array().unwrap();
     assert!(
