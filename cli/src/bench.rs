@@ -84,8 +84,8 @@ impl Arguments {
     }
 }
 
-/// Rounds in which steps are measured at most.
-const MOST_ROUNDS: u64 = 50;
+/// Runs whose steps are measured at most.
+const MOST_MEASURED: u64 = 50;
 
 /// Nanoseconds since then.
 fn since(start: Instant) -> u64 {
@@ -285,8 +285,8 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     }
     let per_op = if arguments.per_op {
         let inputs: Vec<&Input> = memory[0].iter().collect();
-        let rounds = arguments.iters.clamp(1, MOST_ROUNDS);
-        Some(per_op::measure(&sessions[0], &inputs, rounds)?)
+        let runs = arguments.iters.clamp(1, MOST_MEASURED);
+        Some(per_op::measure(&sessions[0], &inputs, runs)?)
     } else {
         None
     };

@@ -13,7 +13,8 @@ with reduced precision is; exact precision, which rounds less, is compared with 
 - ONNX Runtime GenAI: onnxruntime-genai in the interpreter that `--genai` names, of the folder `MODEL.gguf.genai` where there is
   one (`genai_model.py` makes it, of Q4_0).
 
-What a program needs to load a model is not counted, and it is asked once before it counts.
+What a program needs to load a model is not counted, and it is asked once before it counts. With `--taken` another program computes on
+the last core meanwhile.
 """
 
 import argparse
@@ -146,9 +147,14 @@ def main():
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--prompts", default="32,128,512,2048")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--taken", action="store_true")
     parser.add_argument("--json")
     options = parser.parse_args()
     prompts = [int(word) for word in options.prompts.split(",")]
+    if options.taken:
+        last = max(os.sched_getaffinity(0))
+        busy = f"import os; os.sched_setaffinity(0, [{last}])\nwhile os.getppid() == {os.getpid()}: pass"
+        subprocess.Popen([sys.executable, "-c", busy])
     table = []
     for model in options.models:
         for threads in map(int, options.threads.split(",")):
@@ -163,7 +169,7 @@ def main():
             for _ in range(options.rounds):
                 for runtime in runtimes:
                     raw[runtime.name].append(runtime.measure(prompts))
-            row = {"model": pathlib.Path(model).name, "threads": threads, "raw": raw, "medians": {}}
+            row = {"model": pathlib.Path(model).name, "threads": threads, "taken": options.taken, "raw": raw, "medians": {}}
             print(f"\n{row['model']}, {threads} threads")
             names = [*(f"pp{prompt}" for prompt in prompts), f"tg{ANSWER}"]
             print(" " * 18 + "".join(f"{name:>18}" for name in names))

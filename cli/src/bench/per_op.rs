@@ -1,6 +1,10 @@
 //! `polychip bench --per-op`: what each kernel takes, measured by the devices in runs of their own, in turns with runs that are
 //! not measured so.
 //!
+//! Invariants:
+//! 1. Times are those that devices state; a part whose device states none of its steps is one row.
+//! 2. Where the plan changes meanwhile, steps of the newest plan alone are told.
+//!
 //! Not here: how a device measures (`polychip::Session::start_op_trace`).
 
 use std::collections::BTreeMap;
@@ -152,7 +156,7 @@ fn rows_of(run: &TracedRun) -> Vec<(Row, u64)> {
 }
 
 /// Runs a session in turns with and without measuring its steps.
-pub(super) fn measure(session: &Session, inputs: &[&Input], rounds: u64) -> anyhow::Result<PerOp> {
+pub(super) fn measure(session: &Session, inputs: &[&Input], runs: u64) -> anyhow::Result<PerOp> {
     let once = || -> anyhow::Result<u64> {
         let start = Instant::now();
         drop(session.submit(inputs)?.wait(PATIENCE)?);
@@ -161,7 +165,7 @@ pub(super) fn measure(session: &Session, inputs: &[&Input], rounds: u64) -> anyh
     let (mut plain, mut measured) = (Vec::new(), Vec::new());
     let mut rows: Vec<Row> = Vec::new();
     let mut times: Vec<Vec<u64>> = Vec::new();
-    let mut left = usize::try_from(rounds).unwrap_or(usize::MAX);
+    let mut left = usize::try_from(runs).unwrap_or(usize::MAX);
     while left > 0 {
         let block = left.min(BLOCK);
         left -= block;
@@ -199,7 +203,7 @@ pub(super) fn measure(session: &Session, inputs: &[&Input], rounds: u64) -> anyh
         row.share = row.time_ns as f64 / steps_ns.max(1) as f64;
     }
     Ok(PerOp {
-        runs: rounds,
+        runs,
         measured_run_ns: median(&mut measured),
         plain_run_ns: median(&mut plain),
         steps_ns,
@@ -260,7 +264,11 @@ impl std::fmt::Display for PerOp {
             .take(8)
             .map(|(op, ns)| format!("{op} {:.1} %", 100.0 * *ns as f64 / self.steps_ns.max(1) as f64))
             .collect();
-        writeln!(f, "by operator: {}", words.join(", "))?;
+        if self.steps.is_empty() {
+            writeln!(f, "no device says what its parts or steps took")?;
+        } else {
+            writeln!(f, "by operator: {}", words.join(", "))?;
+        }
         writeln!(
             f,
             "steps sum up to {}; a run took {} with its steps measured and {} without (medians of {} runs each)",
