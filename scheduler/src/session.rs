@@ -596,7 +596,7 @@ impl Session {
     /// ```no_run
     /// # fn main() -> Result<(), polychip::Error> {
     /// # let runtime = polychip::Runtime::builder().build()?;
-    /// # let session = runtime.load("model.onnx")?.session(polychip::Policy::latency())?;
+    /// # let session = runtime.session(&runtime.load("model.onnx")?, polychip::Policy::latency())?;
     /// session.start_op_trace(1);
     /// session.submit(&[])?.wait(std::time::Duration::from_secs(60))?;
     /// let (runs, _) = session.trace();

@@ -213,7 +213,7 @@ fn encoding(u: &mut Unstructured<'_>, keep: &mut Keep, dims: &[i64]) -> Result<a
         zero_points,
         zero_point_count,
         real_dtype: u.int_in_range(0..=29)?,
-        reserved: 0,
+        block_layout: u.int_in_range(0..=12)?,
     })
 }
 
