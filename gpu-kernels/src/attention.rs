@@ -1,8 +1,15 @@
-//! Scaled dot-product attention in one kernel: no matrix of scores reaches memory.
+//! Scaled dot-product attention in one kernel: no matrix of scores reaches memory. Keys and values may be of two kinds:
+//! those of the queries' own positions, and a memory of earlier positions (a KV cache) of which only so many are read as
+//! a mask shows.
 //!
 //! Invariants:
 //! 1. Products, exponentials and sums are in f32, whatever the storage.
 //! 2. A query that sees no key gives zeros.
+//! 3. Few queries over a memory read each key once, so they read it where it lies ([`step`]); others go by tiles in the
+//!    memory of a workgroup.
+
+mod past;
+mod step;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,18 +17,35 @@ use crate::{
     Access, Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Text, Type, Values, element,
 };
 
-/// A mask that is added to the scores.
+pub use past::{PastCopy, VisiblePast};
+
+/// A mask that is added to the scores, or of truth values: which keys a query sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Mask {
+    /// Type: that of the queries, or truth values.
+    pub scalar: Scalar,
     /// Elements from one batch to the next, head, query; 0 where it is broadcast. Keys lie side by side.
     pub strides: [u64; 3],
     /// How it is bound.
     pub access: Access,
 }
 
+/// Keys and values of earlier positions, which stand before the others: `[batch, kv_heads, capacity, depth]` and `[batch,
+/// kv_heads, capacity, value_depth]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Past {
+    /// Type: `f32` or `f16`.
+    pub scalar: Scalar,
+    /// Positions that it has room for.
+    pub capacity: u64,
+    /// Numbers that [`VisiblePast`] gives; the largest says how many positions may be seen.
+    pub partials: u64,
+}
+
 /// `softmax(scale * q k' + mask) v`. Bindings: q `[batch, heads, queries, depth]`, k `[batch, kv_heads, keys,
-/// depth]`, v `[batch, kv_heads, keys, value_depth]`, the mask if any, output `[batch, heads, queries,
-/// value_depth]`.
+/// depth]`, v `[batch, kv_heads, keys, value_depth]`, keys and values of the past and its visible positions if there is
+/// one, the mask if any, output `[batch, heads, queries, value_depth]`. A mask's columns are the positions of the past,
+/// then the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Attention {
     /// Type of all: `f32` or `f16`.
@@ -46,8 +70,28 @@ pub struct Attention {
     pub causal: Option<i64>,
     /// Mask.
     pub mask: Option<Mask>,
-    /// Whether heads lie inside the sequence, `[batch, queries, heads, depth]` and so on, in all tensors.
+    /// Whether heads lie inside the sequence, `[batch, queries, heads, depth]` and so on, in all tensors but the past.
     pub heads_inside: bool,
+    /// Keys and values of earlier positions. Excludes `causal`.
+    pub past: Option<Past>,
+}
+
+/// What a tile of keys and values is read from.
+struct Source<'a> {
+    /// Bindings of keys and values.
+    names: [&'a str; 2],
+    /// Whether heads lie inside the sequence.
+    heads_inside: bool,
+    /// Positions that there are.
+    length: u64,
+    /// Text of the position behind the last one that is read.
+    end: String,
+    /// Text of the position behind the last one that may be seen.
+    bound: String,
+    /// First column of the mask.
+    column: u64,
+    /// As [`Attention::causal`].
+    causal: Option<i64>,
 }
 
 /// Sizes of a kernel.
@@ -88,6 +132,18 @@ impl Attention {
         }
         if let Some(mask) = self.mask {
             element::count("attention", &[mask.count(self)])?;
+            if mask.scalar != self.scalar && mask.scalar != Scalar::Bool {
+                return Err(Error::new(format!("attention: {self:?}")));
+            }
+        }
+        if let Some(past) = self.past {
+            for depth in [depth, value_depth] {
+                element::count("attention", &[batch, kv_heads, past.capacity, depth])?;
+            }
+            let floats = matches!(past.scalar, Scalar::F32 | Scalar::F16);
+            if !floats || past.capacity == 0 || past.partials == 0 || self.causal.is_some() {
+                return Err(Error::new(format!("attention: {self:?}")));
+            }
         }
         if self.causal.is_some_and(|shift| shift.unsigned_abs() >= 1 << 30) {
             return Err(Error::new(format!("attention: {self:?}")));
@@ -131,7 +187,7 @@ impl Attention {
         let pitch = self.depth.max(self.value_depth) / width + 1;
         let mut keys = 32;
         loop {
-            let shared = 4 * (queries * self.depth + keys * pitch * width + queries * (keys + threads));
+            let shared = 4 * (queries * self.depth + keys * pitch * width + queries * (keys + threads) + 1);
             if shared <= u64::from(limits.shared_bytes) {
                 break;
             }
@@ -152,26 +208,60 @@ impl Attention {
             pitch,
         })
     }
-}
 
-impl Mask {
-    /// Elements that it reaches.
-    fn count(&self, of: &Attention) -> u64 {
-        let dims = [of.batch, of.heads, of.queries];
-        let reach = self.strides.iter().zip(dims);
-        reach.fold(of.keys, |sum, (stride, dim)| {
-            sum.saturating_add(stride.saturating_mul(dim - 1))
-        })
+    /// Declares what all forms bind, in order.
+    fn declare(&self, text: &mut Text, width: u64) {
+        let w = width as u32;
+        let shapes = self.shapes();
+        for (name, shape) in ["query", "key", "value"].iter().zip(shapes) {
+            text.binding(name, Access::Read, self.scalar, w, shape.iter().product());
+        }
+        if let Some(past) = self.past {
+            for (name, depth) in [("past_key", self.depth), ("past_value", self.value_depth)] {
+                let count = self.batch * self.kv_heads * past.capacity * depth;
+                text.binding(name, Access::Read, past.scalar, w, count);
+            }
+            text.binding("visible", Access::Read, Scalar::U32, 1, past.partials);
+        }
+        if let Some(mask) = self.mask {
+            element::declare(text, "mask", mask.access, mask.scalar, mask.count(self));
+        }
+        text.binding("out", Access::Write, self.scalar, w, shapes[3].iter().product());
     }
-}
 
-impl Generate for Attention {
-    fn small(&self) -> Option<Box<dyn Generate>> {
-        Some(Box::new(self.smaller()))
+    /// Text that applies the mask to a score of the query `row` and a column of the mask.
+    fn masked(&self, score: &str, column: &str) -> String {
+        let Some(mask) = self.mask else {
+            return String::new();
+        };
+        let [sb, sh, sq] = mask.strides;
+        let at = format!(
+            "b * {sb}u + h * {sh}u + min(row, {}u) * {sq}u + {column}",
+            self.queries - 1
+        );
+        let value = element::load("mask", mask.scalar, &at);
+        match mask.scalar {
+            Scalar::Bool => format!("        if !{value} {{ {score} = none; }}\n"),
+            _ => format!("        {score} += {value};\n"),
+        }
     }
 
-    fn kernel(&self, limits: &Limits) -> Result<Kernel> {
-        self.check()?;
+    /// What the variant's name says of keys and masks.
+    fn ways(&self) -> String {
+        let causal = if self.causal.is_some() { "-causal" } else { "" };
+        let mask = match self.mask {
+            Some(mask) if mask.scalar == Scalar::Bool => "-boolmask",
+            Some(_) => "-mask",
+            None => "",
+        };
+        let past = self
+            .past
+            .map_or(String::new(), |past| format!("-past{}", past.scalar.name()));
+        format!("{causal}{mask}{past}-{}", self.scalar.name())
+    }
+
+    /// A kernel that stages tiles of keys and values.
+    fn tiled(&self, limits: &Limits) -> Result<Kernel> {
         let t = self.tiles(limits)?;
         let Attention {
             batch,
@@ -187,18 +277,14 @@ impl Generate for Attention {
         let all = bq * tq;
         let kind = Type::F32.text(w as u32);
         let mut text = Text::new();
-        for (name, shape) in ["query", "key", "value"].iter().zip(self.shapes()) {
-            text.binding(name, Access::Read, scalar, w as u32, shape.iter().product());
-        }
-        if let Some(mask) = self.mask {
-            element::declare(&mut text, "mask", mask.access, scalar, mask.count(self));
-        }
-        let total = self.shapes()[3].iter().product();
-        text.binding("out", Access::Write, scalar, w as u32, total);
+        self.declare(&mut text, w);
         text.shared("qs", &kind, 4 * w as u32, (bq * depth) as u32);
         text.shared("kv", &kind, 4 * w as u32, (bk * pitch) as u32);
         text.shared("ps", "f32", 4, (bq * bk) as u32);
         text.shared("part", "f32", 4, all as u32);
+        if self.past.is_some() {
+            past::declare_end(&mut text);
+        }
         // element (vector) of a head's position, heads being outside or inside the sequence
         let place = |head: &str, heads: u64, position: &str, length: u64, depth: u64| match self.heads_inside
         {
@@ -210,16 +296,22 @@ impl Generate for Attention {
         let scores = bk / tq;
         let columns = value_depth.div_ceil(tq);
         let dot = if w == 4 { "dot(a, KEY)" } else { "a * KEY" };
-        let load = |name: &str, depth: u64| {
+        let load = |from: &Source<'_>, which: usize| {
+            let depth = [depth, value_depth][which];
+            let place = match from.heads_inside {
+                true => format!("((b * {}u + at) * {kv_heads}u + g) * {depth}u", from.length),
+                false => format!("((b * {kv_heads}u + g) * {}u + at) * {depth}u", from.length),
+            };
             format!(
                 "        for (var i = thread; i < {}u; i += {all}u) {{
             let at = k0 + i / {depth}u;
             var v = {kind}(0.0);
-            if at < {keys}u {{ v = {kind}({name}[{} + i % {depth}u]); }}
+            if at < {} {{ v = {kind}({}[{place} + i % {depth}u]); }}
             kv[(i / {depth}u) * {pitch}u + i % {depth}u] = v;
         }}\n",
                 bk * depth,
-                place("g", kv_heads, "at", keys, depth)
+                from.bound,
+                from.names[which],
             )
         };
         let mut body = format!(
@@ -249,78 +341,97 @@ impl Generate for Attention {
         for m in 0..columns {
             body.push_str(&format!("    var o{m} = {kind}(0.0);\n"));
         }
+        let mut sources = Vec::new();
+        if let Some(past) = self.past {
+            body.push_str(&past::end(past));
+            sources.push(Source {
+                names: ["past_key", "past_value"],
+                heads_inside: false,
+                length: past.capacity,
+                end: "past_end".to_owned(),
+                bound: "past_end".to_owned(),
+                column: 0,
+                causal: None,
+            });
+        }
         let end = match self.causal {
-            Some(shift) => format!("u32(clamp(i32(q0) + {} + ({shift}), 0, {keys}))", bq),
+            Some(shift) => format!("u32(clamp(i32(q0) + {bq} + ({shift}), 0, {keys}))"),
             None => format!("{keys}u"),
         };
-        body.push_str(&format!(
-            "    let end = {end};\n    for (var k0 = 0u; k0 < end; k0 += {bk}u) {{\n"
-        ));
-        body.push_str("        workgroupBarrier();\n");
-        body.push_str(&load("key", depth));
-        body.push_str("        workgroupBarrier();\n");
-        for m in 0..scores {
-            body.push_str(&format!("        var s{m} = 0.0;\n"));
-        }
-        body.push_str(&format!(
-            "        for (var c = 0u; c < {depth}u; c++) {{\n            let a = qs[r * {depth}u + c];\n"
-        ));
-        for m in 0..scores {
-            let key = format!("kv[(l + {}u) * {pitch}u + c]", m * tq);
-            body.push_str(&format!("            s{m} += {};\n", dot.replace("KEY", &key)));
-        }
-        body.push_str("        }\n");
-        for m in 0..scores {
-            let at = format!("(k0 + l + {}u)", m * tq);
-            if let Some(mask) = self.mask {
-                let [sb, sh, sq] = mask.strides;
+        sources.push(Source {
+            names: ["key", "value"],
+            heads_inside: self.heads_inside,
+            length: keys,
+            end,
+            bound: format!("{keys}u"),
+            column: self.past.map_or(0, |past| past.capacity),
+            causal: self.causal,
+        });
+        for from in &sources {
+            let bound = &from.bound;
+            body.push_str(&format!(
+                "    {{ let end = {};\n    for (var k0 = 0u; k0 < end; k0 += {bk}u) {{\n",
+                from.end
+            ));
+            body.push_str("        workgroupBarrier();\n");
+            body.push_str(&load(from, 0));
+            body.push_str("        workgroupBarrier();\n");
+            for m in 0..scores {
+                body.push_str(&format!("        var s{m} = 0.0;\n"));
+            }
+            body.push_str(&format!(
+                "        for (var c = 0u; c < {depth}u; c++) {{\n            let a = qs[r * {depth}u + c];\n"
+            ));
+            for m in 0..scores {
+                let key = format!("kv[(l + {}u) * {pitch}u + c]", m * tq);
+                body.push_str(&format!("            s{m} += {};\n", dot.replace("KEY", &key)));
+            }
+            body.push_str("        }\n");
+            for m in 0..scores {
+                let at = format!("(k0 + l + {}u)", m * tq);
+                let column = format!("{}u + min({at}, {}u)", from.column, from.length - 1);
+                body.push_str(&self.masked(&format!("s{m}"), &column));
+                let unseen = match from.causal {
+                    Some(shift) => format!(" || i32({at}) > i32(row) + ({shift})"),
+                    None => String::new(),
+                };
                 body.push_str(&format!(
-                    "        s{m} += f32(mask[b * {sb}u + h * {sh}u + min(row, {}u) * {sq}u + min({at}, {}u)]);\n",
-                    queries - 1,
-                    keys - 1
+                    "        if {at} >= {bound}{unseen} {{ s{m} = none; }}\n"
                 ));
             }
-            let unseen = match self.causal {
-                Some(shift) => format!(" || i32({at}) > i32(row) + ({shift})"),
-                None => String::new(),
-            };
+            let largest = (1..scores).fold("s0".to_owned(), |all, m| format!("max({all}, s{m})"));
             body.push_str(&format!(
-                "        if {at} >= {keys}u{unseen} {{ s{m} = none; }}\n"
-            ));
-        }
-        let largest = (1..scores).fold("s0".to_owned(), |all, m| format!("max({all}, s{m})"));
-        body.push_str(&format!(
-            "        part[thread] = {largest};
+                "        part[thread] = {largest};
         workgroupBarrier();
         var peak = top;
         for (var i = 0u; i < {tq}u; i++) {{ peak = max(peak, part[r * {tq}u + i]); }}
         let fade = exp(top - peak);
         top = peak;
         sum *= fade;\n"
-        ));
-        for m in 0..scores {
-            body.push_str(&format!(
-                "        s{m} = exp(s{m} - peak);\n        sum += s{m};\n        ps[r * {bk}u + l + {}u] = s{m};\n",
-                m * tq
             ));
-        }
-        body.push_str(&load("value", value_depth));
-        body.push_str("        workgroupBarrier();\n");
-        for m in 0..columns {
-            body.push_str(&format!("        o{m} *= fade;\n"));
+            for m in 0..scores {
+                body.push_str(&format!(
+                    "        s{m} = exp(s{m} - peak);\n        sum += s{m};\n        ps[r * {bk}u + l + {}u] = s{m};\n",
+                    m * tq
+                ));
+            }
+            body.push_str(&load(from, 1));
+            body.push_str("        workgroupBarrier();\n");
+            for m in 0..columns {
+                body.push_str(&format!("        o{m} *= fade;\n"));
+            }
+            body.push_str(&format!(
+                "        for (var k = 0u; k < {bk}u; k++) {{\n            let p = ps[r * {bk}u + k];\n"
+            ));
+            for m in 0..columns {
+                // a column beyond the last reads another key's, or the row's spare place, and is not stored
+                let column = format!("min(l + {}u, {}u)", m * tq, value_depth - 1);
+                body.push_str(&format!("            o{m} += p * kv[k * {pitch}u + {column}];\n"));
+            }
+            body.push_str("        }\n    } }\n");
         }
         body.push_str(&format!(
-            "        for (var k = 0u; k < {bk}u; k++) {{\n            let p = ps[r * {bk}u + k];\n"
-        ));
-        for m in 0..columns {
-            // a column beyond the last reads another key's, or the row's spare place, and is not stored
-            let column = format!("min(l + {}u, {}u)", m * tq, value_depth - 1);
-            body.push_str(&format!("            o{m} += p * kv[k * {pitch}u + {column}];\n"));
-        }
-        body.push_str(&format!(
-            "        }}
-    }}
-    part[thread] = sum;
+            "    part[thread] = sum;
     workgroupBarrier();
     var total = 0.0;
     for (var i = 0u; i < {tq}u; i++) {{ total += part[r * {tq}u + i]; }}
@@ -341,11 +452,41 @@ impl Generate for Attention {
                 "    if {column} < {value_depth}u {{ out[target0 + {column}] = {value}; }}\n"
             ));
         }
-        let causal = if self.causal.is_some() { "-causal" } else { "" };
-        let mask = if self.mask.is_some() { "-mask" } else { "" };
-        let variant = format!("attention{causal}{mask}-{}-{bq}x{bk}x{w}", scalar.name());
-        let work = batch * heads * queries * keys * (self.depth + self.value_depth);
+        let variant = format!("attention{}-{bq}x{bk}x{w}", self.ways());
+        let work = self.work();
         text.kernel(variant, [all as u32, 1, 1], groups, work, &body, limits)
+    }
+
+    /// Multiply-adds, where half of the past is seen.
+    fn work(&self) -> u64 {
+        let past = self.past.map_or(0, |past| past.capacity / 2);
+        self.batch * self.heads * self.queries * (self.keys + past) * (self.depth + self.value_depth)
+    }
+}
+
+impl Mask {
+    /// Elements that it reaches.
+    fn count(&self, of: &Attention) -> u64 {
+        let dims = [of.batch, of.heads, of.queries];
+        let reach = self.strides.iter().zip(dims);
+        let columns = of.keys + of.past.map_or(0, |past| past.capacity);
+        reach.fold(columns, |sum, (stride, dim)| {
+            sum.saturating_add(stride.saturating_mul(dim - 1))
+        })
+    }
+}
+
+impl Generate for Attention {
+    fn small(&self) -> Option<Box<dyn Generate>> {
+        Some(Box::new(self.smaller()))
+    }
+
+    fn kernel(&self, limits: &Limits) -> Result<Kernel> {
+        self.check()?;
+        match self.past {
+            Some(past) if self.queries <= step::MOST => step::kernel(self, past, limits),
+            _ => self.tiled(limits),
+        }
     }
 
     fn sample(&self) -> Sample {
@@ -363,9 +504,34 @@ impl Generate for Attention {
             .zip(&shapes[..3])
             .map(|(seed, shape)| tensor(seed, shape))
             .collect();
+        let capacity = self.past.map_or(0, |past| past.capacity);
+        let shown = capacity * 2 / 3;
+        let columns = (capacity + keys) as usize;
         let mask = self.mask.map(|mask| {
             let count = mask.count(self) as usize;
-            (mask.strides, Values::spread(scalar, 4, count, -3.0, 0.0))
+            let values = match mask.scalar {
+                // all rows hide the end of the past, each some others
+                Scalar::Bool => Values::U8(
+                    Values::floats(4, count)
+                        .iter()
+                        .enumerate()
+                        .map(|(i, x)| {
+                            let column = (i % columns) as u64;
+                            u8::from(*x > -0.5 && (column < shown || column >= capacity))
+                        })
+                        .collect(),
+                ),
+                scalar => Values::spread(scalar, 4, count, -3.0, 0.0),
+            };
+            (mask, values)
+        });
+        let past: Vec<Values> = self.past.map_or(Vec::new(), |past| {
+            let count = |depth| element::size(&[self.batch, self.kv_heads, capacity, depth]);
+            vec![
+                Values::some(past.scalar, 5, count(self.depth)),
+                Values::some(past.scalar, 6, count(self.value_depth)),
+                past::partials(past, shown),
+            ]
         });
         let at = |shape: &[u64; 4], [b, h, s, d]: [usize; 4]| match self.heads_inside {
             true => element::ravel(&[b, s, h, d], &[shape[0], shape[2], shape[1], shape[3]]),
@@ -379,17 +545,33 @@ impl Generate for Attention {
             let places = element::unravel(row, &shapes[3][..3]);
             let (b, h, q) = (places[0], places[1], places[2]);
             let g = h / (self.heads / self.kv_heads) as usize;
-            let scores: Vec<f64> = (0..keys as usize)
+            // a column is a position of the past, or a key
+            let operand = |which: usize, column: usize, d: usize| match self.past {
+                Some(memory) if column < memory.capacity as usize => {
+                    let depth = [self.depth, self.value_depth][which];
+                    let shape = [self.batch, self.kv_heads, memory.capacity, depth];
+                    let at = element::ravel(&[b, g, column, d], &shape);
+                    past[which].number(memory.scalar, at).to_f64()
+                }
+                _ => read(1 + which, [b, g, column - capacity as usize, d]),
+            };
+            let scores: Vec<f64> = (0..columns)
                 .map(|k| {
-                    if self.causal.is_some_and(|shift| k as i64 > q as i64 + shift) {
+                    let hidden = k as u64 >= shown && (k as u64) < capacity;
+                    if hidden || self.causal.is_some_and(|shift| k as i64 > q as i64 + shift) {
                         return f64::NEG_INFINITY;
                     }
                     let product: f64 = (0..depth as usize)
-                        .map(|d| read(0, [b, h, q, d]) * read(1, [b, g, k, d]))
+                        .map(|d| read(0, [b, h, q, d]) * operand(0, k, d))
                         .sum();
-                    let masked = mask.as_ref().map_or(0.0, |([sb, sh, sq], values)| {
+                    let masked = mask.as_ref().map_or(0.0, |(mask, values)| {
+                        let [sb, sh, sq] = mask.strides;
                         let at = b as u64 * sb + h as u64 * sh + q as u64 * sq + k as u64;
-                        values.number(scalar, at as usize).to_f64()
+                        match (mask.scalar, values.number(mask.scalar, at as usize)) {
+                            (Scalar::Bool, Number::Bool(true)) => 0.0,
+                            (Scalar::Bool, _) => f64::NEG_INFINITY,
+                            (_, number) => number.to_f64(),
+                        }
                     });
                     product * f64::from(self.scale) + masked
                 })
@@ -398,13 +580,14 @@ impl Generate for Attention {
             let shares: Vec<f64> = scores.iter().map(|s| (s - top).exp()).collect();
             let sum: f64 = shares.iter().sum();
             for d in 0..value_depth as usize {
-                let mixed = shares.iter().enumerate().map(|(k, p)| p * read(2, [b, g, k, d]));
+                let mixed = shares.iter().enumerate().map(|(k, p)| p * operand(1, k, d));
                 let mixed: f64 = mixed.sum();
                 let value = if sum == 0.0 { 0.0 } else { mixed / sum };
                 numbers[at(&shapes[3], [b, h, q, d])] = Number::F32(value as f32);
             }
         }
         let mut before = inputs;
+        before.extend(past);
         before.extend(mask.map(|(_, values)| values));
         let mut after = vec![None; before.len()];
         before.push(Values::zeros(scalar, numbers.len()));

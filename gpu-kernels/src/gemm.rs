@@ -15,6 +15,7 @@ mod load;
 mod matrix;
 mod pack;
 mod product;
+mod quants;
 mod sliced;
 mod tile;
 
@@ -27,6 +28,7 @@ pub use batch::BatchAxis;
 pub use int8::GemmInt8;
 pub use pack::pack_b;
 pub use product::Right;
+pub use quants::Quants;
 pub use tile::GemmTile;
 
 use batch::{batches, own_batch, own_batches};
@@ -78,12 +80,14 @@ impl Gemm {
 
     fn variant(&self) -> String {
         let layout = match (self.transposed_a, self.b) {
-            (false, Right::Packed) => "",
-            (true, Right::Packed) => "-t",
-            (false, Right::Plain) => "-nn",
-            (true, Right::Plain) => "-tn",
-            (false, Right::Transposed) => "-nt",
-            (true, Right::Transposed) => "-tt",
+            (false, Right::Packed) => String::new(),
+            (true, Right::Packed) => "-t".to_owned(),
+            (false, Right::Plain) => "-nn".to_owned(),
+            (true, Right::Plain) => "-tn".to_owned(),
+            (false, Right::Transposed) => "-nt".to_owned(),
+            (true, Right::Transposed) => "-tt".to_owned(),
+            (false, Right::Quantised(quants)) => format!("-n-{}", quants.name()),
+            (true, Right::Quantised(quants)) => format!("-t-{}", quants.name()),
         };
         format!(
             "gemm-{}{layout}-{}{}",
@@ -104,6 +108,17 @@ impl Gemm {
                 self.m,
                 self.n,
                 self.k
+            )));
+        }
+        if let Right::Quantised(quants) = self.b
+            && (!u64::from(self.k).is_multiple_of(quants.elements()) || self.batch.iter().any(|axis| axis.b))
+        {
+            return Err(Error::new(format!(
+                "a product of {} with blocks of {}: k is {}, of {} batches",
+                self.scalar.name(),
+                quants.name(),
+                self.k,
+                self.batches()
             )));
         }
         // indices of elements are 32-bit
@@ -167,8 +182,14 @@ impl Generate for Gemm {
         let own_a = own_batches(&self.batch, |axis| axis.a) as usize;
         let own_b = own_batches(&self.batch, |axis| axis.b) as usize;
         let a = round(Values::floats(1, own_a * m * k));
-        let b = round(Values::floats(2, own_b * k * n));
-        let transposed_b = self.b == Right::Transposed;
+        let (b, blocks) = match self.b {
+            Right::Quantised(quants) => {
+                let (blocks, values) = quants.sample(2, own_b * k * n);
+                (values, blocks)
+            }
+            _ => (round(Values::floats(2, own_b * k * n)), Vec::new()),
+        };
+        let transposed_b = self.b.transposed();
         let mut sums = Vec::with_capacity(self.batches() as usize * m * n);
         for batch in 0..self.batches() {
             let a = &a[own_batch(&self.batch, batch, |axis| axis.a) as usize * m * k..][..m * k];
@@ -199,6 +220,7 @@ impl Generate for Gemm {
                 .sample(&sums, self.batches() * u64::from(self.m), self.n.into());
         let b = match self.b {
             Right::Packed => store(&pack::lay_out(&b, own_b, k, n, false)),
+            Right::Quantised(_) => Values::U8(blocks),
             _ => store(&b),
         };
         let mut before = vec![store(&a), b];
@@ -209,9 +231,10 @@ impl Generate for Gemm {
         Sample {
             before,
             after: right,
-            // rounding of f32 sums, or of one f16 at the end
-            tolerance: match self.epilogue.output {
-                Scalar::F16 => 1.0 / 1024.0,
+            // rounding of f32 sums, or of one f16 at the end; matrix units round the weights of blocks to f16
+            tolerance: match (self.epilogue.output, self.b, self.tile) {
+                (_, Right::Quantised(_), GemmTile::Matrix { .. }) => 2e-3,
+                (Scalar::F16, ..) => 1.0 / 1024.0,
                 _ => 1e-5,
             },
         }

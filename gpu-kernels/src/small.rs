@@ -9,8 +9,8 @@ mod movement;
 use crate::gemm::BatchAxis;
 use crate::{
     ArgReduce, Attention, Conv, ConvTile, Depthwise, Dequantise, Elementwise, Gemm, GemmInt8, GlobalPool,
-    GroupNorm, Image, LayerNorm, LpNorm, Lrn, Operand, Pool, Quantise, Reduce, Resize, ResizeAxis, Softmax,
-    Window,
+    GroupNorm, Image, LayerNorm, LpNorm, Lrn, Operand, Past, PastCopy, Pool, Quantise, Reduce, Resize,
+    ResizeAxis, Right, Rotary, Softmax, VisiblePast, Window,
 };
 
 /// Elements that the operands of a small chain reach, and that a small movement moves.
@@ -34,11 +34,15 @@ fn one_of_each(batch: &[BatchAxis]) -> Vec<BatchAxis> {
 impl Gemm {
     pub(crate) fn smaller(&self) -> Gemm {
         let n = shrunk(self.n, 128);
+        let depth = match self.b {
+            Right::Quantised(quants) => quants.elements() as u32,
+            _ => 32,
+        };
         Gemm {
             batch: one_of_each(&self.batch),
             m: shrunk(self.m, 128),
             n,
-            k: shrunk(self.k, 32),
+            k: shrunk(self.k, depth),
             epilogue: self.epilogue.fewer(self.n, n),
             ..self.clone()
         }
@@ -288,6 +292,48 @@ impl Attention {
             kv_heads: 1,
             queries: fewer(self.queries, 8),
             keys: fewer(self.keys, 32),
+            past: self.past.map(few_positions),
+            ..*self
+        }
+    }
+}
+
+fn few_positions(past: Past) -> Past {
+    Past {
+        capacity: fewer(past.capacity, 32),
+        ..past
+    }
+}
+
+impl VisiblePast {
+    pub(crate) fn smaller(&self) -> VisiblePast {
+        let capacity = fewer(self.capacity, 32);
+        let width = capacity + fewer(self.width - self.capacity, 32);
+        VisiblePast {
+            rows: fewer(self.rows, 32),
+            capacity,
+            width,
+            ..*self
+        }
+    }
+}
+
+impl PastCopy {
+    pub(crate) fn smaller(&self) -> PastCopy {
+        PastCopy {
+            past: few_positions(self.past),
+            heads: self.heads.min(2),
+            ..*self
+        }
+    }
+}
+
+impl Rotary {
+    pub(crate) fn smaller(&self) -> Rotary {
+        Rotary {
+            batch: 1,
+            heads: self.heads.min(2),
+            rows: fewer(self.rows, 8),
             ..*self
         }
     }
@@ -296,7 +342,7 @@ impl Attention {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Epilogue, Expression, GemmTile, Generate, Limits, Right, Scalar, Transpose, Unary};
+    use crate::{Epilogue, Expression, GemmTile, Generate, Limits, Scalar, Transpose, Unary};
 
     #[test]
     fn a_small_instance_is_of_the_same_variant_and_quickly_computed() {

@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 
 use super::load::{self, Zero};
-use super::product::{Product, Right};
+use super::product::Product;
 use super::tile::GemmTile;
 use crate::{Error, Kernel, Limits, Result, Text};
 
@@ -145,7 +145,7 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
         depth,
         threads,
         element: gemm.element(),
-        across: gemm.b == Right::Transposed,
+        across: gemm.b.transposed(),
     };
     let vector = format!("vec4<{}>", gemm.element());
     text.shared("a_tile", &vector, 16, 2 * a.size());

@@ -4,7 +4,6 @@
 //! suits a shape where the launch has threads for all of the largest device that was measured.
 
 use super::batch::batches;
-use super::product::Right;
 use super::tile::GemmTile;
 use super::{Gemm, GemmInt8};
 use crate::{Limits, Scalar};
@@ -77,7 +76,7 @@ impl Gemm {
                 matrix(32, 32, 32, 16, 16),
             ]);
         }
-        if self.m > 8 || self.b == Right::Transposed {
+        if self.m > 8 || self.b.transposed() {
             tiles.extend(BLOCKED);
         }
         let tiles = order(tiles, self.batches(), self.m, self.n, self.k);

@@ -54,6 +54,20 @@ pub(super) fn declare_floats(gemm: &Product<'_>, text: &mut Text, zero: Zero, el
         zero_outer: if gemm.transposed_a { zero.k } else { zero.m },
         zero_inner: if gemm.transposed_a { zero.m } else { zero.k },
     };
+    if let Right::Quantised(quants) = gemm.b {
+        let width = a.declare(text, element);
+        let mut guards = String::new();
+        for (is_guarded, index, end) in [(zero.n, "outer", n), (zero.k, "inner", k)] {
+            if is_guarded {
+                guards += &format!("    if {index} >= {end}u {{ return vec4<{element}>(); }}\n");
+            }
+        }
+        quants.declare(text, n, k, &guards, element);
+        return Sides {
+            a_base: base_text(gemm.batch, a.elements() / u64::from(width), |axis| axis.a),
+            b_base: "0u".to_owned(),
+        };
+    }
     let transposed = gemm.b == Right::Transposed;
     let b = Side {
         name: "b",
@@ -64,12 +78,12 @@ pub(super) fn declare_floats(gemm: &Product<'_>, text: &mut Text, zero: Zero, el
         inner: match gemm.b {
             Right::Plain => n,
             Right::Transposed => k,
-            Right::Packed => pack::pitch(n),
+            Right::Packed | Right::Quantised(_) => pack::pitch(n),
         },
         pitch: match gemm.b {
             Right::Plain => n,
             Right::Transposed => k,
-            Right::Packed => pack::pitch(n),
+            Right::Packed | Right::Quantised(_) => pack::pitch(n),
         },
         zero_outer: if transposed { zero.n } else { zero.k },
         zero_inner: if transposed { zero.k } else { zero.n },

@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use super::load::{self, Zero};
-use super::product::{Product, Right};
+use super::product::Product;
 use super::tile::GemmTile;
 use crate::{Error, Kernel, Limits, Result, Scalar, Text};
 
@@ -69,7 +69,7 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
     } else {
         [tile_m, depth]
     };
-    let transposed = gemm.b == Right::Transposed;
+    let transposed = gemm.b.transposed();
     let b = if transposed {
         [tile_n, depth]
     } else {

@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::batch::{BatchAxis, batches};
+use super::quants::Quants;
 use crate::{Access, DeclaredEpilogue, Epilogue, Error, Result, Scalar};
 
 /// How b lies in memory.
@@ -17,15 +18,22 @@ pub enum Right {
     Transposed,
     /// A constant, as [`pack_b`] lays it out.
     Packed,
+    /// A constant `[n, k]` in quantised blocks, as they lie in a file. One for all of a batch.
+    Quantised(Quants),
 }
 
 impl Right {
     /// Access of b.
     pub(super) fn access(self) -> Access {
         match self {
-            Right::Packed => Access::Constant,
+            Right::Packed | Right::Quantised(_) => Access::Constant,
             _ => Access::Read,
         }
+    }
+
+    /// Whether k runs in memory.
+    pub(super) fn transposed(self) -> bool {
+        matches!(self, Right::Transposed | Right::Quantised(_))
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
     );
     for i in 0..4 {
         let _ = match gemm.b {
-            Right::Transposed => writeln!(
+            Right::Transposed | Right::Quantised(_) => writeln!(
                 body,
                 "        let b_{i} = b4(b_base, min(near + {i}u, {}u), k);",
                 n - 1
@@ -93,7 +93,7 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
         };
     }
     for r in 0..rows {
-        if gemm.b == Right::Transposed {
+        if gemm.b.transposed() {
             let _ = writeln!(
                 body,
                 "        sum{r} += vec4<f32>(dot(a_{r}, b_0), dot(a_{r}, b_1), dot(a_{r}, b_2), dot(a_{r}, b_3));"

@@ -1,9 +1,11 @@
-//! Attention in tiles that are full and that are not; quantisation.
+//! Attention in tiles that are full and that are not, over a past too; rotary embedding; quantisation.
 
 use std::sync::Arc;
 
 use libtest_mimic::Trial;
-use polychip_gpu_kernels::{Access, Attention, Dequantise, Mask, Quantise, Scalar};
+use polychip_gpu_kernels::{
+    Access, Attention, Dequantise, Mask, Past, PastCopy, Quantise, Rotary, Scalar, VisiblePast,
+};
 
 use crate::device::Gpu;
 use crate::judge::trial;
@@ -46,10 +48,12 @@ pub(crate) fn trials(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
                         scale: 0.35,
                         causal: causal.filter(|shift| *shift >= 0),
                         mask: strides.map(|strides| Mask {
+                            scalar,
                             strides,
                             access: Access::Read,
                         }),
                         heads_inside,
+                        past: None,
                     };
                     let name = format!(
                         "attention/{}/{batch}x{heads}x{kv_heads}x{queries}x{keys}x{depth}x{value_depth}/\
@@ -62,6 +66,8 @@ pub(crate) fn trials(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
             }
         }
     }
+    trials.extend(over_a_past(gpu));
+    trials.extend(rotary(gpu));
     for small in [Scalar::U8, Scalar::I8, Scalar::U16, Scalar::I16, Scalar::I32] {
         for float in [Scalar::F32, Scalar::F16] {
             for (shape, axis) in [
@@ -95,6 +101,117 @@ pub(crate) fn trials(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
                         access: Access::Constant,
                     };
                     trials.push(trial(gpu, format!("dequantise/{name}"), generator));
+                }
+            }
+        }
+    }
+    trials
+}
+
+fn over_a_past(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    // few queries and many; a past that fills tiles, that does not, and of one position
+    for [heads, kv_heads, queries, capacity, depth, value_depth] in [
+        [9, 3, 1, 600, 64, 64],
+        [4, 2, 3, 70, 16, 24],
+        [2, 1, 4, 1, 7, 5],
+        [9, 3, 33, 300, 64, 64],
+        [4, 4, 8, 40, 16, 12],
+        [2, 1, 5, 33, 7, 5],
+    ] {
+        for (scalar, stored) in [
+            (Scalar::F32, Scalar::F16),
+            (Scalar::F32, Scalar::F32),
+            (Scalar::F16, Scalar::F16),
+        ] {
+            for (heads_inside, truths) in [(true, true), (false, false)] {
+                let past = Past {
+                    scalar: stored,
+                    capacity,
+                    partials: queries,
+                };
+                let generator = Attention {
+                    scalar,
+                    batch: 2,
+                    heads,
+                    kv_heads,
+                    queries,
+                    keys: queries,
+                    depth,
+                    value_depth,
+                    scale: 0.35,
+                    causal: None,
+                    mask: truths.then_some(Mask {
+                        scalar: Scalar::Bool,
+                        strides: [0, 0, capacity + queries],
+                        access: Access::Read,
+                    }),
+                    heads_inside,
+                    past: Some(past),
+                };
+                let name = format!(
+                    "attention-past/{}/{}/{heads}x{kv_heads}x{queries}x{capacity}x{depth}x{value_depth}/{truths}",
+                    scalar.name(),
+                    stored.name(),
+                );
+                trials.push(trial(gpu, name, generator));
+            }
+        }
+        let past = Past {
+            scalar: Scalar::F16,
+            capacity,
+            partials: queries,
+        };
+        let copy = PastCopy {
+            past,
+            heads: kv_heads,
+            depth,
+            value_depth,
+        };
+        trials.push(trial(
+            gpu,
+            format!("past-copy/{capacity}x{depth}x{value_depth}"),
+            copy,
+        ));
+        let visible = VisiblePast {
+            rows: queries,
+            capacity,
+            width: capacity + queries,
+            access: Access::Read,
+        };
+        trials.push(trial(gpu, format!("visible-past/{queries}x{capacity}"), visible));
+    }
+    trials
+}
+
+fn rotary(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for (size, rotated) in [(64, 64), (12, 8), (7, 6)] {
+        for interleaved in [false, true] {
+            for positions in [None, Some(Scalar::I64), Some(Scalar::I32)] {
+                for (scalar, heads_inside) in
+                    [(Scalar::F32, true), (Scalar::F16, false), (Scalar::F32, false)]
+                {
+                    let (batch, rows) = (2, 5);
+                    let generator = Rotary {
+                        scalar,
+                        batch,
+                        heads: 3,
+                        rows,
+                        size,
+                        rotated,
+                        interleaved,
+                        heads_inside,
+                        cached: positions.map_or(batch * rows, |_| 17),
+                        positions,
+                        access: Access::Constant,
+                    };
+                    let name = format!(
+                        "rotary/{}/{size}/{rotated}/{interleaved}/{heads_inside}/{}",
+                        scalar.name(),
+                        positions.map_or("none", Scalar::name)
+                    );
+                    trials.push(trial(gpu, name, generator));
                 }
             }
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use libtest_mimic::{Failed, Trial};
 use polychip_gpu_kernels::{
     Access, BatchAxis, Binary, Columns, Epilogue, EpilogueOperand, Expression, Features, Gemm, GemmInt8,
-    GemmTile, Generate, Limits, Place, Right, Scalar, Unary,
+    GemmTile, Generate, Limits, Place, Quants, Right, Scalar, Unary,
 };
 
 use crate::{
@@ -184,6 +184,24 @@ pub(crate) fn trials(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
             "plain",
             plain(Scalar::F16, [64, 68, 64], true, Right::Packed, tile),
         );
+    }
+    for quants in Quants::ALL {
+        let k = if quants.elements() == 32 { 96 } else { 512 };
+        for (m, tile) in [
+            (1, SLICED[0]),
+            (1, SLICED[1]),
+            (13, SLICED[2]),
+            (33, BLOCKED[0]),
+            (9, BLOCKED[1]),
+        ] {
+            let b = Right::Quantised(quants);
+            add("blocks", plain(Scalar::F32, [m, 37, k], false, b, tile));
+            add("blocks", plain(Scalar::F16, [m, 37, k], false, b, tile));
+        }
+        for tile in matrices(if side == 0 { 16 } else { side }) {
+            let b = Right::Quantised(quants);
+            add("blocks", plain(Scalar::F16, [67, 65, k], false, b, tile));
+        }
     }
     for (m, n, k) in [(9, 13, 7), (20, 24, 32)] {
         for tile in [SLICED[1], BLOCKED[0]] {
