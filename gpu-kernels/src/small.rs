@@ -400,6 +400,7 @@ mod tests {
                 causal: None,
                 mask: None,
                 heads_inside: false,
+                past: None,
             }),
         ];
         for generator in large {

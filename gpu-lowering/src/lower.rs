@@ -37,6 +37,7 @@ mod pool;
 mod quantise;
 mod reduce;
 mod resize;
+mod rotary;
 mod share;
 mod values;
 

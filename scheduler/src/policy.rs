@@ -499,6 +499,22 @@ impl Policy {
         self.aim
     }
 
+    /// Whether devices compute in the types that the model states ([`Policy::precision`]).
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.settings.precision == Precision::Exact
+    }
+
+    /// What a joule is worth, in time: nothing where energy does not count, and as good as everything where it alone does.
+    #[must_use]
+    pub fn joule_price(&self) -> Duration {
+        match self.aim {
+            Aim::Latency | Aim::Makespan | Aim::Throughput => Duration::ZERO,
+            Aim::Balanced => self.energy_price,
+            Aim::Energy => Duration::from_secs(1_000_000),
+        }
+    }
+
     /// The aim within all limits.
     pub(crate) fn objective(&self) -> Objective {
         Objective {

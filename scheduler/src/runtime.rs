@@ -82,6 +82,14 @@ impl Runtime {
         self.0.host.devices()
     }
 
+    /// The devices that a policy lets plans use, however hot they are.
+    ///
+    /// # Errors
+    /// The policy names a device that is not there, or there is none.
+    pub fn devices_of(&self, policy: &Policy) -> Result<Vec<Device>> {
+        crate::planned::choose_devices(&self.0, policy)
+    }
+
     /// Plugins, folders and devices that are not used, each with its reason.
     #[must_use]
     pub fn refusals(&self) -> &[Refusal] {

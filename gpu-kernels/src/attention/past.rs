@@ -127,7 +127,7 @@ impl Generate for VisiblePast {
             seen[capacity..].fill(1);
             most[row % groups] = most[row % groups].max(shown as u32);
         }
-        let most: Vec<Number> = most.into_iter().map(|n| Number::U32(n)).collect();
+        let most: Vec<Number> = most.into_iter().map(Number::U32).collect();
         Sample {
             before: vec![Values::U8(mask), Values::zeros(Scalar::U32, groups)],
             after: vec![None, Some(Values::of_numbers(Scalar::U32, &most))],

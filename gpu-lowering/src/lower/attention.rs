@@ -1,12 +1,13 @@
-//! Attention: scores, mask, softmax and weighted sum in one kernel.
+//! Attention: scores, mask, softmax and weighted sum in one kernel; over a memory of earlier positions too, of which only
+//! what the mask shows is read, and across a link only that is carried.
 
-use polychip_gpu_kernels::{Attention, Mask};
-use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage};
-use polychip_ops::{Attr, AttrKey, AttrValue, Op};
+use polychip_gpu_kernels::{Attention, Mask, Past, PastCopy, Scalar, VisiblePast};
+use polychip_lowering::{Layout, Node, Outcome, Part, Refusal, Storage, TensorIndex};
+use polychip_ops::{Attr, AttrKey, AttrValue, DType, Op};
 
 use super::builder::Lowering;
 use super::places::Permuted;
-use super::values::is_float;
+use super::values::{ValueId, is_float};
 
 /// `[batch, heads, rows, size]` of an operand, and whether heads lie inside the rows.
 fn heads(dims: &[usize], count: Option<usize>) -> Option<([u64; 4], bool)> {
@@ -22,7 +23,102 @@ fn heads(dims: &[usize], count: Option<usize>) -> Option<([u64; 4], bool)> {
     }
 }
 
-/// Lowers Attention without a cache, window or soft cap.
+/// What a node widens from f16 to f32, where only attention reads that, as its past: the kernels read f16 as it is.
+pub(super) fn widened(part: &Part, node: &Node) -> Option<TensorIndex> {
+    let (x, y) = (node.input(0)?, node.output(0)?);
+    let widens = node.op == Op::Cast
+        && part.tensors[x].dtype == DType::F16
+        && part.tensors[y].dtype == DType::F32
+        && [x, y].iter().all(|&t| part.tensors[t].encoding.is_none())
+        && !part.is_constant(x)
+        && !part.outputs.contains(&y);
+    if !widens {
+        return None;
+    }
+    let mut readers = part
+        .nodes
+        .iter()
+        .filter(|reader| reader.reads().any(|read| read == y))
+        .peekable();
+    readers.peek()?;
+    let as_past = |reader: &Node| {
+        let elsewhere = [0, 1, 2, 3, 6].iter().any(|&i| reader.input(i) == Some(y));
+        reader.op == Op::Attention && !elsewhere
+    };
+    readers.all(as_past).then_some(x)
+}
+
+/// The node that gives a tensor.
+fn giver(part: &Part, tensor: TensorIndex) -> Option<&Node> {
+    part.nodes
+        .iter()
+        .find(|node| node.writes().any(|written| written == tensor))
+}
+
+/// Keys and values of earlier positions, where the device reads them, and how many of them may be seen.
+fn past(
+    l: &mut Lowering<'_>,
+    [keys, values]: [TensorIndex; 2],
+    mask: TensorIndex,
+    [batch, kv_heads, capacity, new]: [u64; 4],
+) -> Outcome<(Past, [ValueId; 3])> {
+    let dims = l.dims(mask)?;
+    let count = |dims: &[usize]| dims.iter().map(|&dim| dim as u64).product::<u64>();
+    let finder = VisiblePast {
+        rows: count(&dims[..dims.len() - 1]),
+        capacity,
+        width: capacity + new,
+        access: polychip_gpu_kernels::Access::Read,
+    };
+    let visible = match l.visible.get(&mask) {
+        Some(&known) => known,
+        None => {
+            let from = l.rows(mask)?;
+            let access = l.access(from);
+            let found = l.fresh(Scalar::U32, &[finder.partials() as usize])?;
+            l.launch(&VisiblePast { access, ..finder }, &[from, found])?;
+            l.visible.insert(mask, found);
+            found
+        }
+    };
+    let part = l.part;
+    let stored = [keys, values].map(|t| giver(part, t).and_then(|node| widened(part, node)).unwrap_or(t));
+    // across a link a port is read once, and no more of it than is seen
+    let ports = stored.map(|t| l.forms[t].port.filter(|_| l.port_form(t) == Layout::RowMajor));
+    let (own, copied) = match ports {
+        [Some(keys), Some(values)] => ([keys, values], true),
+        _ => ([l.rows(stored[0])?, l.rows(stored[1])?], false),
+    };
+    let scalar = l.stored(own[0]).scalar;
+    if l.stored(own[1]).scalar != scalar {
+        return Err(Refusal::dtype(
+            "a past of keys and values of different types is not offered",
+        ));
+    }
+    let past = Past {
+        scalar,
+        capacity,
+        partials: finder.partials(),
+    };
+    if !copied {
+        return Ok((past, [own[0], own[1], visible]));
+    }
+    let mut staged = [own[0]; 2];
+    for (place, &t) in staged.iter_mut().zip(&stored) {
+        *place = l.fresh(scalar, l.dims(t)?)?;
+    }
+    let depth = |t: TensorIndex| l.dims(t).map(|dims| dims[3] as u64);
+    let copy = PastCopy {
+        past,
+        heads: batch * kv_heads,
+        depth: depth(stored[0])?,
+        value_depth: depth(stored[1])?,
+    };
+    l.launch(&copy, &[own[0], own[1], visible, staged[0], staged[1]])?;
+    Ok((past, [staged[0], staged[1], visible]))
+}
+
+/// Lowers Attention without a window or soft cap, and with a past where a mask of truth values says what of it is seen.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
     if node.op != Op::Attention {
         return Ok(false);
@@ -58,8 +154,10 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
             )));
         }
     }
-    if node.inputs.iter().skip(4).any(Option::is_some) || node.outputs.iter().skip(1).any(Option::is_some) {
-        return Err(Refusal::op("Attention with a cache is not offered"));
+    if node.inputs.iter().skip(6).any(Option::is_some) || node.outputs.iter().skip(1).any(Option::is_some) {
+        return Err(Refusal::op(
+            "Attention that counts valid keys, or gives the whole cache, is not offered",
+        ));
     }
     for tensor in [q, k, v, y] {
         if !is_float(l.part.real(tensor)) {
@@ -93,6 +191,40 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
     if !fits {
         return Err(Refusal::shape(format!("Attention of {qs:?}, {ks:?} and {vs:?}")));
     }
+    let cache = match (node.input(4), node.input(5)) {
+        (None, None) => None,
+        (Some(keys), Some(values)) => {
+            let truths = node.input(3).filter(|&mask| l.part.real(mask) == DType::Bool);
+            let (Some(mask), 0) = (truths, attributes.int(Attr::IsCausal).unwrap_or(0)) else {
+                return Err(Refusal::op(
+                    "Attention with a cache is offered with a mask of truth values that says all",
+                ));
+            };
+            Some((keys, values, mask))
+        }
+        _ => return Err(Refusal::op("Attention with half a cache")),
+    };
+    let mut capacity = 0;
+    if let Some((keys, values, _)) = cache {
+        for t in [keys, values] {
+            if !is_float(l.part.real(t)) {
+                let name = l.part.real(t).name();
+                return Err(Refusal::dtype(format!("a cache of {name} is not offered")));
+            }
+        }
+        let (keys, values) = (l.dims(keys)?, l.dims(values)?);
+        capacity = match (keys, values) {
+            (&[b, h, room, size], &[_, _, _, value_size])
+                if keys[..3] == values[..3]
+                    && room > 0
+                    && [b as u64, h as u64, size as u64] == [ks[0], ks[1], ks[3]]
+                    && value_size as u64 == vs[3] =>
+            {
+                room as u64
+            }
+            _ => return Err(Refusal::shape(format!("a cache of {keys:?} and {values:?}"))),
+        };
+    }
     // heads that were moved in front of the rows are read where they were
     let turned = [q, k, v].map(|t| {
         let forms = &l.forms[t];
@@ -106,16 +238,25 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         _ => (vec![l.rows(q)?, l.rows(k)?, l.rows(v)?], false),
     };
     let scalar = l.stored(values[0]).scalar;
+    let past = match cache {
+        None => None,
+        Some((keys, old, mask)) => {
+            let (past, read) = past(l, [keys, old], mask, [ks[0], ks[1], capacity, ks[2]])?;
+            values.extend(read);
+            Some(past)
+        }
+    };
     let mask = match node.input(3) {
         None => None,
         Some(t) => {
-            if l.part.real(t) != l.part.real(q) {
+            let truths = l.part.real(t) == DType::Bool;
+            if l.part.real(t) != l.part.real(q) && !truths {
                 return Err(Refusal::dtype(
                     "Attention with a mask of another type is not offered",
                 ));
             }
             let dims = l.dims(t)?;
-            let scores = [qs[0], qs[1], qs[2], ks[2]].map(|size| size as usize);
+            let scores = [qs[0], qs[1], qs[2], capacity + ks[2]].map(|size| size as usize);
             let mut aligned = vec![1; 4usize.saturating_sub(dims.len())];
             aligned.extend_from_slice(dims);
             let broadcasts = aligned.len() == 4
@@ -138,6 +279,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
             let value = l.rows(t)?;
             values.push(value);
             Some(Mask {
+                scalar: if truths { Scalar::Bool } else { scalar },
                 strides,
                 access: l.access(value),
             })
@@ -166,6 +308,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         causal: (attributes.int(Attr::IsCausal).unwrap_or(0) != 0).then_some(0),
         mask,
         heads_inside: inside || turned,
+        past,
     };
     values.push(target);
     l.launch(&kernel, &values)?;

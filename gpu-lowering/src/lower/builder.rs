@@ -41,6 +41,8 @@ pub(super) struct Lowering<'a> {
     pub(super) steps: Vec<Step>,
     pub(super) constants: Vec<u8>,
     pub(super) constant_bytes: u64,
+    /// How many positions of a past a mask shows, where a step finds that.
+    pub(super) visible: HashMap<TensorIndex, ValueId>,
     pub(super) node: u32,
 }
 
@@ -78,6 +80,7 @@ impl<'a> Lowering<'a> {
             steps: Vec::new(),
             constants: Vec::new(),
             constant_bytes: 0,
+            visible: HashMap::new(),
             node: 0,
         }
     }
@@ -98,6 +101,7 @@ impl<'a> Lowering<'a> {
         self.forms = mark.forms;
         self.ports = mark.ports;
         self.values.truncate(mark.values);
+        self.visible.retain(|_, value| (value.0 as usize) < mark.values);
         self.kernels.truncate(mark.kernels);
         self.known.retain(|_, index| (*index as usize) < mark.kernels);
         self.steps.truncate(mark.steps);

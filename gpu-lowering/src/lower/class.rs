@@ -7,6 +7,7 @@ use polychip_lowering::{Node, OpClass, Outcome, Refusal, TensorIndex};
 use super::builder::Lowering;
 use super::{
     arrange, attention, conv, elementwise, gather, matmul, movement, norm, pool, quantise, reduce, resize,
+    rotary,
 };
 
 /// Lowers an anchor with the element-wise nodes around it.
@@ -31,7 +32,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<()> {
     let done = match OpClass::of(node.op) {
         OpClass::Convolution => conv::lower(l, node)?,
         OpClass::Product => matmul::lower(l, node)?,
-        OpClass::Attention => attention::lower(l, node)?,
+        OpClass::Attention => attention::lower(l, node)? || rotary::lower(l, node)?,
         OpClass::ElementWise => elementwise::lower(l, node)?,
         OpClass::Movement => movement::lower(l, node)? || arrange::lower(l, node)?,
         OpClass::Gather => gather::lower(l, node)? || arrange::lower(l, node)?,

@@ -11,7 +11,7 @@ use polychip_ops::{Attr, DType, Op, broadcast};
 
 use super::builder::Lowering;
 use super::values::{is_float, scalar_of};
-use super::{encoding, map};
+use super::{attention, encoding, map};
 
 /// The expression of several nodes, and the tensors that its operands stand for.
 pub(super) struct Chain {
@@ -28,6 +28,9 @@ pub(super) fn joins(l: &Lowering<'_>, node: &Node) -> bool {
     let Some(output) = node.output(0) else {
         return false;
     };
+    if attention::widened(part, node).is_some() {
+        return false;
+    }
     let known = |t: TensorIndex| {
         part.tensors[t].plain
             && part

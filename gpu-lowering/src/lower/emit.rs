@@ -10,7 +10,7 @@ use polychip_ops::Op;
 use polychip_sdk::Reason;
 
 use super::builder::Lowering;
-use super::{class, values};
+use super::{attention, class, values};
 
 impl<'a> Lowering<'a> {
     /// Emits a group.
@@ -60,6 +60,10 @@ impl<'a> Lowering<'a> {
         if node.writes().all(|t| self.part.is_constant(t)) && node.writes().next().is_some() {
             // whoever reads it makes it, as a constant
             return node.writes().try_for_each(|t| self.stored_scalar(t).map(|_| ()));
+        }
+        if attention::widened(self.part, node).is_some() {
+            // who attends reads what it was widened from
+            return Ok(());
         }
         class::lower(self, node)?;
         for tensor in node.writes() {

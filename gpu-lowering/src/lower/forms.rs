@@ -36,7 +36,7 @@ impl Lowering<'_> {
     }
 
     /// Layout of the port that feeds a tensor.
-    fn port_form(&self, tensor: TensorIndex) -> Layout {
+    pub(super) fn port_form(&self, tensor: TensorIndex) -> Layout {
         let port = self.part.inputs.iter().position(|&t| t == tensor);
         port.map_or(Layout::RowMajor, |port| self.layouts[port])
     }

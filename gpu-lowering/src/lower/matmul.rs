@@ -1,9 +1,11 @@
 //! Matrix products: batched, with constant or computed operands, everything behind them in the epilogue.
 
-use polychip_gpu_kernels::{BatchAxis, Binary, Gemm, GemmInt8, GemmTile, Place, Right, Scalar, pack_b};
+use polychip_gpu_kernels::{
+    BatchAxis, Binary, Gemm, GemmInt8, GemmTile, Place, Quants, Right, Scalar, pack_b,
+};
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
-use polychip_ops::{Attr, Op, broadcast};
-use polychip_sdk::EncodingKind;
+use polychip_ops::{Attr, BlockLayout, Op, broadcast};
+use polychip_sdk::{Encoding, EncodingKind};
 
 use super::builder::{Lowering, of_kernel};
 use super::epilogue::{self, EpilogueBuilder, Sheet};
@@ -153,7 +155,9 @@ pub(super) fn fused(
         }
     }
     let mut shape = Shape::of(l, node, a, b, y)?;
-    if integers(l, &shape, node, (a, b, y), members, output)? {
+    if integers(l, &shape, node, (a, b, y), members, output)?
+        || quantised(l, &shape, node, (a, b, y), members, output)?
+    {
         return Ok(true);
     }
     let scalar = l.scalar(a)?;
@@ -216,6 +220,60 @@ pub(super) fn fused(
             })
         };
         columns_of(l, &some, left, pack, &ends)?;
+    }
+    Ok(true)
+}
+
+/// Lowers a product with constant weights in blocks, which are read as they lie; `false` where the weights are not such.
+fn quantised(
+    l: &mut Lowering<'_>,
+    shape: &Shape,
+    node: &Node,
+    (a, b, y): (TensorIndex, TensorIndex, TensorIndex),
+    members: &[usize],
+    output: TensorIndex,
+) -> Outcome<bool> {
+    let part = l.part;
+    let encoding = part.tensors[b].encoding.as_ref();
+    let Some(layout) = encoding.and_then(Encoding::block_layout) else {
+        return Ok(false);
+    };
+    if !part.is_constant(b) || !shape.transposed_b || shape.own_b != 1 || shape.transposed_a {
+        return Ok(false);
+    }
+    let quants = match layout {
+        BlockLayout::Q4_0 => Quants::Q4_0,
+        BlockLayout::Q4_1 => Quants::Q4_1,
+        BlockLayout::Q8_0 => Quants::Q8_0,
+        BlockLayout::Q4_K => Quants::Q4_K,
+        BlockLayout::Q5_K => Quants::Q5_K,
+        BlockLayout::Q6_K => Quants::Q6_K,
+    };
+    let row = quants.bytes(shape.k.into());
+    let (scalar, left) = (l.scalar(a)?, l.rows(a)?);
+    let mut end = EpilogueBuilder::new();
+    summand(l, &mut end, node, y)?;
+    let (epilogue, mut ends, target) = end.finish(l, members, y, output, Sheet::Matrix)?;
+    ends.push(target);
+    for piece in columns::cut(&l.target.limits, shape.n, row.saturating_mul(4)) {
+        let gemm = Gemm {
+            batch: shape.batch.clone(),
+            m: shape.m,
+            n: piece.count(),
+            k: shape.k,
+            transposed_a: false,
+            b: Right::Quantised(quants),
+            scalar,
+            epilogue: piece.epilogue(&epilogue),
+            tile: FIRST,
+        };
+        let pack = |l: &mut Lowering<'_>, bytes| {
+            l.packed(bytes, || {
+                let bytes = part.tensors[b].bytes().unwrap_or_default();
+                Ok(piece.of(&bytes, row as usize).into_owned())
+            })
+        };
+        columns_of(l, &gemm, left, pack, &ends)?;
     }
     Ok(true)
 }

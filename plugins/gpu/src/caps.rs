@@ -20,6 +20,8 @@ pub(crate) struct Settings {
     pub(crate) rates: RatesWanted,
     /// Bytes that a kernel may bind of one tensor at most; `None`: as many as the device can.
     pub(crate) binding_bytes: Option<u64>,
+    /// Whether what stands in the host's memory is brought to the device's before it is used; `None`: as the device is.
+    pub(crate) carry: Option<bool>,
 }
 
 /// What parts are lowered for, and when its rates were measured, where they were.
@@ -41,7 +43,7 @@ pub(crate) fn target(
         limits,
         guard: settings.guard.then(|| Arc::new(guard)),
         tuner: settings.tune.then(|| Arc::new(tuner)),
-        discrete: found.discrete(),
+        discrete: settings.carry.unwrap_or_else(|| found.discrete()),
         rates,
     };
     (target, rates_measured_s)

@@ -81,8 +81,7 @@ impl GpuExecutable {
         } = loaded;
         program.check(&shared.target.limits)?;
         let arena = Piece::local(&gpu, program.arena_bytes)?;
-        let constants = Piece::local(&gpu, bytes.len() as u64)?;
-        constants.write(&gpu, 0, bytes)?;
+        let constants = gpu.constants.get(&gpu, bytes)?;
         let uses = program.port_uses(&ports);
         let mut made = GpuExecutable {
             info: ExecutableInfo {
@@ -95,7 +94,7 @@ impl GpuExecutable {
             ports,
             uses,
             arena: Arc::new(arena),
-            constants: Arc::new(constants),
+            constants,
             lanes: Vec::new(),
             last: Mutex::new(None),
             expected_ns: AtomicU64::new(0),

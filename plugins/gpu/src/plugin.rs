@@ -56,6 +56,7 @@ impl Settings {
         polychip_sdk::settings([
             ("binding_bytes", target.limits.binding_bytes.to_string()),
             ("commands", format!("{:?}", self.commands).to_lowercase()),
+            ("carry", on_or_off(target.discrete)),
             ("guard", on_or_off(self.lowering.guard)),
             ("imports", format!("{:x}", imports.bits())),
             ("macs_log2", target.rates.setting()),
@@ -117,6 +118,10 @@ impl Plugin for GpuPlugin {
                 rates: host.rates_wanted()?,
                 binding_bytes: match host.configuration("binding_bytes") {
                     Some(_) => Some(number(&host, "binding_bytes", 0)?),
+                    None => None,
+                },
+                carry: match host.configuration("carry") {
+                    Some(_) => Some(switch(&host, "carry", false)?),
                     None => None,
                 },
             },

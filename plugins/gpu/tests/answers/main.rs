@@ -3,6 +3,7 @@
 
 mod elementwise;
 mod image;
+mod language;
 mod movement;
 mod net;
 mod product;
@@ -28,6 +29,7 @@ fn main() {
     for (file, tests) in [
         ("elementwise", elementwise::TESTS),
         ("image", image::TESTS),
+        ("language", language::TESTS),
         ("movement", movement::TESTS),
         ("product", product::TESTS),
     ] {

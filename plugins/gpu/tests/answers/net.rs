@@ -39,6 +39,18 @@ pub(crate) fn narrow() -> Device {
         .clone()
 }
 
+/// The same taken for one behind a link, so that ports are carried.
+pub(crate) fn behind_a_link() -> Device {
+    static DEVICE: OnceLock<Device> = OnceLock::new();
+    DEVICE
+        .get_or_init(|| {
+            let host = Host::builder().linked(polychip_gpu::query);
+            let host = host.configure("gpu", "carry", "on").build();
+            host.devices()[0].clone()
+        })
+        .clone()
+}
+
 fn cpu() -> Device {
     static DEVICE: OnceLock<Device> = OnceLock::new();
     DEVICE
@@ -102,6 +114,11 @@ impl Net {
                 .map(|&v| if dtype.is_float() { v } else { v * 40.0 })
                 .collect::<Vec<_>>(),
         )
+    }
+
+    /// A constant of these bytes.
+    pub(crate) fn constant(&mut self, dtype: DType, sizes: &[usize], bytes: Vec<u8>) -> TensorId {
+        self.add(dtype, sizes, Some(bytes))
     }
 
     fn add(&mut self, dtype: DType, sizes: &[usize], bytes: Option<Vec<u8>>) -> TensorId {

@@ -1,0 +1,236 @@
+//! Prompt and answer on the devices where each is cheapest: a plan of measured costs for a given length of both, over one memory
+//! of keys and values.
+//!
+//! A prompt is many multiplications with each weight, a token of an answer one: so the best device for the one may be a poor one
+//! for the other, and which it is depends on the length of the prompt, on what a device is doing, and on how hot it is. What
+//! others fix in their code is planned here, with a bound that shows how good the plan is.
+//!
+//! Invariants:
+//! 1. What a plan is made of was measured on this machine, through what a sequence does, or comes from a file that names model,
+//!    devices and settings and is refused where any differs.
+//! 2. A device's first chunk of each size is compared with the reference device's; where they differ the reference's is kept,
+//!    the device is not used for that size any more, and the report names it.
+//! 3. Keys and values have one home, which all devices map: to change the device is to run the next chunk elsewhere.
+//!
+//! Not here: the graphs of chunks (`build`), how a graph itself is split (`polychip`).
+//! Start reading at [`PhaseCosts`], then [`plan`].
+
+mod check;
+mod cost;
+mod drift;
+mod measure;
+mod plan;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use cost::{ChunkCost, DeviceCost, PhaseCosts};
+pub use measure::MeasurePhases;
+pub use plan::{Chunk, PhaseLimits, PhasePlan, Stretch, Workload, plan};
+pub use report::{Move, PhaseReport, PhaseShare};
+
+use crate::{Error, LanguageModel, Result};
+use drift::Drift;
+
+/// By how much another device must be better before an answer moves to it.
+const BETTER: f64 = 0.9;
+
+/// A model's plan by phases, shared by its sequences.
+#[derive(Debug)]
+pub(crate) struct Phases {
+    pub(crate) costs: PhaseCosts,
+    pub(crate) limits: PhaseLimits,
+    reference: String,
+    drift: Mutex<Drift>,
+    /// Devices and sizes of chunks that were compared with the reference, and those whose answers differed, with words.
+    compared: Mutex<Compared>,
+}
+
+#[derive(Debug, Default)]
+struct Compared {
+    right: BTreeSet<(usize, usize)>,
+    wrong: Vec<(usize, usize, String)>,
+}
+
+impl Phases {
+    fn new(costs: PhaseCosts, limits: PhaseLimits, compared: bool) -> Result<Phases> {
+        let names: Vec<String> = costs.devices.iter().map(|cost| cost.device.clone()).collect();
+        let reference = measure::reference(&names).ok_or_else(|| Error::config("costs of no device"))?;
+        let mut right = BTreeSet::new();
+        for (device, cost) in costs.devices.iter().enumerate() {
+            let is_reference = cost.device == *reference;
+            if compared || is_reference {
+                right.extend(cost.chunks.iter().map(|chunk| (device, chunk.rows)));
+            }
+        }
+        Ok(Phases {
+            reference: reference.clone(),
+            drift: Mutex::new(Drift::new(costs.devices.len())),
+            compared: Mutex::new(Compared {
+                right,
+                wrong: Vec::new(),
+            }),
+            limits,
+            costs,
+        })
+    }
+
+    pub(crate) fn name(&self, device: usize) -> &str {
+        &self.costs.devices[device].device
+    }
+
+    /// The plan of a workload as the devices are now.
+    pub(crate) fn plan(&self, workload: Workload, largest_chunk: Option<usize>, now_ns: u64) -> Result<PhasePlan> {
+        let slowdowns = self.slowdowns(now_ns);
+        let mut limits = self.limits.clone();
+        limits.largest_chunk = match (limits.largest_chunk, largest_chunk) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        if compared.wrong.is_empty() {
+            drop(compared);
+            return plan(&self.costs, &slowdowns, &limits, workload);
+        }
+        let mut costs = self.costs.clone();
+        for (device, rows, words) in &compared.wrong {
+            let cost = &mut costs.devices[*device];
+            cost.chunks.retain(|chunk| chunk.rows != *rows);
+            cost.refused.push(words.clone());
+        }
+        drop(compared);
+        plan(&costs, &slowdowns, &limits, workload)
+    }
+
+    fn slowdowns(&self, now_ns: u64) -> Vec<f64> {
+        let drift = self.drift.lock().unwrap_or_else(PoisonError::into_inner);
+        drift.slowdowns(now_ns)
+    }
+
+    /// The device for the next token of an answer, of those allowed: the last one, unless another is clearly better now.
+    pub(crate) fn next(&self, allowed: &[usize], last: Option<usize>, past: usize, now_ns: u64) -> Option<usize> {
+        let slowdowns = self.slowdowns(now_ns);
+        let compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        let objective = |device: usize| {
+            let wrong = |(other, rows, _): &(usize, usize, String)| (*other, *rows) == (device, 1);
+            if compared.wrong.iter().any(wrong) {
+                return None;
+            }
+            let cost = &self.costs.devices[device];
+            let price = 1.0 + self.limits.seconds_per_joule * cost.power_mw.unwrap_or(0.0) / 1e3;
+            Some(cost.chunk(1)?.at(past) * slowdowns[device] * price)
+        };
+        let known = allowed.iter().filter_map(|&device| Some((device, objective(device)?)));
+        let (best, least) = known.min_by(|a, b| a.1.total_cmp(&b.1))?;
+        match last.and_then(|last| Some((last, objective(last)?))) {
+            Some((last, own)) if allowed.contains(&last) && least > own * BETTER => Some(last),
+            _ => Some(best),
+        }
+    }
+
+    /// A chunk was run; how long it took beside what was expected of it.
+    pub(crate) fn observe(&self, device: usize, rows: usize, past: usize, took_ns: u64, now_ns: u64) -> f64 {
+        let expected = self.costs.devices[device]
+            .chunk(rows)
+            .map_or(took_ns as f64, |chunk| chunk.at(past));
+        let mut drift = self.drift.lock().unwrap_or_else(PoisonError::into_inner);
+        drift.observe(device, took_ns as f64, expected, now_ns);
+        drift.slowdowns(now_ns)[device]
+    }
+
+    /// The reference device, where a chunk of this size was not yet compared with it.
+    pub(crate) fn uncompared(&self, device: usize, rows: usize) -> Option<&str> {
+        let compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        (!compared.right.contains(&(device, rows))).then_some(self.reference.as_str())
+    }
+
+    /// Compares logits with the reference's: the words of what differs.
+    pub(crate) fn compare(
+        &self,
+        policy: &polychip::Policy,
+        (device, rows): (usize, usize),
+        logits: &[f32],
+        right: &[f32],
+    ) -> Option<String> {
+        let (off, most) = (measure::distance(logits, right), measure::tolerance(policy));
+        let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        if off <= most {
+            compared.right.insert((device, rows));
+            return None;
+        }
+        let words = format!(
+            "{} is not used for chunks of {rows}: its first logits were {off:.3} from those of {}, {most} is let pass",
+            self.name(device),
+            self.reference
+        );
+        compared.wrong.push((device, rows, words.clone()));
+        Some(words)
+    }
+}
+
+impl LanguageModel {
+    /// Times chunks of every size on every device that the model's policy allows, and compares each device's answers with the
+    /// CPU's. `say` is told before each step what it is.
+    ///
+    /// # Errors
+    /// No device runs the model, or none of them answers.
+    pub fn measure_phases(&self, how: &MeasurePhases, say: &mut dyn FnMut(&str)) -> Result<PhaseCosts> {
+        measure::measure(self, how, say)
+    }
+
+    /// From now on, sequences run each chunk where the plan of these costs has it.
+    ///
+    /// # Errors
+    /// The costs are of another model, of other settings or of devices that are not there.
+    pub fn place_phases(&self, costs: PhaseCosts, limits: PhaseLimits) -> Result<()> {
+        self.check_costs(&costs)?;
+        let phases = Phases::new(costs, limits, false)?;
+        self.set_phases(Some(Arc::new(phases)));
+        Ok(())
+    }
+
+    /// The plan of a prompt and an answer, as devices are now; none where phases are not placed.
+    ///
+    /// # Errors
+    /// No device within the limits can do it.
+    pub fn phase_plan(&self, prompt: usize, answer: usize) -> Option<Result<PhasePlan>> {
+        let workload = Workload {
+            past: 0,
+            prompt,
+            answer,
+        };
+        let phases = self.phases()?;
+        Some(phases.plan(workload, None, self.now_ns()))
+    }
+
+    fn check_costs(&self, costs: &PhaseCosts) -> Result<()> {
+        if costs.fingerprint != self.phase_fingerprint() {
+            return Err(Error::config(format!(
+                "the costs of phases are of another model or other settings ({}, this is {}): measure them again",
+                costs.fingerprint,
+                self.phase_fingerprint()
+            )));
+        }
+        let devices = self.devices()?;
+        for cost in &costs.devices {
+            let Some(device) = devices.iter().find(|device| device.name() == cost.device) else {
+                return Err(Error::config(format!(
+                    "the costs of phases name the device {}, which is not there: measure them again",
+                    cost.device
+                )));
+            };
+            if device.identity() != cost.identity {
+                return Err(Error::config(format!(
+                    "the costs of phases are of another {} ({}, this is {}): measure them again",
+                    cost.device,
+                    cost.identity,
+                    device.identity()
+                )));
+            }
+        }
+        Ok(())
+    }
+}

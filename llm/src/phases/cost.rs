@@ -1,0 +1,71 @@
+//! What chunks of a model cost on each device.
+//!
+//! Invariant: a device that runs no chunk of one token answers nothing, and one that was refused anything runs none of it.
+
+use serde::{Deserialize, Serialize};
+
+/// The time of a chunk: what it takes behind no position, and what each position read before adds, since attention reads it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChunkCost {
+    /// Tokens of the chunk; one of fewer takes as long.
+    pub rows: usize,
+    /// Nanoseconds behind no position.
+    pub base_ns: f64,
+    /// Nanoseconds for each position read before.
+    pub per_position_ns: f64,
+}
+
+impl ChunkCost {
+    /// Nanoseconds behind so many positions.
+    #[must_use]
+    pub fn at(&self, past: usize) -> f64 {
+        self.base_ns + self.per_position_ns * past as f64
+    }
+}
+
+/// What a device costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceCost {
+    /// Device, `plugin:index`.
+    pub device: String,
+    /// Driver, chip and firmware, as the device names them: costs of another one say nothing of this one.
+    pub identity: String,
+    /// Whether the device is emulated.
+    pub emulated: bool,
+    /// Bytes of weights and of what else its sessions keep.
+    pub memory_bytes: u64,
+    /// Mean power while it runs, in milliwatts, where it is known.
+    pub power_mw: Option<f64>,
+    /// Nanoseconds that the first chunk takes longer after another device ran.
+    pub entry_ns: f64,
+    /// Chunks, the largest first.
+    pub chunks: Vec<ChunkCost>,
+    /// What of it is not used, and why.
+    pub refused: Vec<String>,
+}
+
+impl DeviceCost {
+    /// The cost of a chunk of so many tokens.
+    #[must_use]
+    pub fn chunk(&self, rows: usize) -> Option<&ChunkCost> {
+        self.chunks.iter().find(|chunk| chunk.rows == rows)
+    }
+}
+
+/// What a model costs on each device, as [`LanguageModel::measure_phases`](crate::LanguageModel::measure_phases) finds it and
+/// files keep it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseCosts {
+    /// Fingerprint of the model's file and of what changes its times: room, precision, threads.
+    pub fingerprint: String,
+    /// The devices.
+    pub devices: Vec<DeviceCost>,
+}
+
+impl PhaseCosts {
+    /// The number of a device.
+    #[must_use]
+    pub fn position(&self, device: &str) -> Option<usize> {
+        self.devices.iter().position(|known| known.device == device)
+    }
+}

@@ -1,0 +1,66 @@
+//! How much longer than measured each device takes now: because it is hot, or busy.
+//!
+//! Invariants:
+//! 1. Time is told, not read.
+//! 2. A device that is not used is forgiven by and by, so that it is tried again.
+
+/// Share of a new observation.
+const SHARE: f64 = 0.2;
+/// After so long half of what was held against an unused device is forgiven, in nanoseconds.
+const FORGIVEN: f64 = 20e9;
+/// An observation counts at most so much, so that one run that was interrupted moves nothing.
+const MOST: f64 = 4.0;
+
+/// Slowdowns by device.
+#[derive(Clone, Debug)]
+pub(crate) struct Drift {
+    ratios: Vec<f64>,
+    seen_ns: Vec<u64>,
+}
+
+impl Drift {
+    pub(crate) fn new(devices: usize) -> Drift {
+        Drift {
+            ratios: vec![1.0; devices],
+            seen_ns: vec![0; devices],
+        }
+    }
+
+    /// A device took so long where so long was expected; `now` on any clock that goes forward.
+    pub(crate) fn observe(&mut self, device: usize, took_ns: f64, expected_ns: f64, now_ns: u64) {
+        let ratio = (took_ns / expected_ns.max(1.0)).clamp(1.0 / MOST, MOST * self.ratios[device].max(1.0));
+        self.ratios[device] += SHARE * (ratio - self.ratios[device]);
+        self.seen_ns[device] = now_ns;
+    }
+
+    /// The slowdowns now.
+    pub(crate) fn slowdowns(&self, now_ns: u64) -> Vec<f64> {
+        let devices = self.ratios.iter().zip(&self.seen_ns);
+        devices
+            .map(|(ratio, seen)| {
+                let unused = now_ns.saturating_sub(*seen) as f64;
+                1.0 + (ratio - 1.0) * (-unused / FORGIVEN * std::f64::consts::LN_2).exp()
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_device_is_noticed_and_forgiven_and_one_interruption_moves_little() {
+        let mut drift = Drift::new(2);
+        let second = 1_000_000_000;
+        drift.observe(0, 1e9, 1e3, second);
+        assert!(drift.slowdowns(second)[0] <= 1.0 + SHARE * (MOST - 1.0) + 1e-9);
+        for step in 0..40 {
+            drift.observe(1, 2e6, 1e6, second * (2 + step));
+        }
+        let now = second * 41;
+        assert!((drift.slowdowns(now)[1] - 2.0).abs() < 0.01);
+        assert!((drift.slowdowns(now + 20 * second)[1] - 1.5).abs() < 0.02);
+        assert!(drift.slowdowns(now + 400 * second)[1] < 1.001);
+    }
+}

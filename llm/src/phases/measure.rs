@@ -1,0 +1,195 @@
+//! Chunks of every size timed on every device, and each device's answers compared with those of the reference device.
+//!
+//! Invariants:
+//! 1. What is timed is what a sequence does: the chunk's inputs are filled, it is run, its keys and values are appended.
+//! 2. A device whose logits are not those of the reference is not used for that size, and it is said why.
+
+use polychip::Policy;
+
+use super::cost::{ChunkCost, DeviceCost, PhaseCosts};
+use crate::model::{LADDER, LanguageModel};
+use crate::sequence::Sequence;
+use crate::{Error, Result, TokenId};
+
+/// How phases are measured.
+#[derive(Clone, Debug)]
+pub struct MeasurePhases {
+    /// Largest chunk; larger ones are left out.
+    pub largest_chunk: usize,
+    /// Rounds of each chunk, of which the median counts. Chunks of one token are timed eight times as often.
+    pub rounds: usize,
+    /// Positions behind which chunks are timed a second time; fewer where there is no room for so many.
+    pub depth: usize,
+}
+
+impl Default for MeasurePhases {
+    fn default() -> MeasurePhases {
+        MeasurePhases {
+            largest_chunk: LADDER[0],
+            rounds: 3,
+            depth: 1024,
+        }
+    }
+}
+
+/// The reference: the CPU, where there is one.
+pub(super) fn reference(devices: &[String]) -> Option<&String> {
+    let cpu = devices.iter().find(|device| device.starts_with("cpu:"));
+    cpu.or(devices.first())
+}
+
+/// Tokens that look like a text to no one, the same each time.
+fn tokens(model: &LanguageModel, count: usize) -> Vec<TokenId> {
+    let vocabulary = u64::from(model.config().vocabulary);
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    (0..count)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            ((state >> 33) % vocabulary) as TokenId
+        })
+        .collect()
+}
+
+/// How far logits are from those of the reference: the length of the difference by the length of the reference about its mean.
+pub(super) fn distance(logits: &[f32], reference: &[f32]) -> f64 {
+    let mean = reference.iter().map(|x| f64::from(*x)).sum::<f64>() / reference.len().max(1) as f64;
+    let (mut off, mut own) = (0.0, 0.0);
+    for (a, b) in logits.iter().zip(reference) {
+        off += (f64::from(*a) - f64::from(*b)).powi(2);
+        own += (f64::from(*b) - mean).powi(2);
+    }
+    // a NaN is far
+    let distance = (off / own.max(f64::MIN_POSITIVE)).sqrt();
+    if distance.is_nan() || logits.len() != reference.len() {
+        f64::INFINITY
+    } else {
+        distance
+    }
+}
+
+/// How far a device's logits may be from the reference's: products of 8 bits and floats of 16 round by a few hundredths.
+pub(super) fn tolerance(policy: &Policy) -> f64 {
+    if policy.is_exact() { 0.02 } else { 0.15 }
+}
+
+/// Measures the devices that the model's policy lets it use.
+pub(super) fn measure(
+    model: &LanguageModel,
+    how: &MeasurePhases,
+    say: &mut dyn FnMut(&str),
+) -> Result<PhaseCosts> {
+    let devices = model.devices()?;
+    let names: Vec<String> = devices.iter().map(|device| device.name().to_owned()).collect();
+    let Some(reference) = reference(&names) else {
+        return Err(Error::config("no device is there to be measured"));
+    };
+    let rungs: Vec<usize> = LADDER
+        .into_iter()
+        .filter(|&rows| rows <= how.largest_chunk.max(1) && rows <= model.capacity())
+        .collect();
+    let mut sequence = model.sequence()?;
+    let text = tokens(model, rungs[0]);
+    let mut right = Vec::new();
+    for &rows in &rungs {
+        say(&format!("{reference}: {rows} tokens, as the reference"));
+        right.push(sequence.logits_on(reference, &text[..rows], rows)?);
+    }
+    let mut costs = Vec::new();
+    for (device, name) in devices.iter().zip(&names) {
+        let mut cost = DeviceCost {
+            device: name.clone(),
+            identity: device.identity(),
+            emulated: device.info().emulated,
+            memory_bytes: 0,
+            power_mw: None,
+            entry_ns: 0.0,
+            chunks: Vec::new(),
+            refused: Vec::new(),
+        };
+        for (&rows, right) in rungs.iter().zip(&right) {
+            say(&format!("{name}: {rows} tokens"));
+            match chunk(model, &mut sequence, how, (name, rows), (&text[..rows], right)) {
+                Ok(chunk) => cost.chunks.push(chunk),
+                Err(error) => cost.refused.push(format!("{rows} tokens: {error}")),
+            }
+        }
+        if let Some(held) = model.held_by(name) {
+            (cost.memory_bytes, cost.power_mw) = held;
+        }
+        costs.push(cost);
+    }
+    if costs.iter().all(|cost| cost.chunk(1).is_none()) {
+        let why: Vec<String> = costs.iter().flat_map(|cost| cost.refused.clone()).collect();
+        return Err(Error::config(format!("no device answers: {}", why.join("; "))));
+    }
+    entries(&mut sequence, &mut costs, how)?;
+    Ok(PhaseCosts {
+        fingerprint: model.phase_fingerprint(),
+        devices: costs,
+    })
+}
+
+/// The cost of a chunk, once its logits are those of the reference.
+fn chunk(
+    model: &LanguageModel,
+    sequence: &mut Sequence,
+    how: &MeasurePhases,
+    (device, rows): (&str, usize),
+    (text, right): (&[TokenId], &[f32]),
+) -> Result<ChunkCost> {
+    let logits = sequence.logits_on(device, text, rows)?;
+    let (off, most) = (distance(&logits, right), tolerance(model.policy()));
+    if off > most {
+        return Err(Error::config(format!(
+            "its logits are {off:.3} from the reference's, {most} is let pass: it is not used"
+        )));
+    }
+    let rounds = how.rounds.max(1) * if rows == 1 { 8 } else { 1 };
+    let depth = how.depth.min(model.capacity() - rows);
+    let mut medians = [0.0; 2];
+    for (median, past) in medians.iter_mut().zip([0, depth]) {
+        let mut times = Vec::with_capacity(rounds);
+        for round in 0..=rounds {
+            let ns = sequence.time_on(device, text, rows, past)?;
+            // the first one warms up
+            if round > 0 {
+                times.push(ns);
+            }
+        }
+        times.sort_unstable();
+        *median = times[times.len() / 2] as f64;
+    }
+    let [base_ns, deep] = medians;
+    Ok(ChunkCost {
+        rows,
+        base_ns,
+        per_position_ns: if depth == 0 {
+            0.0
+        } else {
+            ((deep - base_ns) / depth as f64).max(0.0)
+        },
+    })
+}
+
+/// What the first token of an answer takes longer where another device read the prompt.
+fn entries(sequence: &mut Sequence, costs: &mut [DeviceCost], how: &MeasurePhases) -> Result<()> {
+    let answering: Vec<usize> = (0..costs.len())
+        .filter(|&device| costs[device].chunk(1).is_some())
+        .collect();
+    for &device in &answering {
+        let Some(&other) = answering.iter().find(|&&other| other != device) else {
+            continue;
+        };
+        let names = [other, device].map(|device| costs[device].device.clone());
+        let mut times = Vec::new();
+        for _ in 0..=how.rounds.max(1) {
+            sequence.time_on(&names[0], &[0], 1, 0)?;
+            times.push(sequence.time_on(&names[1], &[0], 1, 0)?);
+        }
+        times.sort_unstable();
+        let first = times[times.len() / 2] as f64;
+        let usual = costs[device].chunk(1).map_or(0.0, |chunk| chunk.base_ns);
+        costs[device].entry_ns = (first - usual).max(0.0);
+    }
+    Ok(())
+}

@@ -1,0 +1,334 @@
+//! The plan of a prompt and its answer: which device reads which chunk of the prompt, and which gives which tokens of the answer.
+//!
+//! A shortest path over the positions of the text, once for each set of devices whose memory fits: an edge is a chunk on a
+//! device, its weight the chunk's time behind the positions before it, and what changing the device adds.
+//!
+//! Invariants:
+//! 1. Same costs, same plan; no clock is read.
+//! 2. No other cut of the prompt, on no other devices within the limits, is cheaper: [`check`](super::check) proves a bound by other
+//!    means.
+
+use serde::Serialize;
+
+use super::cost::{DeviceCost, PhaseCosts};
+use crate::{Error, Result};
+
+/// What is to be read and answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Workload {
+    /// Tokens that were read before.
+    pub past: usize,
+    /// Tokens of the prompt that are to be read.
+    pub prompt: usize,
+    /// Tokens of the answer.
+    pub answer: usize,
+}
+
+/// What a plan is held to.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct PhaseLimits {
+    /// Bytes that all devices of a plan may keep together.
+    pub memory_bytes: Option<u64>,
+    /// Seconds that a joule is worth: 0 where time alone counts. A device without a known power costs its time.
+    pub seconds_per_joule: f64,
+    /// Most tokens of a chunk, where others wait between chunks.
+    pub largest_chunk: Option<usize>,
+}
+
+/// A chunk of the prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Chunk {
+    /// Number of the device.
+    pub device: usize,
+    /// Tokens of the chunk's graph.
+    pub rows: usize,
+    /// Tokens that it reads, `rows` or fewer.
+    pub tokens: usize,
+    /// Positions before it.
+    pub past: usize,
+}
+
+/// Tokens of the answer that a device gives one after another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Stretch {
+    /// Number of the device.
+    pub device: usize,
+    /// Positions before the first of them.
+    pub past: usize,
+    /// How many.
+    pub tokens: usize,
+}
+
+/// A plan.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PhasePlan {
+    /// What it is for.
+    pub workload: Workload,
+    /// The prompt, chunk by chunk.
+    pub prompt: Vec<Chunk>,
+    /// The answer.
+    pub answer: Vec<Stretch>,
+    /// Devices that may be used at once, by number: those of the plan, and others whose memory fits beside them.
+    pub allowed: Vec<usize>,
+    /// Predicted nanoseconds of the prompt.
+    pub prompt_ns: f64,
+    /// Predicted nanoseconds of the answer.
+    pub answer_ns: f64,
+    /// Bytes that the plan's devices keep.
+    pub memory_bytes: u64,
+    /// What is minimised, in nanoseconds: time, and energy at its price.
+    pub objective_ns: f64,
+    /// No plan has less.
+    pub bound_ns: f64,
+}
+
+impl PhasePlan {
+    /// Predicted nanoseconds of all.
+    #[must_use]
+    pub fn total_ns(&self) -> f64 {
+        self.prompt_ns + self.answer_ns
+    }
+
+    /// The devices that are used.
+    #[must_use]
+    pub fn devices(&self) -> Vec<usize> {
+        let prompt = self.prompt.iter().map(|chunk| chunk.device);
+        let mut all: Vec<usize> = prompt.chain(self.answer.iter().map(|run| run.device)).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Whether no plan is better, but for what floats round.
+    #[must_use]
+    pub fn is_optimal(&self) -> bool {
+        self.objective_ns <= self.bound_ns * (1.0 + 1e-9) + 1e-3
+    }
+}
+
+/// A device as a plan weighs it.
+pub(super) struct Weighed<'a> {
+    pub(super) cost: &'a DeviceCost,
+    /// What a nanosecond on it counts.
+    pub(super) price: f64,
+    /// How much longer than measured it takes now.
+    pub(super) slowdown: f64,
+}
+
+impl Weighed<'_> {
+    /// Chunks that may be used, with their tokens.
+    pub(super) fn rows(&self, limits: &PhaseLimits) -> Vec<usize> {
+        let most = limits.largest_chunk.unwrap_or(usize::MAX);
+        let rows = self.cost.chunks.iter().map(|chunk| chunk.rows);
+        rows.filter(|&rows| rows <= most.max(1)).collect()
+    }
+
+    pub(super) fn ns(&self, rows: usize, past: usize) -> Option<f64> {
+        Some(self.cost.chunk(rows)?.at(past).max(0.0) * self.slowdown)
+    }
+}
+
+/// The devices as they are now; `slowdown` says how much longer than measured each takes.
+pub(super) fn weigh<'a>(costs: &'a PhaseCosts, slowdown: &[f64], limits: &PhaseLimits) -> Vec<Weighed<'a>> {
+    let devices = costs.devices.iter().enumerate();
+    devices
+        .map(|(index, cost)| Weighed {
+            cost,
+            // milliwatts are joules per 1000 seconds
+            price: 1.0 + limits.seconds_per_joule * cost.power_mw.unwrap_or(0.0) / 1e3,
+            slowdown: slowdown.get(index).copied().unwrap_or(1.0),
+        })
+        .collect()
+}
+
+/// The sets of devices that fit, none of which another one holds.
+pub(super) fn sets(costs: &PhaseCosts, limits: &PhaseLimits) -> Vec<Vec<usize>> {
+    let usable: Vec<usize> = (0..costs.devices.len())
+        .filter(|&device| !costs.devices[device].chunks.is_empty())
+        .collect();
+    let fits = |set: &[usize]| {
+        let bytes: u64 = set.iter().map(|&device| costs.devices[device].memory_bytes).sum();
+        limits.memory_bytes.is_none_or(|most| bytes <= most)
+    };
+    if fits(&usable) && !usable.is_empty() {
+        return vec![usable];
+    }
+    // phones have a handful of devices
+    let usable = &usable[..usable.len().min(12)];
+    let mut found: Vec<Vec<usize>> = (1u32..1 << usable.len())
+        .map(|bits| {
+            let chosen = usable.iter().enumerate().filter(|(place, _)| bits >> place & 1 == 1);
+            chosen.map(|(_, &device)| device).collect()
+        })
+        .filter(|set: &Vec<usize>| fits(set))
+        .collect();
+    let all = found.clone();
+    found.retain(|set| {
+        let within = |other: &Vec<usize>| {
+            other.len() > set.len() && set.iter().all(|device| other.contains(device))
+        };
+        !all.iter().any(within)
+    });
+    found
+}
+
+/// Where a shortest path comes from.
+#[derive(Clone, Copy)]
+struct From {
+    objective: f64,
+    ns: f64,
+    device: usize,
+    rows: usize,
+    position: usize,
+}
+
+/// Makes the best plan.
+///
+/// # Errors
+/// There is nothing to do, or no set of devices within the limits that can do it.
+pub fn plan(
+    costs: &PhaseCosts,
+    slowdown: &[f64],
+    limits: &PhaseLimits,
+    workload: Workload,
+) -> Result<PhasePlan> {
+    if workload.prompt + workload.answer == 0 {
+        return Err(Error::config("a plan of no tokens"));
+    }
+    let weighed = weigh(costs, slowdown, limits);
+    let sets = sets(costs, limits);
+    let mut best: Option<PhasePlan> = None;
+    for set in &sets {
+        let Some(plan) = shortest(&weighed, limits, set, workload) else {
+            continue;
+        };
+        if best.as_ref().is_none_or(|best| plan.objective_ns < best.objective_ns) {
+            best = Some(plan);
+        }
+    }
+    let Some(mut plan) = best else {
+        let devices: Vec<String> = costs
+            .devices
+            .iter()
+            .map(|cost| {
+                let mib = cost.memory_bytes.div_ceil(1 << 20);
+                format!("{} keeps {mib} MiB {}", cost.device, cost.refused.join(", "))
+            })
+            .collect();
+        return Err(Error::config(format!(
+            "no device within the limits ({}) reads a prompt and answers: {}",
+            limits.memory_bytes.map_or("no limit of memory".to_owned(), |most| {
+                format!("{} MiB of memory", most >> 20)
+            }),
+            devices.join("; ")
+        )));
+    };
+    plan.memory_bytes = plan
+        .devices()
+        .iter()
+        .map(|&device| costs.devices[device].memory_bytes)
+        .sum();
+    plan.bound_ns = super::check::bound(&weighed, &sets, limits, workload);
+    Ok(plan)
+}
+
+/// The shortest path over the devices of a set.
+fn shortest(
+    weighed: &[Weighed<'_>],
+    limits: &PhaseLimits,
+    set: &[usize],
+    workload: Workload,
+) -> Option<PhasePlan> {
+    let Workload { past, prompt, answer } = workload;
+    let end = prompt + answer;
+    let rows: Vec<Vec<usize>> = weighed.iter().map(|device| device.rows(limits)).collect();
+    // by position and device that ran last: the best way there
+    let mut ways: Vec<Vec<Option<From>>> = vec![vec![None; weighed.len()]; end + 1];
+    for position in 0..end {
+        // entering a device costs the same from any other one
+        let nearest = cheapest(&ways[position]);
+        for &device in set {
+            let weighed = &weighed[device];
+            let stay = ways[position][device].map(|way| (way.objective, 0.0, device));
+            let entry = weighed.cost.entry_ns;
+            let enter = nearest
+                .filter(|(last, _)| *last != device)
+                .map(|(last, spent)| (spent + entry * weighed.price, entry, last));
+            let start = (position == 0).then_some((0.0, 0.0, device));
+            let ways_here = [stay, enter, start].into_iter().flatten();
+            let Some((before, entry, last)) = ways_here.min_by(|a, b| a.0.total_cmp(&b.0)) else {
+                continue;
+            };
+            let in_prompt = position < prompt;
+            let sizes: &[usize] = if in_prompt { &rows[device] } else { &[1] };
+            for &size in sizes {
+                let tokens = if in_prompt { size.min(prompt - position) } else { 1 };
+                let Some(ns) = weighed.ns(size, past + position) else {
+                    continue;
+                };
+                let objective = before + ns * weighed.price;
+                let place = &mut ways[position + tokens][device];
+                if place.is_none_or(|known| objective < known.objective) {
+                    *place = Some(From {
+                        objective,
+                        ns: ns + entry,
+                        device: last,
+                        rows: size,
+                        position,
+                    });
+                }
+            }
+        }
+    }
+    let (mut device, objective) = cheapest(&ways[end])?;
+    let mut plan = PhasePlan {
+        workload,
+        prompt: Vec::new(),
+        answer: Vec::new(),
+        allowed: set.to_vec(),
+        prompt_ns: 0.0,
+        answer_ns: 0.0,
+        memory_bytes: 0,
+        objective_ns: objective,
+        bound_ns: 0.0,
+    };
+    let mut position = end;
+    while position > 0 {
+        let from = ways[position][device]?;
+        let at = past + from.position;
+        if from.position < prompt {
+            plan.prompt_ns += from.ns;
+            plan.prompt.push(Chunk {
+                device,
+                rows: from.rows,
+                tokens: position - from.position,
+                past: at,
+            });
+        } else {
+            plan.answer_ns += from.ns;
+            match plan.answer.last_mut() {
+                Some(run) if run.device == device => {
+                    run.past = at;
+                    run.tokens += 1;
+                }
+                _ => plan.answer.push(Stretch {
+                    device,
+                    past: at,
+                    tokens: 1,
+                }),
+            }
+        }
+        (position, device) = (from.position, from.device);
+    }
+    plan.prompt.reverse();
+    plan.answer.reverse();
+    Some(plan)
+}
+
+/// The device from which the least was spent, and how much.
+fn cheapest(ways: &[Option<From>]) -> Option<(usize, f64)> {
+    let known = ways.iter().enumerate();
+    known
+        .filter_map(|(device, way)| way.map(|way| (device, way.objective)))
+        .min_by(|a, b| a.1.total_cmp(&b.1))
+}
