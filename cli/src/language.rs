@@ -1,15 +1,17 @@
-//! Language models on the command line: what `generate`, `chat`, `serve`, `logits` and `bench-llm` share.
+//! Language models on the command line: what `generate`, `chat`, `serve`, `logits`, `bench-llm` and `phases` share.
 
 pub(crate) mod bench;
 pub(crate) mod chat;
 pub(crate) mod generate;
 pub(crate) mod logits;
+pub(crate) mod phases;
 #[cfg(feature = "serve")]
 pub(crate) mod serve;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use polychip_llm::phases::{PhaseCosts, PhaseLimits, PhaseShare};
 use polychip_llm::{
     Answer, Generate, LanguageModel, Message, Options, Sampling, Sequence, Specials, TokenId,
 };
@@ -27,6 +29,13 @@ pub(crate) struct LanguageArguments {
     /// Room for so many tokens of prompt and answer together (4096 where left out, or as many as the model knows)
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) context: Option<u32>,
+    /// Run each chunk of a prompt and each token of an answer on the device where the costs in this file, made by `polychip phases
+    /// -o`, have it cheapest
+    #[arg(long, value_name = "FILE", help_heading = "Phases")]
+    pub(crate) phases: Option<PathBuf>,
+    /// Most memory in MiB that all devices may keep for a plan by phases, weights included
+    #[arg(long, value_name = "MIB", help_heading = "Phases", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) phase_memory: Option<u32>,
     #[command(flatten)]
     pub(crate) plan: PlanArguments,
 }
@@ -72,8 +81,69 @@ impl LanguageArguments {
         if let Some(context) = self.context {
             options = options.capacity(context as usize);
         }
-        open(&self.model, options)
+        let model = open(&self.model, options)?;
+        if let Some(file) = &self.phases {
+            model.place_phases(costs(file)?, self.phase_limits())?;
+        }
+        Ok(model)
     }
+
+    /// What plans by phases are held to.
+    pub(crate) fn phase_limits(&self) -> PhaseLimits {
+        PhaseLimits {
+            memory_bytes: self.phase_memory.map(|mib| u64::from(mib) << 20),
+            seconds_per_joule: self.plan.policy().joule_price().as_secs_f64(),
+            largest_chunk: None,
+        }
+    }
+}
+
+/// Reads costs of phases from a file.
+pub(crate) fn costs(file: &Path) -> anyhow::Result<PhaseCosts> {
+    use anyhow::Context as _;
+    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    serde_json::from_str(&text)
+        .map_err(|error| bad_input(format!("{}: no costs of phases: {error}", file.display())))
+}
+
+/// Writes costs of phases to a file.
+pub(crate) fn keep_costs(file: &Path, costs: &PhaseCosts) -> anyhow::Result<()> {
+    use anyhow::Context as _;
+    let text = serde_json::to_string_pretty(costs)?;
+    std::fs::write(file, text + "\n").with_context(|| file.display().to_string())
+}
+
+/// What ran where, in words; empty where phases are not placed.
+pub(crate) fn phases_text(sequence: &Sequence) -> String {
+    let report = sequence.phases();
+    let shares = |shares: &[PhaseShare]| {
+        let words: Vec<String> = shares
+            .iter()
+            .map(|share| {
+                let emulated = if share.emulated { " (emulated)" } else { "" };
+                format!("{}{emulated} x {}", share.device, share.tokens)
+            })
+            .collect();
+        words.join(", ")
+    };
+    if report.prompt.is_empty() && report.answer.is_empty() {
+        return String::new();
+    }
+    let mut text = format!(
+        "read by {}; answered by {}",
+        shares(&report.prompt),
+        shares(&report.answer)
+    );
+    for moved in &report.moves {
+        text.push_str(&format!(
+            "; from position {} on {} instead of {}, which took {:.2} times what was measured",
+            moved.position, moved.to, moved.from, moved.slowdown
+        ));
+    }
+    for words in &report.quarantined {
+        text.push_str(&format!("; {words}"));
+    }
+    text
 }
 
 fn open(path: &Path, options: Options) -> anyhow::Result<LanguageModel> {

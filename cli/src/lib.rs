@@ -1,5 +1,5 @@
 //! The `polychip` command, for the program of that name and for other doors (`python -m polychip`): devices, run, bench, measure, energy, monitor, partition, explain, profile, plan, inspect,
-//! farm, generate, chat, serve, bench-llm, logits, serve-sim.
+//! farm, generate, chat, serve, bench-llm, phases, logits, serve-sim.
 //!
 //! Invariants:
 //! 1. Standard output holds what was asked for and nothing else: descriptor 1 points at standard error
@@ -118,6 +118,8 @@ enum Command {
     Serve(language::serve::Arguments),
     /// Measure how fast a language model reads and answers
     BenchLlm(language::bench::Arguments),
+    /// Measure a language model's chunks on each device, and plan which device reads and which answers
+    Phases(language::phases::Arguments),
     /// Write the logits of a language model behind each token of a text
     Logits(language::logits::Arguments),
     /// Say whether several models that share devices meet their deadlines, and simulate them
@@ -154,6 +156,7 @@ pub fn run<A: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = A>) ->
         #[cfg(feature = "serve")]
         Command::Serve(arguments) => language::serve::run(&arguments, &mut out),
         Command::BenchLlm(arguments) => language::bench::run(&arguments, &mut out),
+        Command::Phases(arguments) => language::phases::run(&arguments, &mut out),
         Command::Logits(arguments) => language::logits::run(&arguments, &mut out),
         Command::ServeSim(arguments) => serve_sim::run(&arguments, &mut out),
         Command::Completions(arguments) => completions::run::<Arguments>(&arguments, &mut out),

@@ -10,7 +10,7 @@ mod tests {
     /// The words of a command; the files of a subcommand are named after both of its words.
     fn words(command: &str) -> String {
         match command {
-            "serve-sim" | "bench-llm" => command.to_owned(),
+            "serve-sim" | "bench-llm" | "phases" => command.to_owned(),
             _ => command.replace('-', " "),
         }
     }
@@ -53,6 +53,7 @@ mod tests {
         #[cfg(feature = "serve")]
         check::<crate::language::serve::Answer>("serve");
         check::<crate::language::bench::Answer>("bench-llm");
+        check::<crate::language::phases::Answer>("phases");
         check::<crate::farm::run::Answer>("farm-run");
         check::<crate::farm::boards::Answer>("farm-boards");
         check::<crate::profile::exchange::Merge>("profile-merge");

@@ -9,7 +9,6 @@ use std::borrow::BorrowMut;
 use std::time::{Duration, Instant};
 
 use crate::detokenizer::Pieces;
-use crate::model::rung;
 use crate::sequence::Sequence;
 use crate::{Answer, Error, Finish, Generate, LanguageModel, Result, Sampler, StopStrings, TokenId};
 
@@ -89,6 +88,7 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
             )));
         }
         let reused = own.reuse(prompt);
+        own.expect(wanted.max_tokens);
         Ok(Generation {
             sequence,
             model,
@@ -143,10 +143,8 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
             return Ok(true);
         }
         let left = &self.prompt[sequence.len()..];
-        let most = left.len().min(rows.max(1));
-        let chunk = rung(most).min(most);
-        sequence.append(&left[..chunk])?;
-        Ok(chunk == left.len())
+        let read = sequence.append_next(left, rows)?;
+        Ok(read == left.len())
     }
 
     /// Chooses the next token behind the sequence's logits.

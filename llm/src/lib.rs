@@ -23,6 +23,7 @@ mod generate;
 mod generation;
 pub mod gguf;
 mod model;
+pub mod phases;
 mod sampler;
 mod sequence;
 mod stop;

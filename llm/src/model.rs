@@ -10,15 +10,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use polychip::{Policy, Runtime, Session};
+use polychip::{Device, Policy, Runtime, Session};
 
 use crate::build::{self, Angles, Logits, Shape};
 use crate::gguf::Gguf;
+use crate::phases::{PhaseCosts, Phases};
 use crate::sequence::Sequence;
 use crate::{ChatTemplate, Config, Error, Result, TokenId, Tokenizer};
 
 /// Sizes of chunks, the largest first: a prompt is cut into as few of them as leave little of the last one unused.
-const LADDER: [usize; 5] = [512, 128, 32, 8, 1];
+pub(crate) const LADDER: [usize; 5] = [512, 128, 32, 8, 1];
 
 /// Positions that a memory of keys and values has room for where nobody says: fewer where the model knows fewer.
 const DEFAULT_CAPACITY: usize = 4096;
@@ -95,7 +96,21 @@ struct Inner {
     policy: Policy,
     capacity: usize,
     angles: Angles,
-    sessions: Mutex<BTreeMap<(usize, bool), Arc<Session>>>,
+    sessions: Mutex<BTreeMap<SessionKey, Arc<Session>>>,
+    /// Where chunks are run, where that is planned by phases.
+    phases: Mutex<Option<Arc<Phases>>>,
+    /// What was measured by this process.
+    measured: Mutex<Option<PhaseCosts>>,
+}
+
+/// A session of chunks of one size.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SessionKey {
+    pub(crate) rows: usize,
+    /// Whether it gives the logits of all tokens.
+    pub(crate) all: bool,
+    /// The one device that it runs on; else it is planned over all that the policy allows.
+    pub(crate) device: Option<String>,
 }
 
 impl LanguageModel {
@@ -139,6 +154,8 @@ impl LanguageModel {
             capacity,
             angles,
             sessions: Mutex::default(),
+            phases: Mutex::default(),
+            measured: Mutex::default(),
         })))
     }
 
@@ -198,8 +215,98 @@ impl LanguageModel {
         let sessions = self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions
             .iter()
-            .map(|((rows, _), session)| (*rows, Arc::clone(session)))
+            .map(|(key, session)| (key.rows, Arc::clone(session)))
             .collect()
+    }
+
+    /// How it is planned.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.0.policy
+    }
+
+    /// The devices that its policy allows.
+    pub(crate) fn devices(&self) -> Result<Vec<Device>> {
+        self.0.runtime.devices_of(&self.0.policy).map_err(Error::run)
+    }
+
+    pub(crate) fn phases(&self) -> Option<Arc<Phases>> {
+        let phases = self.0.phases.lock().unwrap_or_else(PoisonError::into_inner);
+        phases.clone()
+    }
+
+    pub(crate) fn keep_measured(&self, costs: &PhaseCosts) {
+        let mut measured = self.0.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        *measured = Some(costs.clone());
+    }
+
+    /// Whether these costs were measured by this process.
+    pub(crate) fn has_measured(&self, costs: &PhaseCosts) -> bool {
+        let measured = self.0.measured.lock().unwrap_or_else(PoisonError::into_inner);
+        measured.as_ref() == Some(costs)
+    }
+
+    pub(crate) fn set_phases(&self, phases: Option<Arc<Phases>>) {
+        *self.0.phases.lock().unwrap_or_else(PoisonError::into_inner) = phases;
+    }
+
+    /// What changes the times of its chunks, devices aside: the file, the room, and how it is planned.
+    pub(crate) fn phase_fingerprint(&self) -> String {
+        let inner = &*self.0;
+        let exact = if inner.policy.is_exact() {
+            "exact"
+        } else {
+            "reduced"
+        };
+        let threads = inner
+            .policy
+            .thread_limit()
+            .map_or("all".to_owned(), |n| n.to_string());
+        format!(
+            "{}: {} bytes, {} layers of {}, vocabulary {}, room {}, {exact}, threads {threads}",
+            inner.config.architecture,
+            inner.file.bytes().len(),
+            inner.config.layers,
+            inner.config.embedding,
+            inner.config.vocabulary,
+            inner.capacity
+        )
+    }
+
+    /// Bytes that a device's sessions keep, those of all sizes sharing weights, and its mean power in milliwatts where plans know
+    /// it; none where it has no session.
+    pub(crate) fn held_by(&self, device: &str) -> Option<(u64, Option<f64>)> {
+        let sessions = self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let own: Vec<&Arc<Session>> = sessions
+            .iter()
+            .filter(|(key, _)| key.device.as_deref() == Some(device))
+            .map(|(_, session)| session)
+            .collect();
+        let mut power = None;
+        let (mut constants, mut rest) = (0, 0);
+        for session in &own {
+            let report = session.report();
+            constants = constants.max(report.parts.iter().map(|part| part.constant_bytes).sum());
+            rest += report
+                .parts
+                .iter()
+                .map(|part| part.intermediate_bytes)
+                .sum::<u64>();
+            if let Some(plan) = session.plan()
+                && let Some(energy) = plan.totals.energy
+                && report.predicted_ns > 0
+            {
+                // microjoules by nanoseconds are kilowatts
+                power = Some(energy.microjoules() as f64 / report.predicted_ns as f64 * 1e6);
+            }
+        }
+        (!own.is_empty()).then_some((constants + rest, power))
+    }
+
+    /// Time on the runtime's clock, in nanoseconds; 0 before the first session.
+    pub(crate) fn now_ns(&self) -> u64 {
+        let sessions = self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.values().next().map_or(0, |session| session.now_ns())
     }
 
     /// Plans and compiles the sessions that a prompt of so many tokens and its answer need, so that no later call waits
@@ -208,13 +315,30 @@ impl LanguageModel {
     /// # Errors
     /// A device refused, or no device runs some node.
     pub fn prepare(&self, prompt: usize) -> Result<()> {
+        let session = |rows: usize, device: Option<&str>| {
+            self.session(&SessionKey {
+                rows,
+                all: false,
+                device: device.map(str::to_owned),
+            })
+        };
+        if let (Some(plan), Some(phases)) = (self.phase_plan(prompt.max(1), 1), self.phases()) {
+            let plan = plan?;
+            for chunk in &plan.prompt {
+                session(chunk.rows, Some(phases.name(chunk.device)))?;
+            }
+            for &device in &plan.allowed {
+                session(1, Some(phases.name(device)))?;
+            }
+            return Ok(());
+        }
         let mut left = prompt;
         while left > 0 {
             let rows = rung(left);
-            self.session(rows, Logits::Last)?;
+            session(rows, None)?;
             left = left.saturating_sub(rows);
         }
-        self.session(1, Logits::Last)?;
+        session(1, None)?;
         Ok(())
     }
 
@@ -223,29 +347,30 @@ impl LanguageModel {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The session of chunks of this many tokens.
-    pub(crate) fn session(&self, rows: usize, logits: Logits) -> Result<Arc<Session>> {
+    /// The session of chunks of this many tokens, on one device or planned over all.
+    pub(crate) fn session(&self, key: &SessionKey) -> Result<Arc<Session>> {
         let inner = &*self.0;
         // held while a session is planned: who wants the same one waits for it
         let mut sessions = inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (rows, logits == Logits::All);
-        if let Some(session) = sessions.get(&key) {
+        if let Some(session) = sessions.get(key) {
             return Ok(Arc::clone(session));
         }
+        let rows = key.rows;
         let shape = Shape {
             rows,
             capacity: inner.capacity,
-            logits,
+            logits: if key.all { Logits::All } else { Logits::Last },
         };
         let graph = build::graph(&inner.file, &inner.config, &inner.angles, shape)?;
         let name = format!("{} ({rows} tokens)", inner.path.display());
         let model = inner.runtime.load_graph_over(&name, graph, inner.file.folder());
-        let session = inner
-            .runtime
-            .session(&model, inner.policy.clone())
-            .map_err(Error::run)?;
+        let mut policy = inner.policy.clone();
+        if let Some(device) = &key.device {
+            policy = policy.devices([device.as_str()]);
+        }
+        let session = inner.runtime.session(&model, policy).map_err(Error::run)?;
         let session = Arc::new(session);
-        sessions.insert(key, Arc::clone(&session));
+        sessions.insert(key.clone(), Arc::clone(&session));
         Ok(session)
     }
 

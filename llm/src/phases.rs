@@ -43,10 +43,35 @@ const BETTER: f64 = 0.9;
 pub(crate) struct Phases {
     pub(crate) costs: PhaseCosts,
     pub(crate) limits: PhaseLimits,
+    /// A placement that is not planned.
+    pub(crate) fixed: Option<FixedPhases>,
     reference: String,
     drift: Mutex<Drift>,
     /// Devices and sizes of chunks that were compared with the reference, and those whose answers differed, with words.
     compared: Mutex<Compared>,
+}
+
+/// A chunk that was run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ran {
+    pub(crate) device: usize,
+    pub(crate) rows: usize,
+    /// Positions before it.
+    pub(crate) past: usize,
+    /// Whether another device, or none, was at work before.
+    pub(crate) entered: bool,
+}
+
+/// Prompts in chunks of one size on one device and answers on one device, by number in [`PhaseCosts::devices`]: what others write
+/// into their code, for comparing with a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FixedPhases {
+    /// The device that reads.
+    pub prompt: usize,
+    /// Tokens of a chunk.
+    pub rows: usize,
+    /// The device that answers.
+    pub answer: usize,
 }
 
 #[derive(Debug, Default)]
@@ -74,6 +99,7 @@ impl Phases {
                 wrong: Vec::new(),
             }),
             limits,
+            fixed: None,
             costs,
         })
     }
@@ -83,7 +109,12 @@ impl Phases {
     }
 
     /// The plan of a workload as the devices are now.
-    pub(crate) fn plan(&self, workload: Workload, largest_chunk: Option<usize>, now_ns: u64) -> Result<PhasePlan> {
+    pub(crate) fn plan(
+        &self,
+        workload: Workload,
+        largest_chunk: Option<usize>,
+        now_ns: u64,
+    ) -> Result<PhasePlan> {
         let slowdowns = self.slowdowns(now_ns);
         let mut limits = self.limits.clone();
         limits.largest_chunk = match (limits.largest_chunk, largest_chunk) {
@@ -111,7 +142,13 @@ impl Phases {
     }
 
     /// The device for the next token of an answer, of those allowed: the last one, unless another is clearly better now.
-    pub(crate) fn next(&self, allowed: &[usize], last: Option<usize>, past: usize, now_ns: u64) -> Option<usize> {
+    pub(crate) fn next(
+        &self,
+        allowed: &[usize],
+        last: Option<usize>,
+        past: usize,
+        now_ns: u64,
+    ) -> Option<usize> {
         let slowdowns = self.slowdowns(now_ns);
         let compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
         let objective = |device: usize| {
@@ -123,7 +160,9 @@ impl Phases {
             let price = 1.0 + self.limits.seconds_per_joule * cost.power_mw.unwrap_or(0.0) / 1e3;
             Some(cost.chunk(1)?.at(past) * slowdowns[device] * price)
         };
-        let known = allowed.iter().filter_map(|&device| Some((device, objective(device)?)));
+        let known = allowed
+            .iter()
+            .filter_map(|&device| Some((device, objective(device)?)));
         let (best, least) = known.min_by(|a, b| a.1.total_cmp(&b.1))?;
         match last.and_then(|last| Some((last, objective(last)?))) {
             Some((last, own)) if allowed.contains(&last) && least > own * BETTER => Some(last),
@@ -131,14 +170,27 @@ impl Phases {
         }
     }
 
-    /// A chunk was run; how long it took beside what was expected of it.
-    pub(crate) fn observe(&self, device: usize, rows: usize, past: usize, took_ns: u64, now_ns: u64) -> f64 {
-        let expected = self.costs.devices[device]
+    /// A chunk was run, and took so long; what was expected of it.
+    pub(crate) fn observe(&self, chunk: Ran, took_ns: u64, now_ns: u64) -> f64 {
+        let Ran {
+            device,
+            rows,
+            past,
+            entered,
+        } = chunk;
+        let cost = &self.costs.devices[device];
+        let entry = if entered { cost.entry_ns } else { 0.0 };
+        let expected = cost
             .chunk(rows)
-            .map_or(took_ns as f64, |chunk| chunk.at(past));
+            .map_or(took_ns as f64, |chunk| chunk.at(past) + entry);
         let mut drift = self.drift.lock().unwrap_or_else(PoisonError::into_inner);
         drift.observe(device, took_ns as f64, expected, now_ns);
-        drift.slowdowns(now_ns)[device]
+        expected
+    }
+
+    /// How much longer than measured a device takes now.
+    pub(crate) fn slowdown(&self, device: usize, now_ns: u64) -> f64 {
+        self.slowdowns(now_ns)[device]
     }
 
     /// The reference device, where a chunk of this size was not yet compared with it.
@@ -173,12 +225,18 @@ impl Phases {
 
 impl LanguageModel {
     /// Times chunks of every size on every device that the model's policy allows, and compares each device's answers with the
-    /// CPU's. `say` is told before each step what it is.
+    /// CPU's. `say` is told before each step how many are done, of how many, and what it is.
     ///
     /// # Errors
     /// No device runs the model, or none of them answers.
-    pub fn measure_phases(&self, how: &MeasurePhases, say: &mut dyn FnMut(&str)) -> Result<PhaseCosts> {
-        measure::measure(self, how, say)
+    pub fn measure_phases(
+        &self,
+        how: &MeasurePhases,
+        say: &mut dyn FnMut(usize, usize, &str),
+    ) -> Result<PhaseCosts> {
+        let costs = measure::measure(self, how, say)?;
+        self.keep_measured(&costs);
+        Ok(costs)
     }
 
     /// From now on, sequences run each chunk where the plan of these costs has it.
@@ -187,7 +245,29 @@ impl LanguageModel {
     /// The costs are of another model, of other settings or of devices that are not there.
     pub fn place_phases(&self, costs: PhaseCosts, limits: PhaseLimits) -> Result<()> {
         self.check_costs(&costs)?;
-        let phases = Phases::new(costs, limits, false)?;
+        // those that this process measured were compared then
+        let compared = self.has_measured(&costs);
+        let phases = Phases::new(costs, limits, compared)?;
+        self.set_phases(Some(Arc::new(phases)));
+        Ok(())
+    }
+
+    /// From now on, sequences run every prompt and every answer so, whatever that costs.
+    ///
+    /// # Errors
+    /// As [`LanguageModel::place_phases`], or a device does not run such chunks.
+    pub fn fix_phases(&self, costs: PhaseCosts, fixed: FixedPhases) -> Result<()> {
+        self.check_costs(&costs)?;
+        for (device, rows) in [(fixed.prompt, fixed.rows), (fixed.answer, 1)] {
+            let cost = costs.devices.get(device);
+            if cost.and_then(|cost| cost.chunk(rows)).is_none() {
+                return Err(Error::config(format!(
+                    "device {device} runs no chunks of {rows} tokens"
+                )));
+            }
+        }
+        let mut phases = Phases::new(costs, PhaseLimits::default(), true)?;
+        phases.fixed = Some(fixed);
         self.set_phases(Some(Arc::new(phases)));
         Ok(())
     }
@@ -201,6 +281,7 @@ impl LanguageModel {
             past: 0,
             prompt,
             answer,
+            last: None,
         };
         let phases = self.phases()?;
         Some(phases.plan(workload, None, self.now_ns()))

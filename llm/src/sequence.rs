@@ -5,14 +5,15 @@
 //! 2. [`Sequence::truncate`] forgets positions by not counting them.
 //! 3. After an error the sequence holds what it held before the call; [`Sequence::copy`] alone may leave fewer tokens.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use polychip::{Access, Input, Memory, Outputs, Session};
 
 use crate::build::Logits;
-use crate::model::{LanguageModel, rung};
+use crate::model::{LanguageModel, SessionKey, rung};
+use crate::phases::{Chunk, Move, PhaseReport, PhaseShare, Phases, Ran, Workload};
 use crate::{Error, Result, TokenId};
 
 /// Longest time of one chunk: a device that is silent for so long hangs.
@@ -21,18 +22,45 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// Bytes of a key's or value's element.
 const HALF: usize = 2;
 
+/// Tokens of an answer that a plan by phases expects where nobody says.
+const USUAL_ANSWER: usize = 128;
+
 /// What a model has read so far.
 #[derive(Debug)]
 pub struct Sequence {
     model: LanguageModel,
     /// Keys, then values, of layer 0, of layer 1 ..., `[kv_heads, capacity, head_size]`.
     memories: Vec<Memory>,
-    /// A session's view of them, by its tokens and whether it gives all logits.
-    views: BTreeMap<(usize, bool), View>,
+    /// A session's view of them.
+    views: BTreeMap<SessionKey, View>,
     /// Who ran last.
-    current: Option<(usize, bool)>,
+    current: Option<SessionKey>,
+    placed: Placed,
     tokens: Vec<TokenId>,
     logits: Vec<f32>,
+}
+
+/// Where chunks go, where that is planned by phases.
+#[derive(Debug, Default)]
+struct Placed {
+    /// Chunks of the prompt that are still to be read.
+    ahead: VecDeque<Chunk>,
+    /// Devices that may be used at once.
+    allowed: Vec<usize>,
+    /// The device that gave the last token of an answer.
+    answering: Option<usize>,
+    /// The device that ran last.
+    last: Option<usize>,
+    /// Tokens of the answer that is expected.
+    expected: Option<usize>,
+    report: PhaseReport,
+}
+
+/// The size of a chunk, and the number of its device where that is planned.
+#[derive(Clone, Copy, Debug)]
+struct Next {
+    rows: usize,
+    device: Option<usize>,
 }
 
 /// The inputs of a session.
@@ -66,6 +94,7 @@ impl Sequence {
             model,
             views: BTreeMap::new(),
             current: None,
+            placed: Placed::default(),
             tokens: Vec::new(),
             logits: Vec::new(),
         })
@@ -186,15 +215,263 @@ impl Sequence {
             if !go_on() {
                 return Err(Error::cancelled());
             }
-            let rows = rung(rest.len());
-            let (chunk, behind) = rest.split_at(rows.min(rest.len()));
-            self.chunk(chunk, rows, Logits::Last, &mut |logits| {
+            let next = self.next(rest.len(), usize::MAX)?;
+            let (chunk, behind) = rest.split_at(next.rows.min(rest.len()));
+            self.run_next(chunk, next, &mut |logits| {
                 // those of a chunk before the last are nobody's
                 behind.is_empty().then(|| logits.to_vec())
             })?;
             rest = behind;
         }
         Ok(())
+    }
+
+    /// Reads one chunk of the tokens that are left, of at most `most`: how many it read. Behind the last of them the sequence has
+    /// logits.
+    pub(crate) fn append_next(&mut self, left: &[TokenId], most: usize) -> Result<usize> {
+        let next = self.next(left.len(), most)?;
+        let count = next.rows.min(left.len()).min(most.max(1));
+        let (chunk, behind) = left.split_at(count);
+        self.check(chunk)?;
+        let before = self.len();
+        let done = self.run_next(chunk, next, &mut |logits| {
+            behind.is_empty().then(|| logits.to_vec())
+        });
+        if done.is_err() {
+            self.truncate(before);
+        }
+        done?;
+        Ok(count)
+    }
+
+    /// Tokens of the answer that the next prompt will have, by which a plan by phases weighs the prompt and the answer.
+    pub(crate) fn expect(&mut self, answer: usize) {
+        self.placed.expected = Some(answer);
+        self.placed.ahead.clear();
+    }
+
+    /// What ran where, since the sequence began or [`Sequence::reset_phases`]; empty where phases are not placed.
+    #[must_use]
+    pub fn phases(&self) -> &PhaseReport {
+        &self.placed.report
+    }
+
+    /// Begins to count anew what ran where.
+    pub fn reset_phases(&mut self) {
+        let quarantined = std::mem::take(&mut self.placed.report.quarantined);
+        self.placed.report = PhaseReport {
+            quarantined,
+            ..PhaseReport::default()
+        };
+    }
+
+    fn next(&mut self, left: usize, most: usize) -> Result<Next> {
+        let Some(phases) = self.model.phases() else {
+            let rows = rung(left.min(most.max(1)));
+            return Ok(Next { rows, device: None });
+        };
+        let past = self.len();
+        if let Some(fixed) = phases.fixed {
+            let is_answer = left == 1 && past > 0;
+            self.placed.answering = is_answer.then_some(fixed.answer);
+            return Ok(match is_answer {
+                true => Next {
+                    rows: 1,
+                    device: Some(fixed.answer),
+                },
+                false => Next {
+                    rows: fixed.rows,
+                    device: Some(fixed.prompt),
+                },
+            });
+        }
+        let now = self.model.now_ns();
+        let workload = Workload {
+            past,
+            prompt: left,
+            answer: self.placed.expected.unwrap_or(USUAL_ANSWER),
+            last: self.placed.last,
+        };
+        let largest = (most < left).then_some(most.max(1));
+        if left == 1 && past > 0 {
+            if self.placed.allowed.is_empty() {
+                self.placed.allowed = phases.plan(workload, largest, now)?.allowed;
+            }
+            let last = self.placed.answering;
+            let device = phases
+                .next(&self.placed.allowed, last, past, now)
+                .ok_or_else(|| Error::config("no device is left that answers"))?;
+            if let Some(last) = last.filter(|&last| last != device) {
+                self.placed.report.moves.push(Move {
+                    position: past,
+                    from: phases.name(last).to_owned(),
+                    to: phases.name(device).to_owned(),
+                    slowdown: phases.slowdown(last, now),
+                });
+            }
+            self.placed.answering = Some(device);
+            return Ok(Next {
+                rows: 1,
+                device: Some(device),
+            });
+        }
+        let fits = |ahead: &VecDeque<Chunk>| {
+            let tokens: usize = ahead.iter().map(|chunk| chunk.tokens).sum();
+            let first = ahead.front();
+            tokens == left && first.is_some_and(|chunk| chunk.past == past && chunk.tokens <= most)
+        };
+        if !fits(&self.placed.ahead) {
+            let plan = phases.plan(workload, largest, now)?;
+            self.placed.allowed = plan.allowed;
+            self.placed.ahead = plan.prompt.into();
+            self.placed.answering = None;
+        }
+        let chunk = self
+            .placed
+            .ahead
+            .pop_front()
+            .ok_or_else(|| Error::config("a plan of no chunks"))?;
+        Ok(Next {
+            rows: chunk.rows,
+            device: Some(chunk.device),
+        })
+    }
+
+    /// Runs a chunk where it was planned to run; a device's first one of a size is compared with the reference's.
+    fn run_next(
+        &mut self,
+        tokens: &[TokenId],
+        next: Next,
+        take: &mut dyn FnMut(&[f32]) -> Option<Vec<f32>>,
+    ) -> Result<()> {
+        let (Some(device), Some(phases)) = (next.device, self.model.phases()) else {
+            return self.chunk(tokens, self.key(next.rows, Logits::Last, None), take);
+        };
+        let key = self.key(next.rows, Logits::Last, Some(phases.name(device)));
+        if let Some(reference) = phases.uncompared(device, next.rows) {
+            let reference = self.key(next.rows, Logits::Last, Some(reference));
+            return self.compared(tokens, (device, key), reference, &phases, take);
+        }
+        let past = self.len();
+        self.ready(&key)?;
+        let start = self.model.now_ns();
+        self.chunk(tokens, key, take)?;
+        let now = self.model.now_ns();
+        let ran = Ran {
+            device,
+            rows: next.rows,
+            past,
+            entered: self.placed.last != Some(device),
+        };
+        let took = now.saturating_sub(start);
+        let expected = phases.observe(ran, took, now);
+        self.count(&phases, ran, tokens.len(), (took, expected));
+        Ok(())
+    }
+
+    /// Counts what a device did.
+    fn count(&mut self, phases: &Phases, ran: Ran, tokens: usize, (took, expected): (u64, f64)) {
+        self.placed.last = Some(ran.device);
+        let share = PhaseShare {
+            device: phases.name(ran.device).to_owned(),
+            emulated: phases.costs.devices[ran.device].emulated,
+            tokens,
+            ns: took,
+            predicted_ns: expected,
+        };
+        let report = &mut self.placed.report;
+        let is_answer = ran.rows == 1 && self.placed.answering == Some(ran.device);
+        let shares = if is_answer {
+            &mut report.answer
+        } else {
+            &mut report.prompt
+        };
+        PhaseReport::add(shares, share);
+    }
+
+    /// Runs a chunk on a device and on the reference, whose answer stands where they differ.
+    fn compared(
+        &mut self,
+        tokens: &[TokenId],
+        (device, key): (usize, SessionKey),
+        reference: SessionKey,
+        phases: &Phases,
+        take: &mut dyn FnMut(&[f32]) -> Option<Vec<f32>>,
+    ) -> Result<()> {
+        let past = self.len();
+        let rows = key.rows;
+        let mut right = Vec::new();
+        self.chunk(tokens, reference.clone(), &mut |logits| {
+            right = logits.to_vec();
+            take(logits)
+        })?;
+        self.truncate(past);
+        let mut own = Vec::new();
+        self.ready(&key)?;
+        let start = self.model.now_ns();
+        self.chunk(tokens, key, &mut |logits| {
+            own = logits.to_vec();
+            None
+        })?;
+        let ran = Ran {
+            device,
+            rows,
+            past,
+            entered: true,
+        };
+        // a first run says nothing of later ones: it is counted, and not held against the device
+        let took = self.model.now_ns().saturating_sub(start);
+        self.count(phases, ran, tokens.len(), (took, took as f64));
+        if let Some(words) = phases.compare(self.model.policy(), (device, rows), &own, &right) {
+            self.placed.report.quarantined.push(words);
+            self.placed.ahead.clear();
+            // its keys and values are as doubtful as its logits
+            self.truncate(past);
+            self.chunk(tokens, reference, &mut |_| None)?;
+        }
+        Ok(())
+    }
+
+    fn key(&self, rows: usize, logits: Logits, device: Option<&str>) -> SessionKey {
+        SessionKey {
+            rows,
+            all: logits == Logits::All,
+            device: device.map(str::to_owned),
+        }
+    }
+
+    /// The logits of a text on one device.
+    pub(crate) fn logits_on(&mut self, device: &str, text: &[TokenId], rows: usize) -> Result<Vec<f32>> {
+        self.truncate(0);
+        let mut kept = Vec::new();
+        let key = self.key(rows, Logits::Last, Some(device));
+        let done = self.chunk(text, key, &mut |logits| {
+            kept = logits.to_vec();
+            None
+        });
+        self.truncate(0);
+        done?;
+        Ok(kept)
+    }
+
+    /// Nanoseconds of a chunk on one device behind so many positions, whatever these hold.
+    pub(crate) fn time_on(
+        &mut self,
+        device: &str,
+        text: &[TokenId],
+        rows: usize,
+        past: usize,
+    ) -> Result<u64> {
+        let key = self.key(rows, Logits::Last, Some(device));
+        self.ready(&key)?;
+        self.tokens.clear();
+        self.tokens.resize(past, 0);
+        let start = self.model.now_ns();
+        let done = self.chunk(&text[..rows], key, &mut |logits| Some(logits.to_vec()));
+        let took = self.model.now_ns().saturating_sub(start);
+        self.truncate(0);
+        done?;
+        Ok(took)
     }
 
     /// Reads tokens, and calls `each` with the logits of what follows each of them.
@@ -209,7 +486,8 @@ impl Sequence {
         while !rest.is_empty() {
             let rows = rung(rest.len()).min(128);
             let (chunk, behind) = rest.split_at(rows.min(rest.len()));
-            let done = self.chunk(chunk, rows, Logits::All, &mut |logits| {
+            let key = self.key(rows, Logits::All, None);
+            let done = self.chunk(chunk, key, &mut |logits| {
                 logits
                     .chunks_exact(vocabulary)
                     .take(chunk.len())
@@ -240,26 +518,32 @@ impl Sequence {
         Ok(())
     }
 
-    /// Runs one chunk of at most `rows` tokens; `take` gets the logits and may keep them.
+    /// Plans the session of a key and makes its inputs, where that was not done.
+    fn ready(&mut self, key: &SessionKey) -> Result<()> {
+        if self.views.contains_key(key) {
+            return Ok(());
+        }
+        let session = self.model.session(key)?;
+        let view = View::new(session, &self.memories)?;
+        self.views.insert(key.clone(), view);
+        Ok(())
+    }
+
+    /// Runs one chunk of at most as many tokens as its session has rows; `take` gets the logits and may keep them.
     fn chunk(
         &mut self,
         tokens: &[TokenId],
-        rows: usize,
-        logits: Logits,
+        key: SessionKey,
         take: &mut dyn FnMut(&[f32]) -> Option<Vec<f32>>,
     ) -> Result<()> {
-        let key = (rows, logits == Logits::All);
-        if !self.views.contains_key(&key) {
-            let session = self.model.session(rows, logits)?;
-            let view = View::new(session, &self.memories)?;
-            self.views.insert(key, view);
-        }
+        self.ready(&key)?;
+        let rows = key.rows;
         let past = self.len();
         let view = self
             .views
             .get_mut(&key)
             .expect("invariant: the view was just made");
-        if self.current != Some(key) {
+        if self.current.as_ref() != Some(&key) {
             // others wrote the memory: a device that has copies of it makes them anew
             view.touch()?;
             self.current = Some(key);

@@ -505,6 +505,12 @@ impl Policy {
         self.settings.precision == Precision::Exact
     }
 
+    /// Threads that a CPU may use ([`Policy::threads`]); none where its plugin chooses.
+    #[must_use]
+    pub fn thread_limit(&self) -> Option<u32> {
+        (self.settings.threads != 0).then_some(self.settings.threads)
+    }
+
     /// What a joule is worth, in time: nothing where energy does not count, and as good as everything where it alone does.
     #[must_use]
     pub fn joule_price(&self) -> Duration {

@@ -120,7 +120,7 @@ fn answer(sequence: &mut Sequence, tokens: &[u32], depth: usize) -> anyhow::Resu
     Ok(start.elapsed().as_secs_f64())
 }
 
-fn random(model: &LanguageModel, count: usize) -> Vec<u32> {
+pub(super) fn random(model: &LanguageModel, count: usize) -> Vec<u32> {
     let mut random = ChaCha8Rng::seed_from_u64(count as u64);
     (0..count)
         .map(|_| random.next_u32() % model.config().vocabulary)

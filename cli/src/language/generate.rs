@@ -94,6 +94,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         return out.json(&answer);
     }
     eprintln!("{}", speeds(&answer));
+    let phases = super::phases_text(&sequence);
+    if !phases.is_empty() {
+        eprintln!("{phases}");
+    }
     Ok(())
 }
 

@@ -19,6 +19,7 @@ fn help_texts() {
         "generate",
         "chat",
         "bench-llm",
+        "phases",
         "logits",
         "serve-sim",
         "completions",

@@ -19,7 +19,9 @@ pub(super) fn bound(
 
 /// The least that reading and answering take on the devices of a set.
 fn to_go(weighed: &[Weighed<'_>], set: &[usize], limits: &PhaseLimits, workload: Workload) -> f64 {
-    let Workload { past, prompt, answer } = workload;
+    let Workload {
+        past, prompt, answer, ..
+    } = workload;
     let price = |device: usize, rows: usize, position: usize| {
         let weighed = &weighed[device];
         let ns = weighed.ns(rows, past + position);
@@ -31,7 +33,10 @@ fn to_go(weighed: &[Weighed<'_>], set: &[usize], limits: &PhaseLimits, workload:
             .fold(f64::INFINITY, f64::min)
     };
     let mut rest: f64 = (0..answer).rev().map(|token| least(1, prompt + token)).sum();
-    let mut sizes: Vec<usize> = set.iter().flat_map(|&device| weighed[device].rows(limits)).collect();
+    let mut sizes: Vec<usize> = set
+        .iter()
+        .flat_map(|&device| weighed[device].rows(limits))
+        .collect();
     sizes.sort_unstable();
     sizes.dedup();
     // of each position of the prompt, from its end: what is left to spend

@@ -36,7 +36,7 @@ pub struct DeviceCost {
     pub memory_bytes: u64,
     /// Mean power while it runs, in milliwatts, where it is known.
     pub power_mw: Option<f64>,
-    /// Nanoseconds that the first chunk takes longer after another device ran.
+    /// Nanoseconds that the first chunk takes longer where another device, or none, was at work before.
     pub entry_ns: f64,
     /// Chunks, the largest first.
     pub chunks: Vec<ChunkCost>,

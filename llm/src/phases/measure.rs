@@ -2,7 +2,9 @@
 //!
 //! Invariants:
 //! 1. What is timed is what a sequence does: the chunk's inputs are filled, it is run, its keys and values are appended.
-//! 2. A device whose logits are not those of the reference is not used for that size, and it is said why.
+//! 2. A chunk's time is that of a device that has been at work for a while; what it takes longer where it was idle, because its
+//!    clocks are low or its caches cold, is measured apart.
+//! 3. A device whose logits are not those of the reference is not used for that size, and it is said why.
 
 use polychip::Policy;
 
@@ -10,6 +12,18 @@ use super::cost::{ChunkCost, DeviceCost, PhaseCosts};
 use crate::model::{LADDER, LanguageModel};
 use crate::sequence::Sequence;
 use crate::{Error, Result, TokenId};
+
+/// A device is at work for so long before it is timed: an NVIDIA H100 takes tenths of a second to raise its clocks.
+const WARM_NS: u64 = 500_000_000;
+
+/// Other devices are at work for so long before a device counts as idle.
+const IDLE_NS: u64 = 300_000_000;
+
+/// Runs that are made to warm a device at most: on virtual time they may take next to nothing.
+const WARM_RUNS: usize = 200;
+
+/// Tokens of the chunk by which it is measured what an idle device takes longer.
+const ENTRY_ROWS: usize = 128;
 
 /// How phases are measured.
 #[derive(Clone, Debug)]
@@ -76,7 +90,7 @@ pub(super) fn tolerance(policy: &Policy) -> f64 {
 pub(super) fn measure(
     model: &LanguageModel,
     how: &MeasurePhases,
-    say: &mut dyn FnMut(&str),
+    say: &mut dyn FnMut(usize, usize, &str),
 ) -> Result<PhaseCosts> {
     let devices = model.devices()?;
     let names: Vec<String> = devices.iter().map(|device| device.name().to_owned()).collect();
@@ -87,11 +101,17 @@ pub(super) fn measure(
         .into_iter()
         .filter(|&rows| rows <= how.largest_chunk.max(1) && rows <= model.capacity())
         .collect();
+    let total = rungs.len() * (devices.len() + 1);
+    let mut done = 0;
+    let mut say = |what: String| {
+        say(done, total, &what);
+        done += 1;
+    };
     let mut sequence = model.sequence()?;
     let text = tokens(model, rungs[0]);
     let mut right = Vec::new();
     for &rows in &rungs {
-        say(&format!("{reference}: {rows} tokens, as the reference"));
+        say(format!("{reference}: {rows} tokens, as the reference"));
         right.push(sequence.logits_on(reference, &text[..rows], rows)?);
     }
     let mut costs = Vec::new();
@@ -107,7 +127,7 @@ pub(super) fn measure(
             refused: Vec::new(),
         };
         for (&rows, right) in rungs.iter().zip(&right) {
-            say(&format!("{name}: {rows} tokens"));
+            say(format!("{name}: {rows} tokens"));
             match chunk(model, &mut sequence, how, (name, rows), (&text[..rows], right)) {
                 Ok(chunk) => cost.chunks.push(chunk),
                 Err(error) => cost.refused.push(format!("{rows} tokens: {error}")),
@@ -145,6 +165,13 @@ fn chunk(
         )));
     }
     let rounds = how.rounds.max(1) * if rows == 1 { 8 } else { 1 };
+    let mut spent = 0;
+    for _ in 0..WARM_RUNS {
+        spent += sequence.time_on(device, text, rows, 0)?;
+        if spent >= WARM_NS {
+            break;
+        }
+    }
     let depth = how.depth.min(model.capacity() - rows);
     let mut medians = [0.0; 2];
     for (median, past) in medians.iter_mut().zip([0, depth]) {
@@ -171,25 +198,33 @@ fn chunk(
     })
 }
 
-/// What the first token of an answer takes longer where another device read the prompt.
+/// What the first chunk of a device takes longer where another one was at work before.
 fn entries(sequence: &mut Sequence, costs: &mut [DeviceCost], how: &MeasurePhases) -> Result<()> {
-    let answering: Vec<usize> = (0..costs.len())
-        .filter(|&device| costs[device].chunk(1).is_some())
-        .collect();
-    for &device in &answering {
-        let Some(&other) = answering.iter().find(|&&other| other != device) else {
+    let text = tokens(sequence.model(), ENTRY_ROWS);
+    for device in 0..costs.len() {
+        let others = costs.iter().enumerate();
+        let other = others
+            .filter(|(other, cost)| *other != device && cost.chunk(1).is_some())
+            .map(|(_, cost)| cost.device.clone())
+            .next();
+        let largest = costs[device].chunks.iter().find(|chunk| chunk.rows <= ENTRY_ROWS);
+        let (Some(other), Some(chunk)) = (other, largest) else {
             continue;
         };
-        let names = [other, device].map(|device| costs[device].device.clone());
+        let (rows, usual) = (chunk.rows, chunk.base_ns);
         let mut times = Vec::new();
-        for _ in 0..=how.rounds.max(1) {
-            sequence.time_on(&names[0], &[0], 1, 0)?;
-            times.push(sequence.time_on(&names[1], &[0], 1, 0)?);
+        for _ in 0..how.rounds.max(1) {
+            let mut spent = 0;
+            for _ in 0..WARM_RUNS {
+                spent += sequence.time_on(&other, &text, 1, 0)?;
+                if spent >= IDLE_NS {
+                    break;
+                }
+            }
+            times.push(sequence.time_on(&costs[device].device, &text[..rows], rows, 0)?);
         }
         times.sort_unstable();
-        let first = times[times.len() / 2] as f64;
-        let usual = costs[device].chunk(1).map_or(0.0, |chunk| chunk.base_ns);
-        costs[device].entry_ns = (first - usual).max(0.0);
+        costs[device].entry_ns = (times[times.len() / 2] as f64 - usual).max(0.0);
     }
     Ok(())
 }

@@ -22,6 +22,8 @@ pub struct Workload {
     pub prompt: usize,
     /// Tokens of the answer.
     pub answer: usize,
+    /// The device that was at work until now; none where all are idle.
+    pub last: Option<usize>,
 }
 
 /// What a plan is held to.
@@ -157,16 +159,18 @@ pub(super) fn sets(costs: &PhaseCosts, limits: &PhaseLimits) -> Vec<Vec<usize>> 
     let usable = &usable[..usable.len().min(12)];
     let mut found: Vec<Vec<usize>> = (1u32..1 << usable.len())
         .map(|bits| {
-            let chosen = usable.iter().enumerate().filter(|(place, _)| bits >> place & 1 == 1);
+            let chosen = usable
+                .iter()
+                .enumerate()
+                .filter(|(place, _)| bits >> place & 1 == 1);
             chosen.map(|(_, &device)| device).collect()
         })
         .filter(|set: &Vec<usize>| fits(set))
         .collect();
     let all = found.clone();
     found.retain(|set| {
-        let within = |other: &Vec<usize>| {
-            other.len() > set.len() && set.iter().all(|device| other.contains(device))
-        };
+        let within =
+            |other: &Vec<usize>| other.len() > set.len() && set.iter().all(|device| other.contains(device));
         !all.iter().any(within)
     });
     found
@@ -202,7 +206,10 @@ pub fn plan(
         let Some(plan) = shortest(&weighed, limits, set, workload) else {
             continue;
         };
-        if best.as_ref().is_none_or(|best| plan.objective_ns < best.objective_ns) {
+        if best
+            .as_ref()
+            .is_none_or(|best| plan.objective_ns < best.objective_ns)
+        {
             best = Some(plan);
         }
     }
@@ -217,9 +224,11 @@ pub fn plan(
             .collect();
         return Err(Error::config(format!(
             "no device within the limits ({}) reads a prompt and answers: {}",
-            limits.memory_bytes.map_or("no limit of memory".to_owned(), |most| {
-                format!("{} MiB of memory", most >> 20)
-            }),
+            limits
+                .memory_bytes
+                .map_or("no limit of memory".to_owned(), |most| {
+                    format!("{} MiB of memory", most >> 20)
+                }),
             devices.join("; ")
         )));
     };
@@ -239,7 +248,12 @@ fn shortest(
     set: &[usize],
     workload: Workload,
 ) -> Option<PhasePlan> {
-    let Workload { past, prompt, answer } = workload;
+    let Workload {
+        past,
+        prompt,
+        answer,
+        last: before_all,
+    } = workload;
     let end = prompt + answer;
     let rows: Vec<Vec<usize>> = weighed.iter().map(|device| device.rows(limits)).collect();
     // by position and device that ran last: the best way there
@@ -254,7 +268,8 @@ fn shortest(
             let enter = nearest
                 .filter(|(last, _)| *last != device)
                 .map(|(last, spent)| (spent + entry * weighed.price, entry, last));
-            let start = (position == 0).then_some((0.0, 0.0, device));
+            let idle = if before_all == Some(device) { 0.0 } else { entry };
+            let start = (position == 0).then_some((idle * weighed.price, idle, device));
             let ways_here = [stay, enter, start].into_iter().flatten();
             let Some((before, entry, last)) = ways_here.min_by(|a, b| a.0.total_cmp(&b.0)) else {
                 continue;

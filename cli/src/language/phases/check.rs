@@ -1,0 +1,208 @@
+//! A plan and every fixed placement, run in turns.
+
+use std::time::Instant;
+
+use polychip_llm::LanguageModel;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use polychip_llm::phases::Workload;
+
+use super::{FixedPhases, PhaseCosts, PhaseLimits, PhasePlan};
+use crate::progress::Progress;
+
+/// Fewest tokens of a chunk that a fixed placement reads a prompt in.
+const LEAST_ROWS: usize = 8;
+
+/// Fixed placements of which so many times the plan's time is predicted are counted by that, and not run.
+const HOPELESS: f64 = 3.0;
+
+/// What running a plan came to.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Checked {
+    /// Measured nanoseconds of the prompt, median.
+    prompt_ns: u64,
+    /// Measured nanoseconds of the answer, median.
+    answer_ns: u64,
+    /// By how much the prediction of the whole was off, of what was measured.
+    prediction_error: f64,
+    /// The whole, over the whole of the best fixed placement.
+    of_best_fixed: f64,
+    /// The fixed placements, the best first.
+    fixed: Vec<Fixed>,
+    /// Fixed placements that were not run, since three times the plan's time and more is predicted of them.
+    not_run: Vec<Hopeless>,
+}
+
+/// A fixed placement.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Fixed {
+    /// The device that read.
+    prompt: String,
+    /// Tokens of its chunks.
+    rows: usize,
+    /// The device that answered.
+    answer: String,
+    /// Measured nanoseconds of the prompt, median.
+    prompt_ns: u64,
+    /// Measured nanoseconds of the answer, median.
+    answer_ns: u64,
+}
+
+/// A fixed placement that was not run.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Hopeless {
+    /// The device that would read.
+    prompt: String,
+    /// Tokens of its chunks.
+    rows: usize,
+    /// The device that would answer.
+    answer: String,
+    /// Predicted nanoseconds of all.
+    predicted_ns: f64,
+}
+
+impl Checked {
+    pub(super) fn text(&self) -> String {
+        let ms = |ns: u64| ns as f64 / 1e6;
+        let mut text = format!(
+            "  measured {:.2} ms and {:.2} ms: {:.1} % from what was predicted, {:.3} of the best fixed placement",
+            ms(self.prompt_ns),
+            ms(self.answer_ns),
+            self.prediction_error * 100.0,
+            self.of_best_fixed
+        );
+        for fixed in &self.fixed {
+            text.push_str(&format!(
+                "\n    {} in chunks of {}, then {}: {:.2} ms and {:.2} ms",
+                fixed.prompt,
+                fixed.rows,
+                fixed.answer,
+                ms(fixed.prompt_ns),
+                ms(fixed.answer_ns)
+            ));
+        }
+        if !self.not_run.is_empty() {
+            text.push_str(&format!(
+                "\n    not run: {} others, of which three times the plan's time and more is predicted",
+                self.not_run.len()
+            ));
+        }
+        text
+    }
+}
+
+/// Nanoseconds of the prompts and answers of one placement.
+type Times = (Vec<u64>, Vec<u64>);
+
+/// Runs the plan and the fixed placements in turns.
+pub(super) fn check(
+    model: &LanguageModel,
+    costs: &PhaseCosts,
+    limits: &PhaseLimits,
+    plan: &PhasePlan,
+    rounds: u32,
+) -> anyhow::Result<Checked> {
+    let mut ways: Vec<Option<FixedPhases>> = vec![None];
+    let mut not_run = Vec::new();
+    for (prompt, cost) in costs.devices.iter().enumerate() {
+        for chunk in cost.chunks.iter().filter(|chunk| chunk.rows >= LEAST_ROWS) {
+            for (answer, other) in costs.devices.iter().enumerate() {
+                let Some(token) = other.chunk(1) else {
+                    continue;
+                };
+                let Workload {
+                    prompt: tokens,
+                    answer: answered,
+                    ..
+                } = plan.workload;
+                let read = (0..tokens).step_by(chunk.rows).map(|past| chunk.at(past));
+                let predicted_ns = read.sum::<f64>()
+                    + (tokens..tokens + answered)
+                        .map(|past| token.at(past))
+                        .sum::<f64>();
+                if predicted_ns > plan.total_ns() * HOPELESS {
+                    not_run.push(Hopeless {
+                        prompt: cost.device.clone(),
+                        rows: chunk.rows,
+                        answer: other.device.clone(),
+                        predicted_ns,
+                    });
+                    continue;
+                }
+                ways.push(Some(FixedPhases {
+                    prompt,
+                    rows: chunk.rows,
+                    answer,
+                }));
+            }
+        }
+    }
+    let (prompt, answer) = (plan.workload.prompt, plan.workload.answer);
+    let tokens = super::super::bench::random(model, prompt + answer);
+    let mut times: Vec<Times> = vec![(Vec::new(), Vec::new()); ways.len()];
+    let progress = Progress::steps("running every placement", u64::from(rounds) + 1);
+    // one sequence for each: a sequence keeps where its devices see the memory
+    let mut sequences = Vec::new();
+    for _ in &ways {
+        sequences.push(model.sequence()?);
+    }
+    for round in 0..=rounds {
+        for ((way, times), sequence) in ways.iter().zip(&mut times).zip(&mut sequences) {
+            match way {
+                Some(fixed) => model.fix_phases(costs.clone(), *fixed)?,
+                None => model.place_phases(costs.clone(), limits.clone())?,
+            }
+            sequence.truncate(0);
+            let start = Instant::now();
+            sequence.append(&tokens[..prompt])?;
+            let read = start.elapsed();
+            for token in &tokens[prompt..] {
+                sequence.append(&[*token])?;
+            }
+            let answered = start.elapsed() - read;
+            // the first round plans, compiles and warms up
+            if round > 0 {
+                times.0.push(u64::try_from(read.as_nanos())?);
+                times.1.push(u64::try_from(answered.as_nanos())?);
+            }
+        }
+        progress.step();
+    }
+    model.place_phases(costs.clone(), limits.clone())?;
+    let median = |times: &Vec<u64>| {
+        let mut sorted = times.clone();
+        sorted.sort_unstable();
+        sorted[sorted.len() / 2]
+    };
+    let mut medians = times
+        .iter()
+        .map(|(prompt, answer)| (median(prompt), median(answer)));
+    let (prompt_ns, answer_ns) = medians
+        .next()
+        .ok_or_else(|| anyhow::anyhow!("no placement was run"))?;
+    let name = |device: usize| costs.devices[device].device.clone();
+    let mut fixed: Vec<Fixed> = medians
+        .zip(ways.iter().flatten())
+        .map(|((prompt_ns, answer_ns), way)| Fixed {
+            prompt: name(way.prompt),
+            rows: way.rows,
+            answer: name(way.answer),
+            prompt_ns,
+            answer_ns,
+        })
+        .collect();
+    fixed.sort_by_key(|fixed| fixed.prompt_ns + fixed.answer_ns);
+    let whole = (prompt_ns + answer_ns) as f64;
+    let best = fixed
+        .first()
+        .map_or(whole, |best| (best.prompt_ns + best.answer_ns) as f64);
+    Ok(Checked {
+        prompt_ns,
+        answer_ns,
+        prediction_error: (plan.total_ns() - whole).abs() / whole,
+        of_best_fixed: whole / best,
+        fixed,
+        not_run,
+    })
+}
