@@ -38,6 +38,9 @@ use drift::Drift;
 /// By how much another device must be better before an answer moves to it.
 const BETTER: f64 = 0.9;
 
+/// Tokens that an answer stays where it moved to: a device that was idle needs some before it is as fast as it was measured.
+pub(crate) const STAYS: usize = 16;
+
 /// A model's plan by phases, shared by its sequences.
 #[derive(Debug)]
 pub(crate) struct Phases {

@@ -5,7 +5,9 @@
 //! 2. [`Sequence::truncate`] forgets positions by not counting them.
 //! 3. After an error the sequence holds what it held before the call; [`Sequence::copy`] alone may leave fewer tokens.
 
-use std::collections::{BTreeMap, VecDeque};
+mod placed;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,17 +15,15 @@ use polychip::{Access, Input, Memory, Outputs, Session};
 
 use crate::build::Logits;
 use crate::model::{LanguageModel, SessionKey, rung};
-use crate::phases::{Chunk, Move, PhaseReport, PhaseShare, Phases, Ran, Workload};
+use crate::phases::PhaseReport;
 use crate::{Error, Result, TokenId};
+use placed::Placed;
 
 /// Longest time of one chunk: a device that is silent for so long hangs.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// Bytes of a key's or value's element.
 const HALF: usize = 2;
-
-/// Tokens of an answer that a plan by phases expects where nobody says.
-const USUAL_ANSWER: usize = 128;
 
 /// What a model has read so far.
 #[derive(Debug)]
@@ -38,29 +38,6 @@ pub struct Sequence {
     placed: Placed,
     tokens: Vec<TokenId>,
     logits: Vec<f32>,
-}
-
-/// Where chunks go, where that is planned by phases.
-#[derive(Debug, Default)]
-struct Placed {
-    /// Chunks of the prompt that are still to be read.
-    ahead: VecDeque<Chunk>,
-    /// Devices that may be used at once.
-    allowed: Vec<usize>,
-    /// The device that gave the last token of an answer.
-    answering: Option<usize>,
-    /// The device that ran last.
-    last: Option<usize>,
-    /// Tokens of the answer that is expected.
-    expected: Option<usize>,
-    report: PhaseReport,
-}
-
-/// The size of a chunk, and the number of its device where that is planned.
-#[derive(Clone, Copy, Debug)]
-struct Next {
-    rows: usize,
-    device: Option<usize>,
 }
 
 /// The inputs of a session.
@@ -265,213 +242,12 @@ impl Sequence {
         };
     }
 
-    fn next(&mut self, left: usize, most: usize) -> Result<Next> {
-        let Some(phases) = self.model.phases() else {
-            let rows = rung(left.min(most.max(1)));
-            return Ok(Next { rows, device: None });
-        };
-        let past = self.len();
-        if let Some(fixed) = phases.fixed {
-            let is_answer = left == 1 && past > 0;
-            self.placed.answering = is_answer.then_some(fixed.answer);
-            return Ok(match is_answer {
-                true => Next {
-                    rows: 1,
-                    device: Some(fixed.answer),
-                },
-                false => Next {
-                    rows: fixed.rows,
-                    device: Some(fixed.prompt),
-                },
-            });
-        }
-        let now = self.model.now_ns();
-        let workload = Workload {
-            past,
-            prompt: left,
-            answer: self.placed.expected.unwrap_or(USUAL_ANSWER),
-            last: self.placed.last,
-        };
-        let largest = (most < left).then_some(most.max(1));
-        if left == 1 && past > 0 {
-            if self.placed.allowed.is_empty() {
-                self.placed.allowed = phases.plan(workload, largest, now)?.allowed;
-            }
-            let last = self.placed.answering;
-            let device = phases
-                .next(&self.placed.allowed, last, past, now)
-                .ok_or_else(|| Error::config("no device is left that answers"))?;
-            if let Some(last) = last.filter(|&last| last != device) {
-                self.placed.report.moves.push(Move {
-                    position: past,
-                    from: phases.name(last).to_owned(),
-                    to: phases.name(device).to_owned(),
-                    slowdown: phases.slowdown(last, now),
-                });
-            }
-            self.placed.answering = Some(device);
-            return Ok(Next {
-                rows: 1,
-                device: Some(device),
-            });
-        }
-        let fits = |ahead: &VecDeque<Chunk>| {
-            let tokens: usize = ahead.iter().map(|chunk| chunk.tokens).sum();
-            let first = ahead.front();
-            tokens == left && first.is_some_and(|chunk| chunk.past == past && chunk.tokens <= most)
-        };
-        if !fits(&self.placed.ahead) {
-            let plan = phases.plan(workload, largest, now)?;
-            self.placed.allowed = plan.allowed;
-            self.placed.ahead = plan.prompt.into();
-            self.placed.answering = None;
-        }
-        let chunk = self
-            .placed
-            .ahead
-            .pop_front()
-            .ok_or_else(|| Error::config("a plan of no chunks"))?;
-        Ok(Next {
-            rows: chunk.rows,
-            device: Some(chunk.device),
-        })
-    }
-
-    /// Runs a chunk where it was planned to run; a device's first one of a size is compared with the reference's.
-    fn run_next(
-        &mut self,
-        tokens: &[TokenId],
-        next: Next,
-        take: &mut dyn FnMut(&[f32]) -> Option<Vec<f32>>,
-    ) -> Result<()> {
-        let (Some(device), Some(phases)) = (next.device, self.model.phases()) else {
-            return self.chunk(tokens, self.key(next.rows, Logits::Last, None), take);
-        };
-        let key = self.key(next.rows, Logits::Last, Some(phases.name(device)));
-        if let Some(reference) = phases.uncompared(device, next.rows) {
-            let reference = self.key(next.rows, Logits::Last, Some(reference));
-            return self.compared(tokens, (device, key), reference, &phases, take);
-        }
-        let past = self.len();
-        self.ready(&key)?;
-        let start = self.model.now_ns();
-        self.chunk(tokens, key, take)?;
-        let now = self.model.now_ns();
-        let ran = Ran {
-            device,
-            rows: next.rows,
-            past,
-            entered: self.placed.last != Some(device),
-        };
-        let took = now.saturating_sub(start);
-        let expected = phases.observe(ran, took, now);
-        self.count(&phases, ran, tokens.len(), (took, expected));
-        Ok(())
-    }
-
-    /// Counts what a device did.
-    fn count(&mut self, phases: &Phases, ran: Ran, tokens: usize, (took, expected): (u64, f64)) {
-        self.placed.last = Some(ran.device);
-        let share = PhaseShare {
-            device: phases.name(ran.device).to_owned(),
-            emulated: phases.costs.devices[ran.device].emulated,
-            tokens,
-            ns: took,
-            predicted_ns: expected,
-        };
-        let report = &mut self.placed.report;
-        let is_answer = ran.rows == 1 && self.placed.answering == Some(ran.device);
-        let shares = if is_answer {
-            &mut report.answer
-        } else {
-            &mut report.prompt
-        };
-        PhaseReport::add(shares, share);
-    }
-
-    /// Runs a chunk on a device and on the reference, whose answer stands where they differ.
-    fn compared(
-        &mut self,
-        tokens: &[TokenId],
-        (device, key): (usize, SessionKey),
-        reference: SessionKey,
-        phases: &Phases,
-        take: &mut dyn FnMut(&[f32]) -> Option<Vec<f32>>,
-    ) -> Result<()> {
-        let past = self.len();
-        let rows = key.rows;
-        let mut right = Vec::new();
-        self.chunk(tokens, reference.clone(), &mut |logits| {
-            right = logits.to_vec();
-            take(logits)
-        })?;
-        self.truncate(past);
-        let mut own = Vec::new();
-        self.ready(&key)?;
-        let start = self.model.now_ns();
-        self.chunk(tokens, key, &mut |logits| {
-            own = logits.to_vec();
-            None
-        })?;
-        let ran = Ran {
-            device,
-            rows,
-            past,
-            entered: true,
-        };
-        // a first run says nothing of later ones: it is counted, and not held against the device
-        let took = self.model.now_ns().saturating_sub(start);
-        self.count(phases, ran, tokens.len(), (took, took as f64));
-        if let Some(words) = phases.compare(self.model.policy(), (device, rows), &own, &right) {
-            self.placed.report.quarantined.push(words);
-            self.placed.ahead.clear();
-            // its keys and values are as doubtful as its logits
-            self.truncate(past);
-            self.chunk(tokens, reference, &mut |_| None)?;
-        }
-        Ok(())
-    }
-
     fn key(&self, rows: usize, logits: Logits, device: Option<&str>) -> SessionKey {
         SessionKey {
             rows,
             all: logits == Logits::All,
             device: device.map(str::to_owned),
         }
-    }
-
-    /// The logits of a text on one device.
-    pub(crate) fn logits_on(&mut self, device: &str, text: &[TokenId], rows: usize) -> Result<Vec<f32>> {
-        self.truncate(0);
-        let mut kept = Vec::new();
-        let key = self.key(rows, Logits::Last, Some(device));
-        let done = self.chunk(text, key, &mut |logits| {
-            kept = logits.to_vec();
-            None
-        });
-        self.truncate(0);
-        done?;
-        Ok(kept)
-    }
-
-    /// Nanoseconds of a chunk on one device behind so many positions, whatever these hold.
-    pub(crate) fn time_on(
-        &mut self,
-        device: &str,
-        text: &[TokenId],
-        rows: usize,
-        past: usize,
-    ) -> Result<u64> {
-        let key = self.key(rows, Logits::Last, Some(device));
-        self.ready(&key)?;
-        self.tokens.clear();
-        self.tokens.resize(past, 0);
-        let start = self.model.now_ns();
-        let done = self.chunk(&text[..rows], key, &mut |logits| Some(logits.to_vec()));
-        let took = self.model.now_ns().saturating_sub(start);
-        self.truncate(0);
-        done?;
-        Ok(took)
     }
 
     /// Reads tokens, and calls `each` with the logits of what follows each of them.
