@@ -35,7 +35,7 @@ fn assignment(text: &str) -> Result<(String, PathBuf), String> {
 }
 
 /// An input with its value.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Given {
     pub(crate) name: String,
     pub(crate) array: Array,
