@@ -39,6 +39,7 @@ mod output;
 mod page;
 mod partition;
 mod peak;
+mod per_op;
 mod picture;
 mod plan;
 mod profile;
@@ -179,5 +180,6 @@ pub fn plan_page(title: &str, planned: &polychip::Planned) -> anyhow::Result<Str
         planned,
         &report,
         &partition::explained(planned)?,
+        None,
     )
 }
