@@ -10,6 +10,7 @@
 //! Not here: how tensors are paired (`pair`) and kept (`side`), what an error is (`measure`).
 
 mod answer;
+mod loss;
 mod measure;
 mod pair;
 mod side;
@@ -400,6 +401,8 @@ impl Arguments {
 /// What is compared for one layer: the tensor on either side.
 struct Row {
     line: LayerLine,
+    /// The tensor in the graph whose order the rows have; none for files.
+    tensor: Option<TensorId>,
     a: String,
     b: String,
     /// Bytes that it holds once.
@@ -443,6 +446,23 @@ fn compared(
             let values = values_a.get(&row.a).zip(values_b.get(&row.b));
             let (x, y) = values.ok_or_else(|| bad_input(format!("{:?} has no values", row.a)))?;
             lines[place] = judged(row.line.clone(), x, y, limits);
+        }
+    }
+    let graph = match (&*a, &*b) {
+        (Side::Model(side), _) | (_, Side::Model(side)) => Some(side.model.graph()),
+        _ => None,
+    };
+    if let Some(graph) = graph {
+        let ratios = rows.iter().zip(&lines).filter_map(|(row, line)| {
+            let line = line.as_ref()?;
+            Some((row.tensor?, line.ratio()))
+        });
+        let read = loss::least_read(graph, &ratios.collect());
+        for (row, line) in rows.iter().zip(&mut lines) {
+            let least = row.tensor.and_then(|id| read.get(&id)).copied();
+            if let (Some(line), Some(least)) = (line, least.filter(|least| least.is_finite())) {
+                line.read_snr_db = Some(least);
+            }
         }
     }
     Ok((lines.into_iter().flatten().collect(), alone_a, alone_b))
@@ -554,6 +574,7 @@ fn of_models(a: &ModelSide<'_>, b: &ModelSide<'_>) -> (Vec<Row>, Vec<String>, Ve
         line.is_fused = !both;
         Row {
             line,
+            tensor: Some(pair.a.tensor),
             bytes: bytes_of(graph_a, pair.a.value).max(bytes_of(graph_b, pair.b.value)),
             a: name_a,
             b: name_b,
@@ -593,6 +614,7 @@ fn of_model_and_files(side: &ModelSide<'_>, files: &FileSide) -> (Vec<Row>, Vec<
         line.is_fused = !is_apart;
         rows.push(Row {
             line,
+            tensor: Some(layer.tensor),
             a: tensor_name(
                 graph,
                 if tensor == layer.tensor {
@@ -616,6 +638,7 @@ fn of_model_and_files(side: &ModelSide<'_>, files: &FileSide) -> (Vec<Row>, Vec<
 fn of_files(a: &FileSide, b: &FileSide) -> (Vec<Row>, Vec<String>, Vec<String>) {
     let row = |a: &String, b: &String| Row {
         line: LayerLine::of_file(a, b),
+        tensor: None,
         a: a.clone(),
         b: b.clone(),
         bytes: 0,
@@ -678,6 +701,7 @@ mod tests {
     fn sessions_keep_no_more_than_they_may_and_fused_tensors_apart() {
         let row = |bytes, is_apart| Row {
             line: LayerLine::of_file("x", "x"),
+            tensor: None,
             a: "x".into(),
             b: "x".into(),
             bytes,

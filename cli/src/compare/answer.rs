@@ -105,7 +105,8 @@ pub(super) struct LayerLine {
     pub(super) matched: Matched,
     /// It is an output of the model.
     pub(super) is_output: bool,
-    /// Of the model as it is, a side computes this layer fused with what is behind it; here it was computed apart.
+    /// The model as it is has no such tensor on one side: its layer is fused with what is behind it, or left out because it computes
+    /// nothing. Here it was computed apart.
     pub(super) is_fused: bool,
     /// Type of the elements on side A.
     pub(super) dtype_a: &'static str,
@@ -119,6 +120,8 @@ pub(super) struct LayerLine {
     cosine: Option<f64>,
     /// Signal-to-noise ratio in decibels, A's values being the signal; none without an error too.
     snr_db: Option<f64>,
+    /// The least of the layers that this one reads; none where these have no error, or are inputs. What is less here came in here.
+    pub(super) read_snr_db: Option<f64>,
     /// Largest absolute error.
     absolute_error: Option<f64>,
     /// The same over the largest value of A; none where that is zero and the error is not.
@@ -161,6 +164,7 @@ impl LayerLine {
             shape_b: Vec::new(),
             cosine: None,
             snr_db: None,
+            read_snr_db: None,
             absolute_error: None,
             relative_error: None,
             not_finite_a: 0,
@@ -202,6 +206,22 @@ impl LayerLine {
             notes.push(format!("B: {}", self.tensor_b.as_deref().unwrap_or_default()));
         }
         notes.join(", ")
+    }
+
+    /// The signal-to-noise ratio in decibels, infinite without an error; what is broken is all noise.
+    pub(super) fn ratio(&self) -> f64 {
+        match (self.broken > 0 || self.shape_a != self.shape_b, self.is_equal()) {
+            (true, _) => f64::NEG_INFINITY,
+            (false, true) => f64::INFINITY,
+            // an error where A is zero everywhere
+            (false, false) => self.snr_db.unwrap_or(f64::NEG_INFINITY),
+        }
+    }
+
+    /// By how many decibels the ratio is less than that of what the layer reads.
+    fn loss(&self) -> Option<f64> {
+        let loss = self.read_snr_db? - self.snr_db?;
+        Some(loss).filter(|loss| *loss > 0.0)
     }
 
     /// Whether the two are the same.
@@ -342,7 +362,8 @@ impl Answer {
         if self.layers.iter().any(|line| line.is_fused) {
             writeln!(
                 f,
-                "fused: the model as it is computes the layer together with what is behind it; here it was computed apart"
+                "fused: the model as it is has no such tensor, since its layer is fused with what is behind it or left out; here it was \
+                 computed apart"
             )?;
         }
         for (side, line) in [("A", &self.a), ("B", &self.b)] {
@@ -380,7 +401,9 @@ impl Answer {
                     "constants in the file",
                     (|memory| memory.model_bytes) as fn(&Memory) -> u64,
                 ),
-                ("constants on devices", |memory| memory.constant_bytes),
+                ("constants on devices, shared ones in A", |memory| {
+                    memory.constant_bytes
+                }),
                 ("tensors inside parts", |memory| memory.intermediate_bytes),
                 ("tensors between parts", |memory| memory.arena_bytes),
             ] {
@@ -417,6 +440,17 @@ impl std::fmt::Display for Answer {
                 writeln!(f, "first layer that drifts: {}{op}: {words}", line.layer)?;
                 writeln!(f, "{drifting} of {} layers drift", self.layers.len())?;
             }
+        }
+        let losses = self.layers.iter().filter_map(|line| Some((line.loss()?, line)));
+        if let Some((_, line)) = losses.max_by(|a, b| a.0.total_cmp(&b.0)) {
+            let op = line.op.as_ref().map(|op| format!(" ({op})")).unwrap_or_default();
+            writeln!(
+                f,
+                "largest loss in one layer: {}{op}, from {:.1} dB to {:.1} dB",
+                line.layer,
+                line.read_snr_db.unwrap_or_default(),
+                line.snr_db.unwrap_or_default()
+            )?;
         }
         self.fmt_costs(f)
     }

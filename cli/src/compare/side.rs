@@ -76,8 +76,22 @@ impl<'a> ModelSide<'a> {
 
     /// Whether the model computes in integers that stand for reals.
     pub(super) fn is_quantised(&self) -> bool {
+        use polychip_ops::Op;
         let graph = self.planned.graph();
-        graph.tensors().any(|(_, tensor)| tensor.encoding.is_some())
+        let is_integer = |op: Op| {
+            matches!(
+                op,
+                Op::ConvInteger
+                    | Op::MatMulInteger
+                    | Op::QLinearConv
+                    | Op::QLinearMatMul
+                    | Op::DynamicQuantizeLinear
+                    | Op::QuantizeLinear
+                    | Op::DequantizeLinear
+            )
+        };
+        let is_encoded = graph.tensors().any(|(_, tensor)| tensor.encoding.is_some());
+        is_encoded || graph.nodes().any(|(_, node)| is_integer(node.op))
     }
 
     /// Whether a float of 16 bits is computed.

@@ -7,7 +7,7 @@ use std::path::Path;
 use polychip_graph::onnx::messages;
 use prost::Message as _;
 
-use crate::model::{F32, Model, add_relu, constant, floats, node, npy, port};
+use crate::model::{F32, Model, add_relu, constant, floats, node, npy, port, read_npy};
 use crate::place::Place;
 use crate::tool::{polychip, polychip_with, shapes, shapes_file};
 use mutant::{ARCHITECTURES, architecture, mutated};
@@ -330,6 +330,62 @@ fn arrays_in_files_are_a_side() {
     let json = polychip(&["compare", &one, &two, "--min-cosine", "0.999", "--json"]).json("compare");
     assert_eq!(json["layers"].as_array().unwrap().len(), 1);
     assert_eq!(json["limits"]["max_error"], serde_json::Value::Null);
+}
+
+/// What ONNX Runtime gives for a picture that ships.
+#[test]
+fn an_array_of_another_runtime_is_a_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dtype, shape, bytes) = read_npy(Path::new(&shapes_file("expected/shapes.npy")));
+    assert_eq!((&*dtype, &*shape), ("<f4", "12,12"));
+    let labels = std::fs::read_to_string(shapes_file("labels.txt")).unwrap();
+    let row = labels.lines().position(|label| label == "star").unwrap();
+    let expected = npy("<f4", "(1, 12)", &bytes[48 * row..48 * (row + 1)]);
+    let array = write(folder.path(), "expected.npy", &expected);
+    let compare = |picture: &str, more: &[&str]| {
+        let input = format!("image={}", shapes_file(picture));
+        let model = shapes();
+        let line = ["compare", &array, &model, "--input", &input, "--devices", "cpu"];
+        polychip(&[&line[..], &["--fail-on", "output"], more].concat())
+    };
+    let json = compare("pictures/star.png", &["--max-error", "0.00001", "--json"]).json("compare");
+    assert_eq!(json["layers"].as_array().unwrap().len(), 1);
+    compare("pictures/circle.png", &[]).differs(&["1 of 1 outputs drift"]);
+}
+
+#[test]
+fn the_layer_where_error_comes_in_is_told_from_those_that_carry_it_on() {
+    let folder = tempfile::tempdir().unwrap();
+    // the second sum has a coarse weight in B, the first one is off by little, the others carry that on
+    let model = |first: f32, second: f32| {
+        let weight = |name: &str, value: f32| constant(name, F32, &[1], &floats(&[value]));
+        Model {
+            nodes: vec![
+                node("Add", "first", &["x", "w"], &["a"]),
+                node("Neg", "between", &["a"], &["n"]),
+                node("Add", "second", &["n", "v"], &["b"]),
+                node("Neg", "last", &["b"], &["y"]),
+            ],
+            constants: vec![weight("w", first), weight("v", second)],
+            inputs: vec![port("x", F32, &["64"])],
+            outputs: vec![port("y", F32, &["64"])],
+            ..Model::default()
+        }
+        .bytes()
+    };
+    let a = write(folder.path(), "a.onnx", &model(1.0, 0.5));
+    let b = write(folder.path(), "b.onnx", &model(1.0001, 0.75));
+    let line = [
+        &["compare", &a, &b, "--devices", "cpu", "--max-error", "0"],
+        &UNTIMED[..],
+    ]
+    .concat();
+    let text = polychip(&line).ok();
+    assert!(text.contains("first layer that drifts: first (Add)"), "{text}");
+    assert!(
+        text.contains("largest loss in one layer: second (Add), from "),
+        "{text}"
+    );
 }
 
 #[test]
