@@ -432,10 +432,13 @@ impl std::fmt::Display for Answer {
                 let op = line.op.as_ref().map(|op| format!(" ({op})")).unwrap_or_default();
                 let drifting = self.layers.iter().filter(|line| line.drifts).count();
                 let notes = line.notes();
-                let words = match (line.relative_error, notes.is_empty()) {
-                    (Some(relative), true) => format!("error {relative:.1e} of its largest value"),
-                    (Some(relative), false) => format!("error {relative:.1e} of its largest value, {notes}"),
-                    (None, _) => notes,
+                // where values are broken, the error of the others says little
+                let words = match line.relative_error.filter(|_| line.broken == 0) {
+                    Some(relative) if notes.is_empty() => {
+                        format!("error {relative:.1e} of its largest value")
+                    }
+                    Some(relative) => format!("error {relative:.1e} of its largest value, {notes}"),
+                    None => notes,
                 };
                 writeln!(f, "first layer that drifts: {}{op}: {words}", line.layer)?;
                 writeln!(f, "{drifting} of {} layers drift", self.layers.len())?;
