@@ -7,27 +7,27 @@
 //!    it reads drifts, as far as that is compared.
 //! 3. Runs that are timed take turns, and no tensor inside is kept for them.
 //!
-//! Not here: how tensors are paired (`pair`) and kept (`side`), what an error is (`measure`).
+//! Not here: how tensors are paired (`pair`, `rows`) and kept (`side`), what an error is (`measure`).
 
 mod answer;
 mod loss;
 mod measure;
 mod pair;
+mod rows;
 mod side;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use polychip::{Model, Runtime};
-use polychip_graph::{Graph, TensorId};
 
 pub(crate) use answer::Answer;
-use answer::{LayerLine, LimitsLine, Memory, SideLine};
-use measure::{Error, Limits};
-use pair::{Layer, Pairs, layers, name_of, pairs};
+use answer::{LayerLine, LimitsLine, Memory, SideLine, some};
+use measure::Limits;
+use rows::{Row, groups, judged, of_files, of_model_and_files, of_models};
 use side::{FileSide, ModelSide, inputs_of};
 
-use crate::array::{Array, numbers};
+use crate::array::Array;
 use crate::bench::Latency;
 use crate::exit::{Code, bad_input, failure, usage};
 use crate::input::InputArguments;
@@ -37,10 +37,6 @@ use crate::progress::Progress;
 use crate::run::feed;
 use crate::setup::{ModelArguments, Precision, SessionArguments};
 
-/// Tensors that one session keeps, at most.
-const MOST_TENSORS: usize = 64;
-/// Their bytes, at most, but for a tensor that is larger alone.
-const MOST_BYTES: usize = 256 << 20;
 /// Runs of a turn.
 const BLOCK: u64 = 10;
 
@@ -243,6 +239,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         },
         first_drift: layers.iter().find(|line| line.drifts).cloned(),
         layers,
+        has_made_inputs: [&a, &b].iter().any(|side| side.has_made_inputs()),
         alone_a,
         alone_b,
         failed: Vec::new(),
@@ -350,7 +347,7 @@ impl Arguments {
                 .any(|side| matches!(side, Side::Model(side) if is(side)))
         };
         let (most, why) = if is_any(&|side| side.is_quantised()) {
-            (0.2, "integers stand for reals")
+            (0.2, answer::INTEGERS)
         } else if is_any(&|side| side.is_half()) {
             (0.05, "floats of 16 bits are computed")
         } else {
@@ -398,19 +395,6 @@ impl Arguments {
     }
 }
 
-/// What is compared for one layer: the tensor on either side.
-struct Row {
-    line: LayerLine,
-    /// The tensor in the graph whose order the rows have; none for files.
-    tensor: Option<TensorId>,
-    a: String,
-    b: String,
-    /// Bytes that it holds once.
-    bytes: usize,
-    /// Neither side fuses it with what is behind it.
-    is_apart: bool,
-}
-
 /// All layers that both sides have, and those that one has alone.
 fn compared(
     a: &mut Side<'_>,
@@ -424,6 +408,7 @@ fn compared(
             let (mut rows, alone_b, alone_a) = of_model_and_files(b, a);
             for row in &mut rows {
                 std::mem::swap(&mut row.a, &mut row.b);
+                row.scales.reverse();
             }
             (rows, alone_a, alone_b)
         }
@@ -445,7 +430,7 @@ fn compared(
             let row = &rows[place];
             let values = values_a.get(&row.a).zip(values_b.get(&row.b));
             let (x, y) = values.ok_or_else(|| bad_input(format!("{:?} has no values", row.a)))?;
-            lines[place] = judged(row.line.clone(), x, y, limits);
+            lines[place] = judged(row, x, y, limits);
         }
     }
     let graph = match (&*a, &*b) {
@@ -468,58 +453,12 @@ fn compared(
     Ok((lines.into_iter().flatten().collect(), alone_a, alone_b))
 }
 
-/// The first names of some.
-fn some(names: &[String]) -> String {
-    let first: Vec<&str> = names.iter().take(5).map(|name| &**name).collect();
-    match (first.is_empty(), names.len() - first.len()) {
-        (true, _) => "none".to_owned(),
-        (false, 0) => first.join(", "),
-        (false, more) => format!("{} and {more} more", first.join(", ")),
-    }
-}
-
-/// Rows whose tensors are kept by one session: those that nothing is fused for together, so that fusion stays as it is for them.
-fn groups(rows: &[Row]) -> Vec<Vec<usize>> {
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    for is_apart in [true, false] {
-        let mut bytes = 0usize;
-        let mut is_first = true;
-        for (place, row) in rows
-            .iter()
-            .enumerate()
-            .filter(|(_, row)| row.is_apart == is_apart)
-        {
-            bytes = bytes.saturating_add(row.bytes);
-            let fits = |group: &Vec<usize>| group.len() < MOST_TENSORS && bytes <= MOST_BYTES;
-            match groups.last_mut().filter(|group| !is_first && fits(group)) {
-                Some(group) => group.push(place),
-                None => {
-                    groups.push(vec![place]);
-                    bytes = row.bytes;
-                }
-            }
-            is_first = false;
-        }
-    }
-    groups
-}
-
-/// A line with its figures; none for elements that are no plain numbers.
-fn judged(mut line: LayerLine, a: &Array, b: &Array, limits: Limits) -> Option<LayerLine> {
-    (line.dtype_a, line.dtype_b) = (a.dtype.name(), b.dtype.name());
-    (line.shape_a, line.shape_b) = (a.shape.clone(), b.shape.clone());
-    if a.shape != b.shape {
-        line.drifts = true;
-        return Some(line);
-    }
-    let (x, y) = (numbers(a.dtype, &a.bytes)?, numbers(b.dtype, &b.bytes)?);
-    let error = Error::of(&x, &y);
-    line.drifts = limits.are_exceeded_by(&error);
-    line.set(&error);
-    Some(line)
-}
-
 impl Side<'_> {
+    /// Whether an input was made from a seed.
+    fn has_made_inputs(&self) -> bool {
+        matches!(self, Side::Model(side) if side.given.iter().any(|given| given.file.is_none()))
+    }
+
     /// The values of tensors.
     fn values(&mut self, names: &BTreeSet<String>) -> anyhow::Result<BTreeMap<String, Array>> {
         match self {
@@ -530,135 +469,6 @@ impl Side<'_> {
             }
         }
     }
-}
-
-/// Bytes of a tensor.
-fn bytes_of(graph: &Graph, id: TensorId) -> usize {
-    graph.tensor(id).memory_bytes().unwrap_or(0)
-}
-
-fn tensor_name(graph: &Graph, id: TensorId) -> String {
-    graph.tensor(id).name.clone()
-}
-
-fn names_of(graph: &Graph, layers: &[Layer]) -> Vec<String> {
-    layers.iter().map(|layer| name_of(graph, layer)).collect()
-}
-
-/// Whether a model as it is computes a layer by itself.
-fn is_apart(side: &ModelSide<'_>, apart: &BTreeSet<&str>, layer: &Layer) -> bool {
-    let graph = side.model.graph();
-    let name = &*graph.tensor(layer.tensor).name;
-    // what is dequantised for its reader only is the integers that the model computes
-    layer.value != layer.tensor || graph.is_output(layer.tensor) || apart.contains(name)
-}
-
-/// Rows of two models.
-fn of_models(a: &ModelSide<'_>, b: &ModelSide<'_>) -> (Vec<Row>, Vec<String>, Vec<String>) {
-    let (graph_a, graph_b) = (a.model.graph(), b.model.graph());
-    let Pairs {
-        pairs,
-        alone_a,
-        alone_b,
-    } = pairs(graph_a, graph_b);
-    let (apart_a, apart_b) = (a.apart(), b.apart());
-    let rows = pairs.iter().map(|pair| {
-        let (name_a, name_b) = (
-            tensor_name(graph_a, pair.a.value),
-            tensor_name(graph_b, pair.b.value),
-        );
-        let both = is_apart(a, &apart_a, &pair.a) && is_apart(b, &apart_b, &pair.b);
-        let mut line = LayerLine::new(graph_a, &pair.a);
-        line.tensor_b = Some(name_b.clone()).filter(|name| *name != line.tensor);
-        line.matched = pair.matched;
-        line.is_fused = !both;
-        Row {
-            line,
-            tensor: Some(pair.a.tensor),
-            bytes: bytes_of(graph_a, pair.a.value).max(bytes_of(graph_b, pair.b.value)),
-            a: name_a,
-            b: name_b,
-            is_apart: both,
-        }
-    });
-    (
-        rows.collect(),
-        names_of(graph_a, &alone_a),
-        names_of(graph_b, &alone_b),
-    )
-}
-
-/// Rows of a model, first, and of files named after its tensors.
-fn of_model_and_files(side: &ModelSide<'_>, files: &FileSide) -> (Vec<Row>, Vec<String>, Vec<String>) {
-    let graph = side.model.graph();
-    let apart = side.apart();
-    let (mut rows, mut alone) = (Vec::new(), Vec::new());
-    let mut used: BTreeSet<String> = BTreeSet::new();
-    let outputs = graph.outputs.len();
-    for layer in layers(graph) {
-        let stands_for = |id| files.stem_of(&graph.tensor(id).name);
-        // one file is the one output, whatever it is called
-        let only = (files.is_one && outputs == 1 && graph.is_output(layer.tensor))
-            .then(|| files.names().next().cloned())
-            .flatten();
-        let named = stands_for(layer.tensor).map(|stem| (stem, layer.tensor));
-        let dequantised = || stands_for(layer.value).map(|stem| (stem, layer.value));
-        let found = named.or_else(dequantised);
-        let Some((stem, tensor)) = found.or_else(|| only.map(|stem| (stem, layer.tensor))) else {
-            alone.push(name_of(graph, &layer));
-            continue;
-        };
-        used.insert(stem.clone());
-        let is_apart = is_apart(side, &apart, &layer);
-        let mut line = LayerLine::new(graph, &layer);
-        line.is_fused = !is_apart;
-        rows.push(Row {
-            line,
-            tensor: Some(layer.tensor),
-            a: tensor_name(
-                graph,
-                if tensor == layer.tensor {
-                    layer.value
-                } else {
-                    tensor
-                },
-            ),
-            b: stem,
-            bytes: bytes_of(graph, layer.value),
-            is_apart,
-        });
-    }
-    let inputs = graph.inputs.iter().map(|id| &graph.tensor(*id).name);
-    used.extend(inputs.filter_map(|name| files.stem_of(name)));
-    let others = files.names().filter(|name| !used.contains(*name)).cloned();
-    (rows, alone, others.collect())
-}
-
-/// Rows of files of one name, in order of the alphabet; two single files are a pair.
-fn of_files(a: &FileSide, b: &FileSide) -> (Vec<Row>, Vec<String>, Vec<String>) {
-    let row = |a: &String, b: &String| Row {
-        line: LayerLine::of_file(a, b),
-        tensor: None,
-        a: a.clone(),
-        b: b.clone(),
-        bytes: 0,
-        is_apart: true,
-    };
-    if a.is_one && b.is_one {
-        let pair = a.names().zip(b.names());
-        return (pair.map(|(a, b)| row(a, b)).collect(), Vec::new(), Vec::new());
-    }
-    let (names_a, names_b): (BTreeSet<&String>, BTreeSet<&String>) =
-        (a.names().collect(), b.names().collect());
-    let alone = |one: &BTreeSet<&String>, other: &BTreeSet<&String>| {
-        one.difference(other).map(|name| (*name).clone()).collect()
-    };
-    let rows = names_a.intersection(&names_b).map(|name| row(name, name));
-    (
-        rows.collect(),
-        alone(&names_a, &names_b),
-        alone(&names_b, &names_a),
-    )
 }
 
 /// What a side is, and its figures.
@@ -695,30 +505,5 @@ mod tests {
             assert!(gate(bad).is_err(), "{bad}");
         }
         assert!(limit("nan").is_err() && limit("x").is_err() && limit("0.5") == Ok(0.5));
-    }
-
-    #[test]
-    fn sessions_keep_no_more_than_they_may_and_fused_tensors_apart() {
-        let row = |bytes, is_apart| Row {
-            line: LayerLine::of_file("x", "x"),
-            tensor: None,
-            a: "x".into(),
-            b: "x".into(),
-            bytes,
-            is_apart,
-        };
-        let large = MOST_BYTES / 2;
-        let rows = [
-            row(large, true),
-            row(1, false),
-            row(large, true),
-            row(2 * MOST_BYTES, true),
-            row(1, true),
-            row(1, false),
-        ];
-        assert_eq!(groups(&rows), [vec![0, 2], vec![3], vec![4], vec![1, 5]]);
-        let many: Vec<Row> = (0..=MOST_TENSORS).map(|_| row(1, true)).collect();
-        let sizes: Vec<usize> = groups(&many).iter().map(Vec::len).collect();
-        assert_eq!(sizes, [MOST_TENSORS, 1]);
     }
 }

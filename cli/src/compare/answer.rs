@@ -14,6 +14,9 @@ use super::pair::{Layer, Matched, name_of};
 use crate::bench::Latency;
 use crate::setup::Precision;
 
+/// Why integers have a limit of their own.
+pub(super) const INTEGERS: &str = "integers stand for reals";
+
 /// Rows that are printed where there are more; JSON has all.
 const ROWS: usize = 20;
 /// Rows before the first that drifts, of these.
@@ -32,6 +35,8 @@ pub(crate) struct Answer {
     pub(super) first_drift: Option<LayerLine>,
     /// The layers that both sides have, in the order of the graph; of files, in order of their names.
     pub(super) layers: Vec<LayerLine>,
+    /// An input was made from a seed.
+    pub(super) has_made_inputs: bool,
     /// Layers of A that have no counterpart.
     pub(super) alone_a: Vec<String>,
     /// Layers of B that have no counterpart.
@@ -202,7 +207,7 @@ impl LayerLine {
         if self.is_fused {
             notes.push("fused".to_owned());
         }
-        if self.matched == Matched::Structure {
+        if self.matched != Matched::Name {
             notes.push(format!("B: {}", self.tensor_b.as_deref().unwrap_or_default()));
         }
         notes.join(", ")
@@ -299,6 +304,16 @@ impl LimitsLine {
     }
 }
 
+/// The first names of some.
+pub(super) fn some(names: &[String]) -> String {
+    let first: Vec<&str> = names.iter().take(5).map(|name| &**name).collect();
+    match (first.is_empty(), names.len() - first.len()) {
+        (true, _) => "none".to_owned(),
+        (false, 0) => first.join(", "),
+        (false, more) => format!("{} and {more} more", first.join(", ")),
+    }
+}
+
 /// Bytes as a person reads them.
 fn mebibytes(bytes: u64) -> String {
     format!("{:.2} MiB", bytes as f64 / f64::from(1 << 20))
@@ -356,7 +371,7 @@ impl Answer {
         }
         for (side, alone) in [("A", &self.alone_a), ("B", &self.alone_b)] {
             if !alone.is_empty() {
-                writeln!(f, "{side} alone has {}", super::some(alone))?;
+                writeln!(f, "{side} alone has {}", some(alone))?;
             }
         }
         if self.layers.iter().any(|line| line.is_fused) {
@@ -426,6 +441,12 @@ impl std::fmt::Display for Answer {
         writeln!(f, "A: {}\nB: {}\n", self.a.words(), self.b.words())?;
         self.fmt_layers(f)?;
         writeln!(f, "\n{}", self.limits.words())?;
+        if self.has_made_inputs && self.limits.why == INTEGERS {
+            writeln!(
+                f,
+                "inputs were made from a seed, and scales of integers are calibrated on real ones: give some with --input"
+            )?;
+        }
         match &self.first_drift {
             None => writeln!(f, "no layer drifts")?,
             Some(line) => {

@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. A tensor stands in one pair at most, and pairs stand in the order of the first graph, which is one of execution.
 //! 2. What does not depend on the inputs is in no pair: it is folded, and no layer computes it.
-//! 3. Where a tensor is quantised at once, the pair reads the dequantised one, which is what the model goes on with: asking for
+//! 3. Results of QLinear ops are read as the reals that their integers stand for. Where a tensor is quantised at once, the pair reads the dequantised one, which is what the model goes on with: asking for
 //!    the other one would undo the fusion of the integer kernels.
 //!
 //! Not here: bodies of If, Loop and Scan, whose tensors exist once an iteration.
@@ -21,10 +21,27 @@ pub(super) enum Matched {
     Name,
     /// Nodes of the same op give them from inputs that are the same.
     Structure,
+    /// One is quantised and has the name of what the other one's activation reads, and no such activation: its integers clamp as
+    /// that does, so that the activation's result is what is the same.
+    Clamped,
+}
+
+/// How integers of a QLinear op stand for reals: `scale · (stored − zero)`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Scale {
+    scale: f64,
+    zero: f64,
+}
+
+impl Scale {
+    /// The real that a stored integer stands for.
+    pub(super) fn real(self, stored: f64) -> f64 {
+        self.scale * (stored - self.zero)
+    }
 }
 
 /// A result of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Layer {
     /// Who gives it.
     pub(super) node: NodeId,
@@ -32,10 +49,12 @@ pub(super) struct Layer {
     pub(super) tensor: TensorId,
     /// What is read for it: the result, or what it is dequantised to.
     pub(super) value: TensorId,
+    /// What is read holds integers, which stand for reals.
+    pub(super) scale: Option<Scale>,
 }
 
 /// Two that are the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Pair {
     pub(super) a: Layer,
     pub(super) b: Layer,
@@ -58,24 +77,56 @@ pub(super) fn name_of(graph: &Graph, layer: &Layer) -> String {
     }
 }
 
-/// The results of a graph's nodes that can be compared, in the order of the graph: floats that depend on the inputs, and
-/// outputs of any type of number.
+/// What quantisers add to the name of a tensor that holds integers from then on.
+const QUANTISED: &str = "_quantized";
+
+/// The name by which a tensor is looked for in another model.
+pub(super) fn sought<'g>(graph: &'g Graph, layer: &Layer) -> &'g str {
+    let name = &*graph.tensor(layer.tensor).name;
+    match scale_of(graph, graph.node(layer.node)) {
+        Some(_) => name.strip_suffix(QUANTISED).unwrap_or(name),
+        None => name,
+    }
+}
+
+/// How the integers that a QLinear op gives stand for reals; none where that differs by channel, or for other ops.
+fn scale_of(graph: &Graph, node: &Node) -> Option<Scale> {
+    if !matches!(node.op, Op::QLinearConv | Op::QLinearMatMul) {
+        return None;
+    }
+    let constant = |input: usize| {
+        let tensor = graph.tensor(node.input(input)?);
+        tensor.data.as_ref()?.to_literal(&tensor.ty)?.scalar_as_f64()
+    };
+    Some(Scale {
+        scale: constant(6)?,
+        zero: constant(7)?,
+    })
+}
+
+/// The results of a graph's nodes that can be compared, in the order of the graph: floats that depend on the inputs, integers of
+/// QLinear ops, and outputs of any type of number.
 pub(super) fn layers(graph: &Graph) -> Vec<Layer> {
     let varies = varying(graph);
     let mut layers = Vec::new();
     let mut values = BTreeSet::new();
     for (id, node) in graph.nodes() {
+        let scale = scale_of(graph, node);
         for tensor in node.writes() {
-            let is_shown = graph.is_output(tensor) || is_float(graph, tensor);
+            let is_shown = graph.is_output(tensor) || is_float(graph, tensor) || scale.is_some();
             if !varies[tensor.index()] || !is_shown || values.contains(&tensor) {
                 continue;
             }
-            let value = settled(graph, tensor);
+            let value = match scale {
+                Some(_) => dequantised(graph, tensor).unwrap_or(tensor),
+                None => settled(graph, tensor),
+            };
             values.insert(value);
             layers.push(Layer {
                 node: id,
                 tensor,
                 value,
+                scale: scale.filter(|_| value == tensor),
             });
         }
     }
@@ -117,18 +168,21 @@ fn settled(graph: &Graph, tensor: TensorId) -> TensorId {
     if graph.is_output(tensor) || readers.is_empty() {
         return tensor;
     }
-    let quantised = readers.iter().map(|id| graph.node(*id));
-    let mut dequantised = None;
-    for node in quantised {
+    let mut found = None;
+    for node in readers.iter().map(|id| graph.node(*id)) {
         if node.op != Op::QuantizeLinear || node.input(0) != Some(tensor) {
             return tensor;
         }
-        let stored = node.output(0).map(|id| graph.consumers(id)).unwrap_or_default();
-        let back = stored.iter().map(|id| graph.node(*id));
-        let mut back = back.filter(|node| node.op == Op::DequantizeLinear);
-        dequantised = dequantised.or_else(|| back.find_map(|node| node.output(0)));
+        found = found.or_else(|| dequantised(graph, node.output(0)?));
     }
-    dequantised.unwrap_or(tensor)
+    found.unwrap_or(tensor)
+}
+
+/// What integers are dequantised to; none where no node does.
+fn dequantised(graph: &Graph, stored: TensorId) -> Option<TensorId> {
+    let readers = graph.consumers(stored).iter().map(|id| graph.node(*id));
+    let mut back = readers.filter(|node| node.op == Op::DequantizeLinear && node.input(0) == Some(stored));
+    back.find_map(|node| node.output(0))
 }
 
 /// Ops that give what they read, but for its type.
@@ -155,16 +209,27 @@ pub(super) fn pairs(a: &Graph, b: &Graph) -> Pairs {
     let (layers_a, layers_b) = (layers(a), layers(b));
     let mut found: BTreeMap<TensorId, (Layer, Matched)> = BTreeMap::new();
     let mut taken: BTreeSet<TensorId> = BTreeSet::new();
-    let by_name: BTreeMap<&str, Layer> = layers_b
-        .iter()
-        .map(|layer| (&*b.tensor(layer.tensor).name, *layer))
-        .collect();
+    let by_name: BTreeMap<&str, Layer> = layers_b.iter().map(|layer| (sought(b, layer), *layer)).collect();
     for layer in &layers_a {
-        let same = by_name.get(&*a.tensor(layer.tensor).name);
-        if let Some(other) = same.filter(|other| may_be_same(a, layer, b, other)) {
-            taken.insert(other.tensor);
-            found.insert(layer.tensor, (*other, Matched::Name));
-        }
+        let same = by_name.get(sought(a, layer));
+        let Some(other) = same.filter(|other| may_be_same(a, layer, b, other)) else {
+            continue;
+        };
+        let names_a = |name: &str| layers_a.iter().any(|layer| sought(a, layer) == name);
+        let (one, other, matched) = if let Some(id) =
+            clamped(a, layer, other, |name| by_name.contains_key(name))
+            && let Some(behind) = layers_a.iter().find(|layer| layer.tensor == id)
+        {
+            (behind, other, Matched::Clamped)
+        } else if let Some(id) = clamped(b, other, layer, names_a)
+            && let Some(behind) = layers_b.iter().find(|layer| layer.tensor == id)
+        {
+            (layer, behind, Matched::Clamped)
+        } else {
+            (layer, other, Matched::Name)
+        };
+        taken.insert(other.tensor);
+        found.insert(one.tensor, (*other, matched));
     }
     by_structure(a, b, &layers_a, &layers_b, &mut found, &mut taken);
     let mut pairs = Pairs::default();
@@ -181,6 +246,19 @@ pub(super) fn pairs(a: &Graph, b: &Graph) -> Pairs {
     let alone = layers_b.into_iter();
     pairs.alone_b = alone.filter(|layer| !taken.contains(&layer.tensor)).collect();
     pairs
+}
+
+/// The result of the activation that alone reads a layer, where the other model's layer of this name is quantised and that model
+/// has no such activation.
+fn clamped(graph: &Graph, layer: &Layer, other: &Layer, has: impl Fn(&str) -> bool) -> Option<TensorId> {
+    let is_quantised = |layer: &Layer| layer.scale.is_some() || layer.value != layer.tensor;
+    if is_quantised(layer) || !is_quantised(other) || graph.is_output(layer.tensor) {
+        return None;
+    }
+    let reader = graph.node(graph.only_consumer(layer.tensor)?);
+    let result = reader.output(0)?;
+    let is_clamp = matches!(reader.op, Op::Relu | Op::Clip) && reader.input(0) == Some(layer.tensor);
+    (is_clamp && !has(&graph.tensor(result).name)).then_some(result)
 }
 
 /// Whether two tensors of one name may be the same: another shape is a difference where the same op gives it, and says that
@@ -368,5 +446,61 @@ mod tests {
             .map(|layer| name_of(&graph, layer))
             .collect();
         assert_eq!(names, ["sum", "best"]);
+    }
+
+    #[test]
+    fn integers_of_qlinear_ops_are_found_by_the_name_before_and_read_as_reals() {
+        let text = r#"graph "b" {
+  input t0 "x": f32[2, 4]
+  const t1 "w": u8[4, 4] = seed 0x1
+  const t8 "scale": f32[] = [0.5]
+  const t9 "zero": u8[] = [3]
+  t10 "x_q": u8[2, 4] = QuantizeLinear "q"(t0, t8, t9)
+  t3 "m_quantized": u8[2, 4] = QLinearMatMul "m_quant"(t10, t8, t9, t1, t8, t9, t8, t9)
+  t4 "n_quantized": u8[2, 4] = QLinearMatMul "n_quant"(t3, t8, t9, t1, t8, t9, t8, t9)
+  t5 "n": f32[2, 4] = DequantizeLinear "back"(t4, t8, t9)
+  t6 "y": f32[2, 4] = Relu "y"(t5)
+  output t6
+}
+"#;
+        let plain = PLAIN.replace("MatMul \"n\"(t0", "MatMul \"n\"(t3");
+        let (pairs, ..) = of(&plain, text);
+        assert_eq!(pairs, ["m m_quantized Name", "n n Name", "y y Name"]);
+        let graph = text::parse(text).unwrap();
+        let layers = layers(&graph);
+        assert_eq!(layers[0].scale.unwrap().real(5.0), 1.0);
+        // a node dequantises the other one: that is read
+        assert_eq!(layers[1].scale, None);
+    }
+
+    #[test]
+    fn integers_that_clamp_stand_for_the_activation_that_is_not_there() {
+        let plain = r#"graph "a" {
+  input t0 "x": f32[2, 4]
+  const t1 "w": f32[4, 4] = seed 0x1
+  t3 "m": f32[2, 4] = MatMul "m"(t0, t1)
+  t4 "r": f32[2, 4] = Relu "r"(t3)
+  t6 "y": f32[2, 4] = Neg "y"(t4)
+  output t6
+}
+"#;
+        let quantised = r#"graph "b" {
+  input t0 "x": f32[2, 4]
+  const t1 "w": u8[4, 4] = seed 0x1
+  const t8 "scale": f32[] = [0.5]
+  const t9 "zero": u8[] = [0]
+  t10 "x_q": u8[2, 4] = QuantizeLinear "q"(t0, t8, t9)
+  t3 "m_quantized": u8[2, 4] = QLinearMatMul "m_quant"(t10, t8, t9, t1, t8, t9, t8, t9)
+  t5 "back": f32[2, 4] = DequantizeLinear "back"(t3, t8, t9)
+  t6 "y": f32[2, 4] = Neg "y"(t5)
+  output t6
+}
+"#;
+        let (pairs, alone_a, alone_b) = of(plain, quantised);
+        assert_eq!(pairs, ["r back Clamped", "y y Name"]);
+        assert_eq!((alone_a, alone_b), (1, 0));
+        let (pairs, alone_a, alone_b) = of(quantised, plain);
+        assert_eq!(pairs, ["back r Clamped", "y y Name"]);
+        assert_eq!((alone_a, alone_b), (0, 1));
     }
 }

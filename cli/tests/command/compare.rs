@@ -135,6 +135,96 @@ fn integers_are_held_to_their_own_limit_where_they_are_dequantised() {
     .differs(&["layers drift (--fail-on drift)"]);
 }
 
+/// Integers that no node dequantises: their reals are those of the float model, exactly where scales are powers of two.
+#[test]
+fn integers_that_stay_so_are_compared_as_the_reals_they_stand_for() {
+    const U8: u64 = 2;
+    let folder = tempfile::tempdir().unwrap();
+    let square = |value: f32| floats(&[value, 0.0, 0.0, value]);
+    let plain = Model {
+        nodes: vec![
+            node("MatMul", "m", &["x", "w"], &["h"]),
+            node("MatMul", "n", &["h", "w"], &["y"]),
+        ],
+        constants: vec![constant("w", F32, &[2, 2], &square(1.0))],
+        inputs: vec![port("x", F32, &["1", "2"])],
+        outputs: vec![port("y", F32, &["1", "2"])],
+        ..Model::default()
+    };
+    let scale = |name: &str, value: f32| constant(name, F32, &[], &floats(&[value]));
+    let quantised = |factor: u8| {
+        let product = |name: &str, x: [&str; 3], out: [&str; 3]| {
+            let inputs = [x[0], x[1], x[2], "w", "one", "zero", out[1], out[2]];
+            node("QLinearMatMul", name, &inputs, &[out[0]])
+        };
+        Model {
+            nodes: vec![
+                node("QuantizeLinear", "q", &["x", "one", "zero"], &["x_quantized"]),
+                product(
+                    "m_quant",
+                    ["x_quantized", "one", "zero"],
+                    ["h_quantized", "half", "three"],
+                ),
+                product(
+                    "n_quant",
+                    ["h_quantized", "half", "three"],
+                    ["y_quantized", "one", "zero"],
+                ),
+                node(
+                    "DequantizeLinear",
+                    "back",
+                    &["y_quantized", "one", "zero"],
+                    &["y"],
+                ),
+            ],
+            constants: vec![
+                constant("w", U8, &[2, 2], &[factor, 0, 0, factor]),
+                scale("one", 1.0),
+                scale("half", 0.5),
+                constant("zero", U8, &[], &[0]),
+                constant("three", U8, &[], &[3]),
+            ],
+            ..Model {
+                inputs: vec![port("x", F32, &["1", "2"])],
+                outputs: vec![port("y", F32, &["1", "2"])],
+                ..Model::default()
+            }
+        }
+    };
+    let a = plain.write(folder.path(), "a.onnx");
+    let x = write(
+        folder.path(),
+        "x.npy",
+        &npy("<f4", "(1, 2)", &floats(&[5.0, 7.0])),
+    );
+    let input = format!("x={x}");
+    let compared = |factor: u8| {
+        let b = quantised(factor).write(folder.path(), "b.onnx");
+        let line = [
+            &["compare", &a, &b, "--devices", "cpu", "--input", &input, "--json"],
+            &UNTIMED[..],
+        ]
+        .concat();
+        polychip(&line).json("compare")
+    };
+    let same = compared(1);
+    let layers = same["layers"].as_array().unwrap();
+    assert_eq!(layers.len(), 2, "{same:#}");
+    assert!(
+        layers.iter().all(|layer| layer["absolute_error"] == 0.0),
+        "{same:#}"
+    );
+    assert_eq!(
+        (&layers[0]["tensor_b"], &layers[0]["dtype_b"]),
+        (&serde_json::json!("h_quantized"), &serde_json::json!("u8"))
+    );
+    // twice as much from the first product on
+    let other = compared(2);
+    assert_eq!(other["first_drift"]["layer"], "m");
+    assert_eq!(other["first_drift"]["absolute_error"], 7.0);
+    assert_eq!(other["has_made_inputs"], false);
+}
+
 /// `big` is above 65504, the largest float of 16 bits, in some elements.
 fn overflowing(half: bool) -> Vec<u8> {
     let dtype = if half { 10 } else { F32 };
