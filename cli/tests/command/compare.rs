@@ -7,7 +7,7 @@ use std::path::Path;
 use polychip_graph::onnx::messages;
 use prost::Message as _;
 
-use crate::model::{F32, Model, add_relu, constant, floats, node, npy, port, read_npy};
+use crate::model::{F32, Model, add_relu, constant, floats, node, npy, port, read_npy, with_integers};
 use crate::place::Place;
 use crate::tool::{polychip, polychip_with, shapes, shapes_file};
 use mutant::{ARCHITECTURES, architecture, mutated};
@@ -474,6 +474,33 @@ fn the_layer_where_error_comes_in_is_told_from_those_that_carry_it_on() {
     assert!(text.contains("first layer that drifts: first (Add)"), "{text}");
     assert!(
         text.contains("largest loss in one layer: second (Add), from "),
+        "{text}"
+    );
+}
+
+#[test]
+fn another_shape_is_a_drift_where_the_op_is_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = |size: u64| {
+        let pool = node("MaxPool", "pool", &["n"], &["y"]);
+        Model {
+            nodes: vec![
+                node("Neg", "neg", &["x"], &["n"]),
+                with_integers(pool, "kernel_shape", &[size, size]),
+            ],
+            inputs: vec![port("x", F32, &["1", "1", "6", "6"])],
+            outputs: vec![port("y", F32, &["1", "1", "h", "w"])],
+            ..Model::default()
+        }
+    };
+    let a = model(2).write(folder.path(), "a.onnx");
+    let b = model(3).write(folder.path(), "b.onnx");
+    let line = [&["compare", &a, &b, "--devices", "cpu"], &UNTIMED[..]].concat();
+    let text = polychip(&line).ok();
+    assert!(
+        text.contains(
+            "first layer that drifts: pool (MaxPool): [1, 1, 5, 5] in A, [1, 1, 4, 4] in B, output"
+        ),
         "{text}"
     );
 }
