@@ -53,6 +53,33 @@ pub(crate) fn numbers(dtype: DType, bytes: &[u8]) -> Option<Vec<f64>> {
     })
 }
 
+/// The array in another type of floats; as it is where that is its type, none for types that are not floats.
+pub(crate) fn convert(array: &Array, dtype: DType) -> Option<Array> {
+    if array.dtype == dtype {
+        return Some(array.clone());
+    }
+    let is_float = |dtype| matches!(dtype, DType::F32 | DType::F64 | DType::F16 | DType::BF16);
+    let values = numbers(array.dtype, &array.bytes).filter(|_| is_float(array.dtype))?;
+    let bytes: Vec<u8> = match dtype {
+        DType::F32 => values.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect(),
+        DType::F64 => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        DType::F16 => values
+            .iter()
+            .flat_map(|x| f16::from_f64(*x).to_le_bytes())
+            .collect(),
+        DType::BF16 => values
+            .iter()
+            .flat_map(|x| bf16::from_f64(*x).to_le_bytes())
+            .collect(),
+        _ => return None,
+    };
+    Some(Array {
+        dtype,
+        shape: array.shape.clone(),
+        bytes,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,5 +101,21 @@ mod tests {
         assert_eq!(count(&[2, 3]), Some(6));
         assert_eq!(count(&[]), Some(1));
         assert_eq!(count(&[usize::MAX, 2]), None);
+    }
+
+    #[test]
+    fn floats_become_floats_of_another_size_and_nothing_else() {
+        let of = |dtype, bytes: &[u8], shape: &[usize]| Array {
+            dtype,
+            shape: shape.to_vec(),
+            bytes: bytes.to_vec(),
+        };
+        let one = of(DType::F32, &1.5f32.to_le_bytes(), &[1]);
+        let half = convert(&one, DType::F16).unwrap();
+        assert_eq!(half, of(DType::F16, &f16::from_f32(1.5).to_le_bytes(), &[1]));
+        assert_eq!(convert(&half, DType::F32).unwrap(), one);
+        assert_eq!(convert(&one, DType::F32).unwrap(), one);
+        assert_eq!(convert(&one, DType::I32), None);
+        assert_eq!(convert(&of(DType::U8, &[1], &[1]), DType::F32), None);
     }
 }

@@ -7,7 +7,6 @@
 //! 3. Sessions run on threads of their own, and none counts a run before all are warm.
 
 mod answer;
-mod per_op;
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -21,6 +20,7 @@ use crate::input::{Given, InputArguments};
 use crate::load::Load;
 use crate::output::Output;
 use crate::peak::peak_bytes;
+use crate::per_op;
 use crate::progress::Progress;
 use crate::run::feed;
 use crate::setup::{Aim, BucketArguments, ModelArguments, SessionArguments};
@@ -49,7 +49,8 @@ pub(crate) struct Arguments {
     /// Runs of each session in flight at once; without it 1, and with `--policy throughput` one more than the plan uses devices
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     in_flight: Option<u32>,
-    /// Write when each part of the first session ran, and what sensors said meanwhile, in the format that Perfetto and Chrome open
+    /// Write when each part of the first session ran, and what sensors said meanwhile, in the format that Perfetto and Chrome open;
+    /// with `--per-op` also what each kernel took in runs of their own
     #[arg(long, value_name = "FILE")]
     trace: Option<std::path::PathBuf>,
     /// Afterwards measure what each kernel takes, in runs of their own
@@ -261,7 +262,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         let others: Vec<_> = others.collect();
         let each = |step| match step {
             // what warms up is not watched
-            Step::Ready if arguments.trace.is_some() => watched = Some(Watched::new(&runtime, &sessions[0])),
+            Step::Ready if arguments.trace.is_some() => {
+                watched = Some(Watched::new(&runtime, &sessions[0], false))
+            }
             Step::Ready => {}
             Step::Warm | Step::Counted => {
                 progress.step();
@@ -280,9 +283,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         all.into_iter().collect::<anyhow::Result<Vec<Counted>>>()
     })?;
     let report = sessions[0].report();
-    if let (Some(watched), Some(path)) = (watched, &arguments.trace) {
-        watched.write(&arguments.model.model.display().to_string(), path)?;
-    }
+    let seen = watched.map(Watched::end);
     let per_op = if arguments.per_op {
         let inputs: Vec<&Input> = memory[0].iter().collect();
         let runs = arguments.iters.clamp(1, MOST_MEASURED);
@@ -291,6 +292,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         None
     };
     drop(progress);
+    if let (Some(mut seen), Some(path)) = (seen, &arguments.trace) {
+        seen.add(per_op.iter().flat_map(|per_op| &per_op.newest));
+        seen.write(&arguments.model.model.display().to_string(), path)?;
+    }
     let began = counted.iter().map(|one| one.start).min();
     let ended = counted.iter().map(|one| one.end).max();
     let seconds = began

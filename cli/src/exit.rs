@@ -21,7 +21,7 @@ pub(crate) fn warn(words: impl fmt::Display) {
 /// The exit codes that scripts rely on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// A plan, a profile or a farm's figures differ, and the command line asked to fail then.
+    /// A plan, a model's values, a profile or a farm's figures differ, and the command line asked to fail then.
     Differs = 1,
     /// The command line asks for something that cannot be.
     Usage = 2,

@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::limits::LimitArguments;
 use crate::output::Output;
 use crate::partition;
+use crate::per_op::{NodeSteps, PerOp, name_in};
 use crate::setup::{ModelArguments, PlanArguments};
 
 #[derive(Debug, clap::Args)]
@@ -19,6 +20,9 @@ pub(crate) struct Arguments {
     /// Compile the parts too, so that what a device refuses only then is explained as well
     #[arg(long)]
     compile: bool,
+    /// Run the plan with inputs made from a seed, and say what each kernel and each node took, and which plain loops compute
+    #[arg(long)]
+    per_op: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -45,19 +49,32 @@ pub(crate) struct Answer {
     warnings: Vec<Warning>,
     /// Nodes that a device refused before, or with `--compile` now, and where that left the plan.
     events: Vec<Event>,
+    /// With `--per-op`: what each kernel took.
+    per_op: Option<PerOp>,
+    /// With `--per-op`: what was measured of each of `nodes`; none where its device measures whole parts only, or no step computes
+    /// it because its result is its input in another shape.
+    node_steps: Option<Vec<Option<NodeSteps>>>,
 }
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
-    let planned = partition::planned(
-        &arguments.plan,
-        &arguments.limits,
-        &arguments.model,
-        arguments.compile,
-    )?;
+    let (plan, limits, model) = (&arguments.plan, &arguments.limits, &arguments.model);
+    let (planned, per_op) = match arguments.per_op {
+        true => partition::measured(plan, limits, model)?,
+        false => (partition::planned(plan, limits, model, arguments.compile)?, None),
+    };
     let Explanation { nodes, unlocks } = partition::explained(&planned)?;
     let report = partition::report(&planned)?;
     let model = arguments.model.model.display().to_string();
+    let steps_of = |per_op: &PerOp| {
+        let names = nodes
+            .iter()
+            .map(|node| (node, name_in(planned.graph(), node.node)));
+        names
+            .map(|(node, name)| per_op.of_node(&node.device, name))
+            .collect()
+    };
+    let node_steps = per_op.as_ref().map(steps_of);
     let answer = Answer {
         model,
         report,
@@ -66,6 +83,8 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         measured: planned.measured(),
         warnings: planned.warnings().to_vec(),
         events: planned.events().to_vec(),
+        per_op,
+        node_steps,
     };
     if arguments.json {
         out.json(&answer)
@@ -89,8 +108,11 @@ impl std::fmt::Display for Answer {
         for figure in &self.measured {
             writeln!(text, "  {figure}")?;
         }
+        if let Some(per_op) = &self.per_op {
+            write!(text, "\nsteps as measured, dearest first\n{per_op}")?;
+        }
         text.push_str("\nnodes\n");
-        for node in &self.nodes {
+        for (place, node) in self.nodes.iter().enumerate() {
             write!(
                 text,
                 "{:>5} {} {:?} → {} (part {}",
@@ -105,6 +127,10 @@ impl std::fmt::Display for Answer {
                     label(cost.emulated)
                 )?,
                 None => writeln!(text, ", cost unknown)")?,
+            }
+            let steps = self.node_steps.as_ref().and_then(|steps| steps.get(place));
+            if let Some(Some(steps)) = steps {
+                writeln!(text, "        {steps}")?;
             }
             for other in &node.alternatives {
                 write!(text, "        not {}: {}", other.device, other.reason)?;

@@ -35,7 +35,7 @@ fn assignment(text: &str) -> Result<(String, PathBuf), String> {
 }
 
 /// An input with its value.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Given {
     pub(crate) name: String,
     pub(crate) array: Array,
@@ -44,6 +44,14 @@ pub(crate) struct Given {
 }
 
 impl InputArguments {
+    /// All inputs made from seed 0, for runs whose values matter little.
+    pub(crate) fn of_seed() -> InputArguments {
+        InputArguments {
+            inputs: Vec::new(),
+            fill: Some(0),
+        }
+    }
+
     /// Reads or makes every input of the model. Gives also the model with the sizes that the files have.
     pub(crate) fn read(&self, model: &Model) -> anyhow::Result<(Model, Vec<Given>)> {
         let mut arrays: BTreeMap<&str, (Array, &PathBuf)> = BTreeMap::new();

@@ -10,7 +10,9 @@ use polychip_graph::{Graph, Tensor, TensorId};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::input::InputArguments;
 use crate::output::Output;
+use crate::per_op::{self, OnReference};
 use crate::progress::Progress;
 use crate::setup::{ModelArguments, PlanArguments};
 
@@ -24,6 +26,9 @@ const LONGEST: usize = 120;
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
+    /// Run the model with inputs made from a seed, and say which nodes plain loops compute
+    #[arg(long)]
+    per_op: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -66,6 +71,17 @@ pub(crate) struct Answer {
     support: Option<SupportAnswer>,
     /// Why devices could not be asked.
     note: Option<String>,
+    /// With `--per-op`: nodes for which plain loops stand in for a kernel, as the plan of the model runs.
+    reference: Option<ReferenceAnswer>,
+}
+
+/// Nodes that plain loops compute.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ReferenceAnswer {
+    /// By device and op.
+    nodes: Vec<OnReference>,
+    /// Devices that measure whole parts only, of which that is not known.
+    unknown: Vec<String>,
 }
 
 /// An input or output.
@@ -155,11 +171,25 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             "the size of {names} is open; with --dim NAME=N for each, devices can be asked"
         ));
     }
+    if arguments.per_op {
+        answer.reference = Some(reference(&runtime, &model, arguments)?);
+    }
     if arguments.json {
         out.json(&answer)
     } else {
         out.text(&answer.to_string())
     }
+}
+
+/// Runs the model, and finds the nodes that plain loops compute.
+fn reference(runtime: &Runtime, model: &Model, arguments: &Arguments) -> anyhow::Result<ReferenceAnswer> {
+    let (model, given) = InputArguments::of_seed().read(model)?;
+    let session = {
+        let _progress = Progress::of("planning and compiling");
+        runtime.session(&model, arguments.plan.policy().in_flight(1))?
+    };
+    let (nodes, unknown) = per_op::of_session(&session, &given)?.on_reference();
+    Ok(ReferenceAnswer { nodes, unknown })
 }
 
 fn support(runtime: &Runtime, model: &Model, arguments: &Arguments) -> polychip::Result<SupportAnswer> {
@@ -247,6 +277,7 @@ impl Answer {
             ops: histogram(graph),
             support: None,
             note: None,
+            reference: None,
         })
     }
 }
@@ -431,6 +462,30 @@ impl std::fmt::Display for Answer {
                     text,
                     "no device runs {nowhere} of the nodes: the model cannot run here"
                 )?;
+            }
+        }
+        if let Some(ReferenceAnswer { nodes, unknown }) = &self.reference {
+            for line in nodes {
+                let names: Vec<&str> = line.nodes.iter().take(SHOWN).map(|name| &**name).collect();
+                writeln!(
+                    text,
+                    "{}: plain loops stand in for a kernel: {} × {} ({}{}), {:.1} % of the measured time",
+                    line.device,
+                    line.nodes.len(),
+                    line.op,
+                    names.join(", "),
+                    if line.nodes.len() > SHOWN { ", …" } else { "" },
+                    100.0 * line.share
+                )?;
+            }
+            for device in unknown {
+                writeln!(
+                    text,
+                    "{device} measures no steps: whether plain loops run there is not known"
+                )?;
+            }
+            if nodes.is_empty() && unknown.is_empty() {
+                writeln!(text, "every node has a kernel of its device")?;
             }
         }
         if let Some(note) = &self.note {

@@ -1,10 +1,10 @@
-//! The `polychip` command, for the program of that name and for other doors (`python -m polychip`): devices, run, bench, measure, energy, monitor, partition, explain, profile, plan, inspect,
+//! The `polychip` command, for the program of that name and for other doors (`python -m polychip`): devices, run, bench, compare, measure, energy, monitor, partition, explain, profile, plan, inspect,
 //! farm, generate, chat, serve, bench-llm, phases, logits, serve-sim.
 //!
 //! Invariants:
 //! 1. Standard output holds what was asked for and nothing else: descriptor 1 points at standard error
 //!    before a plugin is loaded, because vendors' libraries print.
-//! 2. Exit codes are a contract: 0 ok, 1 a plan differs, a set is refused or a farm finds a regression where that was to
+//! 2. Exit codes are a contract: 0 ok, 1 a plan or a model's values differ, a set is refused or a farm finds a regression where that was to
 //!    fail, 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed.
 //! 3. A file that is written appears whole or not at all.
 //!
@@ -15,6 +15,7 @@
 
 mod array;
 mod bench;
+mod compare;
 mod completions;
 mod defaults;
 mod devices;
@@ -38,6 +39,7 @@ mod output;
 mod page;
 mod partition;
 mod peak;
+mod per_op;
 mod picture;
 mod plan;
 mod profile;
@@ -65,7 +67,7 @@ environment:
   POLYCHIP_PLUGINS  folders to look for plugin libraries in
   NO_COLOR          no colours
 
-exit codes: 0 ok, 1 a plan, a profile or a farm's run differs, a set is refused (--fail-on, --locked), 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed";
+exit codes: 0 ok, 1 a plan, a model's values, a profile or a farm's run differ, a set is refused (--fail-on, --locked), 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed";
 
 /// Runs a neural-network model across every chip of this device.
 #[derive(Debug, Parser)]
@@ -91,6 +93,8 @@ enum Command {
     Run(run::Arguments),
     /// Measure the latency of a model
     Bench(bench::Arguments),
+    /// Compare two models, or one model run in two ways, layer by layer: the first that drifts, time and memory
+    Compare(compare::Arguments),
     /// Measure each device alone and plans made of that, until nothing is left to try
     Measure(measure::Arguments),
     /// Measure the energy of a run on each device and plan, by the machine's sensors
@@ -142,6 +146,7 @@ pub fn run<A: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = A>) ->
         Command::Devices(arguments) => devices::run(&arguments, &mut out),
         Command::Run(arguments) => run::run(&arguments, &mut out),
         Command::Bench(arguments) => bench::run(&arguments, &mut out),
+        Command::Compare(arguments) => compare::run(&arguments, &mut out),
         Command::Measure(arguments) => measure::run(&arguments, &mut out),
         Command::Energy(arguments) => energy::run(&arguments, &mut out),
         Command::Monitor(arguments) => monitor::run(&arguments, &mut out),
@@ -178,5 +183,6 @@ pub fn plan_page(title: &str, planned: &polychip::Planned) -> anyhow::Result<Str
         planned,
         &report,
         &partition::explained(planned)?,
+        None,
     )
 }

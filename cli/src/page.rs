@@ -20,6 +20,8 @@ use serde::Serialize;
 
 use timeline::Span;
 
+use crate::per_op::{NodeSteps, PerOp, name_in};
+
 /// The page without data.
 const PAGE: &str = include_str!("page/page.html");
 
@@ -69,6 +71,8 @@ struct NodeLine<'a> {
     device: &'a str,
     cost: Option<Cost>,
     alternatives: Vec<AlternativeLine<'a>>,
+    /// What was measured of it; none where nothing was.
+    measured: Option<NodeSteps>,
 }
 
 #[derive(Debug, Serialize)]
@@ -92,12 +96,13 @@ struct FrontPoint {
     chosen: bool,
 }
 
-/// The page of a plan.
+/// The page of a plan, with what its kernels took where that was measured.
 pub(crate) fn page(
     title: String,
     planned: &Planned,
     report: &Report,
     explanation: &Explanation,
+    per_op: Option<&PerOp>,
 ) -> anyhow::Result<String> {
     let plan = planned.plan();
     let devices = planned.devices().iter().zip(planned.targets()).enumerate();
@@ -119,7 +124,14 @@ pub(crate) fn page(
         certificate: certificate(&plan.certificate),
         comparisons: comparisons(report),
         devices: devices.collect(),
-        nodes: explanation.nodes.iter().map(NodeLine::new).collect(),
+        nodes: explanation
+            .nodes
+            .iter()
+            .map(|node| {
+                let name = name_in(planned.graph(), node.node);
+                NodeLine::new(node, per_op.and_then(|per_op| per_op.of_node(&node.device, name)))
+            })
+            .collect(),
         edges: edges(planned),
         timeline: timeline::of(plan, planned.graph()),
         at_once: plan.schedule.is_some(),
@@ -169,7 +181,7 @@ fn filled(json: &str) -> anyhow::Result<String> {
 }
 
 impl<'a> NodeLine<'a> {
-    fn new(node: &'a NodeExplanation) -> Self {
+    fn new(node: &'a NodeExplanation, measured: Option<NodeSteps>) -> Self {
         let alternatives = node.alternatives.iter().map(|alternative| AlternativeLine {
             alternative,
             words: alternative.reason.to_string(),
@@ -182,6 +194,7 @@ impl<'a> NodeLine<'a> {
             device: &node.device,
             cost: node.cost,
             alternatives: alternatives.collect(),
+            measured,
         }
     }
 }

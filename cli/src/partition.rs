@@ -9,8 +9,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::{Code, bad_input, failure};
+use crate::input::InputArguments;
 use crate::limits::LimitArguments;
 use crate::output::Output;
+use crate::per_op::{self, PerOp};
 use crate::progress::Progress;
 use crate::setup::{self, ModelArguments, PlanArguments};
 use crate::{file, page, plan};
@@ -25,6 +27,9 @@ pub(crate) struct Arguments {
     /// Write a page for people: graph, timeline, costs and reasons, in one file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Run the plan with inputs made from a seed and measure what each kernel takes, for the page
+    #[arg(long, requires = "html")]
+    per_op: bool,
     /// Write the plan to MODEL.plan.lock, for `--locked`
     #[arg(long)]
     lock: bool,
@@ -62,7 +67,11 @@ pub(crate) struct Answer {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
-    let planned = planned(&arguments.plan, &arguments.limits, &arguments.model, false)?;
+    let (plan, limits) = (&arguments.plan, &arguments.limits);
+    let (planned, per_op) = match arguments.per_op {
+        true => measured(plan, limits, &arguments.model)?,
+        false => (planned(plan, limits, &arguments.model, false)?, None),
+    };
     let report = report(&planned)?;
     let model = &arguments.model.model;
     if arguments.locked {
@@ -75,7 +84,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
                 .unwrap_or(model.as_os_str())
                 .to_string_lossy()
                 .into_owned();
-            Some((path, page::page(title, &planned, &report, &explained(&planned)?)?))
+            Some((
+                path,
+                page::page(title, &planned, &report, &explained(&planned)?, per_op.as_ref())?,
+            ))
         }
         None => None,
     };
@@ -176,6 +188,25 @@ pub(crate) fn planned(
     let session = runtime.session_of(planned, policy)?;
     let planned = session.planned().context("the session has no plan yet")?;
     Ok(planned.as_ref().clone())
+}
+
+/// The plan of a model as the devices accept it, and what its kernels took in runs with inputs made from a seed.
+pub(crate) fn measured(
+    arguments: &PlanArguments,
+    limits: &LimitArguments,
+    model: &ModelArguments,
+) -> anyhow::Result<(Planned, Option<PerOp>)> {
+    let runtime = arguments.runtime(None)?;
+    let (model, given) = InputArguments::of_seed().read(&model.load(&runtime)?)?;
+    let policy = limits.limited(arguments.policy().in_flight(1));
+    let planned = setup::planned(&runtime, &model, &policy)?;
+    let session = {
+        let _progress = Progress::of("compiling");
+        runtime.session_of(planned, policy)?
+    };
+    let per_op = per_op::of_session(&session, &given)?;
+    let planned = session.planned().context("the session has no plan yet")?;
+    Ok((planned.as_ref().clone(), Some(per_op)))
 }
 
 /// The report of a plan, compared with what simple rules would have cost.

@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     /// Write NAME.npy for each output, and for each input made from the seed
     #[arg(long, value_name = "DIR", help_heading = "Outputs")]
     save: Option<PathBuf>,
-    /// Write when each part ran in the format that Perfetto and Chrome open
+    /// Write when each part ran, and what each kernel in it took, in the format that Perfetto and Chrome open
     #[arg(long, value_name = "FILE", help_heading = "Outputs")]
     trace: Option<PathBuf>,
     /// Print JSON
@@ -134,7 +134,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let mut watched = arguments
         .trace
         .as_ref()
-        .map(|_| crate::trace::Watched::new(&runtime, &session));
+        .map(|_| crate::trace::Watched::new(&runtime, &session, true));
     let First {
         outputs,
         took: first_run,
@@ -142,7 +142,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     } = run_once(&session, &given)?;
     if let (Some(mut watched), Some(path)) = (watched.take(), &arguments.trace) {
         watched.look();
-        watched.write(&arguments.model.model.display().to_string(), path)?;
+        watched
+            .end()
+            .write(&arguments.model.model.display().to_string(), path)?;
     }
     let labels = labels.map(|labels| top(&outputs, &labels)).transpose()?;
     if let Some(folder) = &arguments.save {

@@ -40,6 +40,7 @@ mod tests {
         check::<crate::devices::Answer>("devices");
         check::<crate::run::Answer>("run");
         check::<crate::bench::Answer>("bench");
+        check::<crate::compare::Answer>("compare");
         check::<crate::measure::Answer>("measure");
         check::<crate::energy::Answer>("energy");
         check::<crate::monitor::Line>("monitor");

@@ -16,7 +16,7 @@ use crate::run::PATIENCE;
 use crate::{file, plan};
 
 /// Where plugins and measured costs are.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Devices")]
 pub(crate) struct RuntimeArguments {
     /// Folder to look for plugin libraries in, before the usual places
@@ -39,7 +39,7 @@ pub(crate) struct Setting {
 }
 
 /// Which devices, and to what aim.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Devices")]
 pub(crate) struct PlanArguments {
     /// Use only these devices: `plugin:index`, or `plugin` for all of a plugin, separated by commas
@@ -69,7 +69,7 @@ pub(crate) struct PlanArguments {
 }
 
 /// How parts are compiled and run.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Devices")]
 pub(crate) struct SessionArguments {
     #[command(flatten)]

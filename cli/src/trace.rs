@@ -3,7 +3,12 @@
 //! Each device is a thread of the process `devices`: a part is a complete event (`X`), a tensor that crosses a flow from
 //! the end of a part to the start of another (`s`, `f`), a sensor a counter (`C`), a change of plan and the end of a late run an
 //! instant (`i`).
+//! Where a device measured what the steps of its parts took, they are complete events of a thread of their own below the
+//! device's. A device states how long a step takes, not when it begins: steps lie end to end from the start of their part, and say
+//! so (`"start": "end to end"`). The time of a step is measured, never spread over its nodes.
 //! Times are microseconds since the first event.
+//!
+//! Invariant: steps lie within their part, so that none of two runs overlap.
 //!
 //! Not here: what is traced (`polychip::Session::start_trace`).
 
@@ -11,7 +16,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use polychip::telemetry::{Rules, Sample, Sampler, Sensors};
-use polychip::{ChangeReport, Runtime, Session, TracedRun};
+use polychip::{ChangeReport, Runtime, Session, TracedPart, TracedRun};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -70,11 +75,16 @@ impl Trace {
             .iter()
             .flat_map(|run| run.parts.iter().map(|part| part.device.as_str()))
             .collect();
+        // the thread of a device, and behind it that of its steps
         let lane = |device: &str| {
             names
                 .iter()
                 .position(|name| *name == device)
-                .map_or(0, |index| index + 1)
+                .map_or(0, |index| 2 * index + 1)
+        };
+        let has_steps = |device: &str| {
+            let mut parts = runs.iter().flat_map(|run| &run.parts);
+            parts.any(|part| part.device == device && !part.steps.is_empty())
         };
         let mut events = vec![
             named("process_name", DEVICES, 0, "devices"),
@@ -85,6 +95,16 @@ impl Trace {
                 .iter()
                 .map(|name| named("thread_name", DEVICES, lane(name), name)),
         );
+        for name in names.iter().filter(|name| has_steps(name)) {
+            let thread = lane(name) + 1;
+            events.push(named("thread_name", DEVICES, thread, &format!("{name} steps")));
+        }
+        for thread in names.iter().flat_map(|name| [lane(name), lane(name) + 1]) {
+            events.push(TraceEvent {
+                args: json!({ "sort_index": thread }),
+                ..named("thread_sort_index", DEVICES, thread, "")
+            });
+        }
         let mut flow = 0;
         for (index, run) in runs.iter().enumerate() {
             for part in &run.parts {
@@ -106,6 +126,7 @@ impl Trace {
                         lane(&part.device),
                     )
                 });
+                events.extend(steps(index, part, &at, lane(&part.device) + 1));
             }
             for crossing in &run.crossings {
                 flow += 1;
@@ -199,6 +220,48 @@ impl Trace {
     }
 }
 
+/// The steps of a part, end to end from its start and no further than its end.
+fn steps(
+    run: usize,
+    part: &TracedPart,
+    at: &dyn Fn(u64) -> f64,
+    thread: usize,
+) -> impl Iterator<Item = TraceEvent> {
+    let mut now = part.start_ns;
+    part.steps.iter().map(move |step| {
+        let start = now;
+        now = start.saturating_add(step.time_ns).min(part.end_ns);
+        let mut ops: Vec<&str> = Vec::new();
+        for node in &step.nodes {
+            if !ops.contains(&node.op.as_str()) {
+                ops.push(&node.op);
+            }
+        }
+        let name = match (ops.is_empty(), step.is_reference) {
+            (true, _) => step.kernel.clone(),
+            (false, false) => ops.join("+"),
+            (false, true) => format!("{} (reference)", ops.join("+")),
+        };
+        let nodes: Vec<&str> = step.nodes.iter().map(|node| &*node.name).collect();
+        TraceEvent {
+            dur: Some((now - start) as f64 / 1e3),
+            args: json!({
+                "run": run,
+                "part": part.id,
+                "nodes": nodes,
+                "kernel": step.kernel,
+                "measured_us": step.time_ns as f64 / 1e3,
+                "start": "end to end",
+                "operations": step.operations,
+                "moved_bytes": step.moved_bytes,
+                "reference": step.is_reference,
+                "emulated": part.emulated,
+            }),
+            ..event(name, "step", "X", at(start), DEVICES, thread)
+        }
+    })
+}
+
 /// Runs that a trace holds.
 const RUNS: usize = 1000;
 /// Least time between two samples of the sensors, so that runs are not held up.
@@ -212,11 +275,23 @@ pub(crate) struct Watched<'a> {
     last: std::time::Instant,
 }
 
+/// What was seen of a session.
+pub(crate) struct Seen {
+    runs: Vec<TracedRun>,
+    left_out: u64,
+    samples: Vec<Sample>,
+    changes: Vec<ChangeReport>,
+}
+
 impl<'a> Watched<'a> {
-    pub(crate) fn new(runtime: &Runtime, session: &'a Session) -> Watched<'a> {
+    /// Watches a session from now on, with what steps of its runs take where that is asked for.
+    pub(crate) fn new(runtime: &Runtime, session: &'a Session, steps: bool) -> Watched<'a> {
         let mut sampler = Sampler::new(runtime, Sensors::of_this_machine(&Rules::default()));
         let samples = vec![sampler.sample()];
-        session.start_trace(RUNS);
+        match steps {
+            true => session.start_op_trace(RUNS),
+            false => session.start_trace(RUNS),
+        }
         Watched {
             session,
             sampler,
@@ -233,15 +308,29 @@ impl<'a> Watched<'a> {
         }
     }
 
-    /// Writes the file.
-    pub(crate) fn write(mut self, model: &str, path: &Path) -> anyhow::Result<()> {
+    /// All that was seen so far.
+    pub(crate) fn end(mut self) -> Seen {
         self.samples.push(self.sampler.sample());
         let (runs, left_out) = self.session.trace();
-        let changes = self
-            .session
-            .governed()
-            .map_or_else(Vec::new, |governed| governed.changes);
-        Trace::new(model, &runs, left_out, &self.samples, &changes).write(path)
+        let governed = self.session.governed();
+        Seen {
+            runs,
+            left_out,
+            samples: self.samples,
+            changes: governed.map_or_else(Vec::new, |governed| governed.changes),
+        }
+    }
+}
+
+impl Seen {
+    /// Adds runs of later.
+    pub(crate) fn add<'r>(&mut self, runs: impl IntoIterator<Item = &'r TracedRun>) {
+        self.runs.extend(runs.into_iter().cloned());
+    }
+
+    /// Writes the file.
+    pub(crate) fn write(&self, model: &str, path: &Path) -> anyhow::Result<()> {
+        Trace::new(model, &self.runs, self.left_out, &self.samples, &self.changes).write(path)
     }
 }
 
@@ -271,7 +360,7 @@ fn named(kind: &str, pid: u32, tid: usize, name: &str) -> TraceEvent {
 #[cfg(test)]
 mod tests {
     use polychip::telemetry::{DeviceState, Figure};
-    use polychip::{TracedCrossing, TracedPart};
+    use polychip::{TracedCrossing, TracedNode, TracedStep};
 
     use super::*;
 
@@ -288,12 +377,40 @@ mod tests {
         }
     }
 
+    /// Two steps: one of two nodes, and one that says to have taken longer than is left of its part.
+    fn steps() -> Vec<TracedStep> {
+        let node = |name: &str, op: &str| TracedNode {
+            name: name.to_owned(),
+            op: op.to_owned(),
+        };
+        let step = |nodes, kernel: &str, time_ns, is_reference| TracedStep {
+            nodes,
+            kernel: kernel.to_owned(),
+            time_ns,
+            operations: None,
+            moved_bytes: None,
+            is_reference,
+        };
+        vec![
+            step(
+                vec![node("c", "Conv"), node("r", "Relu"), node("q", "Relu")],
+                "conv",
+                1_000,
+                false,
+            ),
+            step(vec![node("u", "Unique")], "scan", 900, true),
+        ]
+    }
+
     /// The file as a program reads it that knows the format only.
     fn read() -> Vec<Value> {
         let run = TracedRun {
             parts: vec![
                 part("a", "gpu:0", 5_000, 9_000),
-                part("b", "cpu:0", 10_500, 12_000),
+                TracedPart {
+                    steps: steps(),
+                    ..part("b", "cpu:0", 10_500, 12_000)
+                },
             ],
             crossings: vec![TracedCrossing {
                 tensor: "x".to_owned(),
@@ -365,6 +482,9 @@ mod tests {
                 "s" | "f" => assert!(event["id"].is_u64(), "{event}"),
                 "C" => assert!(event["args"]["value"].is_number(), "{event}"),
                 "i" => assert_eq!(event["s"], "g"),
+                "M" if event["name"] == "thread_sort_index" => {
+                    assert!(event["args"]["sort_index"].is_u64(), "{event}");
+                }
                 "M" => assert!(event["args"]["name"].is_string(), "{event}"),
                 other => panic!("phase {other}"),
             }
@@ -381,7 +501,10 @@ mod tests {
                 .find(|event| event["name"] == "thread_name" && event["args"]["name"] == device);
             found.unwrap()["tid"].clone()
         };
-        let parts = of("X");
+        let parts: Vec<&Value> = of("X")
+            .into_iter()
+            .filter(|event| event["cat"] == "part")
+            .collect();
         assert_eq!(
             (&parts[0]["tid"], &parts[1]["tid"]),
             (&lane("gpu:0"), &lane("cpu:0"))
@@ -410,5 +533,35 @@ mod tests {
             (&json!("run 0 late"), Some(7.0), Some(3.0))
         );
         assert_eq!(parts[0]["args"]["late"], true);
+    }
+
+    #[test]
+    fn steps_lie_end_to_end_within_their_part_on_a_thread_below_the_devices() {
+        let events = read();
+        let thread = |name: &str| {
+            let found = events
+                .iter()
+                .find(|event| event["name"] == "thread_name" && event["args"]["name"] == name);
+            found.map(|event| event["tid"].as_u64().unwrap())
+        };
+        assert_eq!(thread("cpu:0 steps"), thread("cpu:0").map(|tid| tid + 1));
+        assert_eq!(thread("gpu:0 steps"), None, "it measures none");
+        let steps: Vec<&Value> = events.iter().filter(|event| event["cat"] == "step").collect();
+        let lie = |event: &Value| {
+            (
+                event["name"].as_str().unwrap().to_owned(),
+                event["ts"].as_f64().unwrap(),
+                event["dur"].as_f64().unwrap(),
+            )
+        };
+        // the part lies from 5.5 to 7.0; the second step is cut there, and says what was measured
+        assert_eq!(lie(steps[0]), ("Conv+Relu".to_owned(), 5.5, 1.0));
+        assert_eq!(lie(steps[1]), ("Unique (reference)".to_owned(), 6.5, 0.5));
+        assert_eq!(steps[1]["args"]["measured_us"], 0.9);
+        assert_eq!(
+            (&steps[0]["args"]["nodes"], &steps[0]["args"]["reference"]),
+            (&json!(["c", "r", "q"]), &json!(false))
+        );
+        assert_eq!(steps[0]["tid"].as_u64(), thread("cpu:0 steps"));
     }
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use polychip_graph::{Graph, onnx};
+use polychip_graph::{Graph, TensorId, onnx};
 use polychip_host::{Device, Executable, ModelFolder, WeakExecutable};
 use polychip_partitioner::Part;
 
@@ -184,6 +184,45 @@ impl Model {
         self.bind(sizes)
     }
 
+    /// The model with these tensors as outputs too, behind its own: what is inside can be looked at. One that is an output
+    /// already stays where it is.
+    ///
+    /// What computes them changes with it: nodes whose result has to be kept are not fused with those behind them, and no
+    /// pass replaces them.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), polychip::Error> {
+    /// # let runtime = polychip::Runtime::builder().build()?;
+    /// let model = runtime.load("net.onnx")?.with_outputs(["/layer3/conv/Conv_output_0"])?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The model has no tensor of this name that a node of its outermost graph gives.
+    pub fn with_outputs<N: AsRef<str>>(&self, tensors: impl IntoIterator<Item = N>) -> Result<Model> {
+        let mut graph = self.0.graph.clone();
+        let made: BTreeMap<&str, TensorId> = self
+            .0
+            .graph
+            .nodes()
+            .flat_map(|(_, node)| node.writes())
+            .map(|id| (&*self.0.graph.tensor(id).name, id))
+            .collect();
+        for name in tensors {
+            let name = name.as_ref();
+            let Some(&id) = made.get(name) else {
+                let words = format!("{}: no node gives a tensor {name:?}", self.0.path.display());
+                return Err(Error::new(ErrorKind::BadInput, words));
+            };
+            if !graph.is_output(id) {
+                graph.outputs.push(id);
+            }
+        }
+        let inner = Inner::new(self.0.path.clone(), graph, self.0.files.clone());
+        Ok(Model(Arc::new(inner)))
+    }
+
     /// The model with sizes for all its open dimensions, for a session that makes many such. `canonical` brings a graph
     /// into canonical form.
     pub(crate) fn specialised(
@@ -298,5 +337,32 @@ mod tests {
         assert!(found(&policy), "the other session holds it");
         drop(other);
         assert!(!found(&policy), "nobody holds it");
+    }
+
+    #[test]
+    fn tensors_inside_become_outputs_and_the_model_stays_as_it_is() {
+        let mut graph = Graph::new("two");
+        let mut add = |name| graph.add_tensor(Tensor::new(name, TensorType::known(DType::F32, &[2])));
+        let (x, inside, y) = (add("x"), add("inside"), add("y"));
+        graph.add_node(Node::new(Op::Neg, vec![Some(x)], vec![Some(inside)]));
+        graph.add_node(Node::new(Op::Relu, vec![Some(inside)], vec![Some(y)]));
+        (graph.inputs, graph.outputs) = (vec![x], vec![y]);
+        let model = Model::made("two", graph);
+        let kept = model.with_outputs(["inside", "y"]).unwrap();
+        assert_eq!((model.graph().outputs.len(), kept.graph().outputs.len()), (1, 2));
+        let error = model.with_outputs(["x"]).unwrap_err().to_string();
+        assert_eq!(error, "two: no node gives a tensor \"x\"");
+
+        let runtime = Runtime::builder().only_given_folders().build().unwrap();
+        let session = runtime.session(&kept, Policy::latency().threads(1)).unwrap();
+        let mut input = session.input("x").unwrap();
+        input.write(&[1.0f32, -2.0]).unwrap();
+        let outputs = session
+            .submit(&[&input])
+            .unwrap()
+            .wait(std::time::Duration::from_secs(60))
+            .unwrap();
+        let values = |name| outputs.get(name).unwrap().values::<f32>().unwrap().to_vec();
+        assert_eq!((values("inside"), values("y")), (vec![-1.0, 2.0], vec![0.0, 2.0]));
     }
 }

@@ -185,6 +185,29 @@ for (const scheme of ["light", "dark"]) {
   });
 }
 
+test("what was measured of a node is told apart from what its cost is", async () => {
+  const file = path.join(OUT, "measured.html");
+  const all = data(200);
+  writeFileSync(file, filled(template, all));
+  const { page, shot, close } = await open(file);
+  const cells = await page.locator("#nodes-table tbody tr td:nth-child(7)").allTextContents();
+  for (const [index, node] of all.nodes.entries()) {
+    if (!node.measured) assert.equal(cells[index], "no step measured");
+    else assert.ok(cells[index].startsWith(node.measured.with.length ? `1.500 µs, in one step with other${index} and 1 more (measured` : "1.500 µs (measured"), cells[index]);
+    assert.equal(cells[index].endsWith("plain loops"), Boolean(node.measured?.is_reference));
+  }
+  const slow = all.nodes.find((node) => node.measured?.is_reference);
+  await page.locator("#nodes-table tbody button").nth(slow.node).click();
+  assert.match(await page.textContent("#details-body"), /measured.*plain loops/s);
+  assert.deepEqual(await violations(page), []);
+  await shot("measured");
+  await close();
+  // and where nothing was, there is no column of it
+  const other = await open(PAGE);
+  assert.equal(await other.page.locator("#nodes-table thead th").count(), 7);
+  await other.close();
+});
+
 test("a thousand nodes open, and names are text", async () => {
   const file = path.join(OUT, "thousand.html");
   writeFileSync(file, filled(template, data(1000)));

@@ -5,7 +5,7 @@ use polychip_partitioner::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::per_op::PerOp;
+use crate::per_op::PerOp;
 
 /// What `bench --json` prints.
 #[derive(Debug, Serialize, JsonSchema)]

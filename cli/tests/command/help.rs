@@ -9,6 +9,7 @@ fn help_texts() {
         "devices",
         "run",
         "bench",
+        "compare",
         "measure",
         "energy",
         "monitor",

@@ -63,6 +63,15 @@ pub(crate) fn with_integer(node: Message, name: &str, value: u64) -> Message {
     )
 }
 
+/// A list of integers as an attribute of a node.
+pub(crate) fn with_integers(node: Message, name: &str, values: &[u64]) -> Message {
+    let attribute = Message::default().text(1, name);
+    let attribute = values
+        .iter()
+        .fold(attribute, |attribute, value| attribute.number(8, *value));
+    node.message(5, &attribute.number(20, 7))
+}
+
 /// An input or output; a dimension that is no number is a name.
 pub(crate) fn port(name: &str, dtype: u64, dims: &[&str]) -> Message {
     let mut shape = Message::default();

@@ -1,6 +1,6 @@
-//! `bench --per-op`: what each kernel takes.
+//! `--per-op`: what each kernel takes, in `bench`, `explain`, `inspect`, traces and the page.
 
-use crate::model::add_relu;
+use crate::model::{F32, Model, add_relu, node, port, with_integers};
 use crate::place::Place;
 use crate::tool::{polychip, shapes};
 
@@ -75,4 +75,166 @@ fn a_device_that_measures_no_steps_has_its_parts_named() {
         !steps.is_empty() && steps.iter().all(|step| step["kernel"] == "whole part"),
         "{steps:?}"
     );
+}
+
+/// A model of which one node has no kernel: the reference evaluator computes it.
+fn with_plain_loops() -> Model {
+    Model {
+        opset: 18,
+        nodes: vec![
+            node("Relu", "relu", &["x"], &["r"]),
+            node("LpPool", "", &["r"], &["pooled"]),
+        ]
+        .into_iter()
+        .enumerate()
+        .map(|(at, made)| match at {
+            1 => with_integers(made, "kernel_shape", &[2, 2]),
+            _ => made,
+        })
+        .collect(),
+        inputs: vec![port("x", F32, &["1", "2", "6", "6"])],
+        outputs: vec![port("pooled", F32, &["1", "2", "5", "5"])],
+        ..Model::default()
+    }
+}
+
+#[test]
+fn nodes_on_plain_loops_are_marked_where_people_look() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = with_plain_loops().write(folder.path(), "m.onnx");
+    let line = |command: &'static str, more: &[&'static str]| {
+        let all = [&[command, &model, "--devices", "cpu", "--per-op"], more].concat();
+        polychip(&all)
+    };
+    let inspected = line("inspect", &["--json"]).json("inspect");
+    let found = &inspected["reference"];
+    assert_eq!(found["nodes"].as_array().unwrap().len(), 1, "{found}");
+    // a node without a name goes by its tensor
+    assert_eq!(
+        (&found["nodes"][0]["op"], &found["nodes"][0]["nodes"][0]),
+        (&serde_json::json!("LpPool"), &serde_json::json!("pooled"))
+    );
+    assert_eq!(found["unknown"], serde_json::json!([]));
+    assert!(
+        line("inspect", &[])
+            .ok()
+            .contains("cpu:0: plain loops stand in for a kernel: 1 × LpPool (pooled), ")
+    );
+    let explained = line("explain", &["--json"]).json("explain");
+    let steps = explained["node_steps"].as_array().unwrap();
+    let marks: Vec<bool> = steps
+        .iter()
+        .map(|step| step["is_reference"].as_bool().unwrap())
+        .collect();
+    assert_eq!(marks, [false, true]);
+    assert!(steps.iter().all(|step| step["time_ns"].as_u64().unwrap() > 0));
+    let text = line("explain", &[]).ok();
+    for words in [
+        "steps as measured, dearest first",
+        "        measured: ",
+        ", plain loops stand in for a kernel\n",
+    ] {
+        assert!(text.contains(words), "no {words:?} in\n{text}");
+    }
+    let text = line("bench", &BENCH).ok();
+    assert!(
+        text.contains("plain loops stand in for a kernel in 1 of 2 steps, ") && text.contains(": LpPool"),
+        "{text}"
+    );
+    // without the option nothing runs, and nothing is said of it
+    let plain = polychip(&["explain", &model, "--devices", "cpu", "--json"]).json("explain");
+    assert!(plain["per_op"].is_null() && plain["node_steps"].is_null());
+}
+
+#[test]
+fn a_step_of_several_nodes_is_told_once_and_with_their_names() {
+    let json = polychip(&["explain", &shapes(), "--devices", "cpu", "--per-op", "--json"]).json("explain");
+    let nodes = json["nodes"].as_array().unwrap();
+    let steps = json["node_steps"].as_array().unwrap();
+    assert_eq!(nodes.len(), steps.len());
+    let at = |name: &str| nodes.iter().position(|node| node["name"] == name).unwrap();
+    let (conv, clip) = (
+        at("/0/features/features.0/features.0.0/Conv"),
+        at("/0/features/features.0/features.0.2/Clip"),
+    );
+    assert_eq!(steps[conv]["time_ns"], steps[clip]["time_ns"]);
+    assert_eq!(steps[conv]["with"][0], nodes[clip]["name"]);
+    assert_eq!(steps[clip]["with"][0], nodes[conv]["name"]);
+}
+
+#[test]
+fn a_trace_has_steps_on_a_thread_below_their_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.json");
+    let name = file.display().to_string();
+    let read = || -> Vec<serde_json::Value> {
+        let trace: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        trace["traceEvents"].as_array().unwrap().clone()
+    };
+    let model = shapes();
+    let bench = [
+        &["bench", &model, "--devices", "cpu", "--per-op", "--trace", &name],
+        &BENCH[..],
+    ]
+    .concat();
+    polychip(&bench).ok();
+    let events = read();
+    let of = |cat: &str| -> Vec<&serde_json::Value> {
+        events.iter().filter(|event| event["cat"] == cat).collect()
+    };
+    // the runs that count, and as many behind them whose steps were measured
+    let (parts, steps) = (of("part"), of("step"));
+    assert_eq!(parts.len(), 6);
+    let runs: std::collections::BTreeSet<u64> = steps
+        .iter()
+        .map(|step| step["args"]["run"].as_u64().unwrap())
+        .collect();
+    assert_eq!(runs, [3, 4, 5].into());
+    let span = |event: &serde_json::Value| {
+        let start = event["ts"].as_f64().unwrap();
+        (start, start + event["dur"].as_f64().unwrap())
+    };
+    for run in &runs {
+        let (start, end) = span(
+            parts
+                .iter()
+                .find(|part| part["args"]["run"] == *run)
+                .expect("the run's part"),
+        );
+        for step in steps.iter().filter(|step| step["args"]["run"] == *run) {
+            let (from, to) = span(step);
+            assert!(
+                start - 1e-3 <= from && to <= end + 1e-3,
+                "{step} is outside of its part"
+            );
+            assert_ne!(step["tid"], parts[0]["tid"]);
+        }
+    }
+    // a run that is traced has them as well
+    polychip(&["run", &model, "--fill", "1", "--devices", "cpu", "--trace", &name]).ok();
+    assert!(read().iter().any(|event| event["cat"] == "step"));
+}
+
+#[test]
+fn the_page_has_what_was_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("plan.html").display().to_string();
+    let model = shapes();
+    let line = ["partition", &model, "--devices", "cpu", "--per-op"];
+    polychip(&line).fails(2, &["--html"]);
+    polychip(&[&line[..], &["--html", &page]].concat()).ok();
+    let text = std::fs::read_to_string(&page).unwrap();
+    let data = text
+        .split("id=\"data\">")
+        .nth(1)
+        .unwrap()
+        .split("</script>")
+        .next();
+    let data: serde_json::Value = serde_json::from_str(data.unwrap()).unwrap();
+    let nodes = data["nodes"].as_array().unwrap();
+    // a Flatten is its input seen in another shape: no step computes it
+    for node in nodes.iter().filter(|node| node["op"] != "Flatten") {
+        assert!(node["measured"]["time_ns"].as_u64().unwrap() > 0, "{node}");
+    }
 }

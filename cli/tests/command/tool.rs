@@ -125,6 +125,16 @@ impl Done {
         value
     }
 
+    /// What it printed, where it ended with the code of what differs, and said all of this.
+    #[track_caller]
+    pub(crate) fn differs(self, words: &[&str]) -> String {
+        assert_eq!(self.code, 1, "{}", self.stderr);
+        for word in words {
+            assert!(self.stderr.contains(word), "{word:?} is not in: {}", self.stderr);
+        }
+        self.stdout
+    }
+
     /// It failed with this code, printed no answer, and its message says all of this.
     #[track_caller]
     pub(crate) fn fails(self, code: i32, words: &[&str]) {

@@ -1,9 +1,10 @@
-//! `polychip bench --per-op`: what each kernel takes, measured by the devices in runs of their own, in turns with runs that are
+//! `--per-op` of several commands: what each kernel takes, measured by the devices in runs of their own, in turns with runs that are
 //! not measured so.
 //!
 //! Invariants:
 //! 1. Times are those that devices state; a part whose device states none of its steps is one row.
 //! 2. Where the plan changes meanwhile, steps of the newest plan alone are told.
+//! 3. A step that computes several nodes has one time, which is never spread over them.
 //!
 //! Not here: how a device measures (`polychip::Session::start_op_trace`).
 
@@ -12,14 +13,20 @@ use std::fmt::Write as _;
 use std::time::Instant;
 
 use polychip::{Input, Session, TracedPart, TracedRun, TracedStep};
+use polychip_graph::{Graph, NodeId};
 use polychip_partitioner::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::run::PATIENCE;
+use crate::input::Given;
+use crate::progress::Progress;
+use crate::run::{PATIENCE, feed};
 
 /// Rows that are printed; JSON has all.
 const ROWS: usize = 20;
+
+/// The kernel of a row whose device measures no steps.
+const WHOLE_PART: &str = "whole part";
 
 /// Runs of a turn.
 const BLOCK: usize = 10;
@@ -27,7 +34,7 @@ const BLOCK: usize = 10;
 /// Nodes that are named in a row.
 const NAMED: usize = 3;
 
-/// What `bench --per-op` adds.
+/// What `--per-op` adds.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct PerOp {
     /// Runs whose steps were measured, and as many whose steps were not, in turns of ten.
@@ -40,6 +47,9 @@ pub(crate) struct PerOp {
     steps_ns: u64,
     /// The steps, in the order in which their parts stand in the plan and they stand in their part.
     steps: Vec<Row>,
+    /// The newest runs whose steps were measured.
+    #[serde(skip)]
+    pub(crate) newest: Vec<TracedRun>,
 }
 
 /// A step: one kernel.
@@ -92,7 +102,7 @@ impl Row {
             device: part.device.clone(),
             nodes: vec![part.id.clone()],
             ops: vec![format!("{} nodes", part.nodes)],
-            kernel: "whole part".to_owned(),
+            kernel: WHOLE_PART.to_owned(),
             time_ns: 0,
             share: 0.0,
             operations: None,
@@ -101,6 +111,11 @@ impl Row {
             is_reference: false,
             emulated: part.emulated,
         }
+    }
+
+    /// Whether it is a whole part, whose device measures no steps.
+    fn is_part(&self) -> bool {
+        self.kernel == WHOLE_PART
     }
 
     /// Whether another run's row is of the same kernel for the same nodes.
@@ -137,6 +152,57 @@ impl Row {
     }
 }
 
+/// What steps call a node of a plan's graph: its name, or that of its first output where it has none.
+pub(crate) fn name_in(graph: &Graph, node: u32) -> &str {
+    let node = graph.node(NodeId::new(node as usize));
+    match node.writes().next() {
+        Some(output) if node.name.is_empty() => &graph.tensor(output).name,
+        _ => &node.name,
+    }
+}
+
+/// What was measured of one node.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct NodeSteps {
+    /// Time of the steps that compute it, in nanoseconds: that of all the nodes which they compute.
+    time_ns: u64,
+    /// Their kernels, in the plugin's words.
+    kernels: Vec<String>,
+    /// The other nodes that they compute: the time is for these, too, and is not spread over them.
+    with: Vec<String>,
+    /// Plain loops stand in for a kernel.
+    is_reference: bool,
+}
+
+impl std::fmt::Display for NodeSteps {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let time = Nanos::from_nanoseconds(self.time_ns);
+        write!(f, "measured: {time}, {}", self.kernels.join(" + "))?;
+        match &self.with[..] {
+            [] => {}
+            [one] => write!(f, ", in one step with {one}")?,
+            [first, others @ ..] => write!(f, ", in one step with {first} and {} more", others.len())?,
+        }
+        if self.is_reference {
+            f.write_str(", plain loops stand in for a kernel")?;
+        }
+        Ok(())
+    }
+}
+
+/// Nodes of one op that plain loops compute on a device.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct OnReference {
+    /// The device.
+    pub(crate) device: String,
+    /// The op; several where one step computes them.
+    pub(crate) op: String,
+    /// Names of the nodes.
+    pub(crate) nodes: Vec<String>,
+    /// Share of the measured time of all steps.
+    pub(crate) share: f64,
+}
+
 fn median(times: &mut [u64]) -> u64 {
     times.sort_unstable();
     times.get(times.len() / 2).copied().unwrap_or(0)
@@ -156,7 +222,7 @@ fn rows_of(run: &TracedRun) -> Vec<(Row, u64)> {
 }
 
 /// Runs a session in turns with and without measuring its steps.
-pub(super) fn measure(session: &Session, inputs: &[&Input], runs: u64) -> anyhow::Result<PerOp> {
+pub(crate) fn measure(session: &Session, inputs: &[&Input], runs: u64) -> anyhow::Result<PerOp> {
     let once = || -> anyhow::Result<u64> {
         let start = Instant::now();
         drop(session.submit(inputs)?.wait(PATIENCE)?);
@@ -165,6 +231,7 @@ pub(super) fn measure(session: &Session, inputs: &[&Input], runs: u64) -> anyhow
     let (mut plain, mut measured) = (Vec::new(), Vec::new());
     let mut rows: Vec<Row> = Vec::new();
     let mut times: Vec<Vec<u64>> = Vec::new();
+    let mut newest = Vec::new();
     let mut left = usize::try_from(runs).unwrap_or(usize::MAX);
     while left > 0 {
         let block = left.min(BLOCK);
@@ -180,7 +247,8 @@ pub(super) fn measure(session: &Session, inputs: &[&Input], runs: u64) -> anyhow
         for _ in 0..block {
             measured.push(once()?);
         }
-        for run in session.trace().0.iter().skip(1) {
+        newest = session.trace().0.into_iter().skip(1).collect();
+        for run in &newest {
             let seen = rows_of(run);
             if rows.len() != seen.len() || rows.iter().zip(&seen).any(|(row, (new, _))| !row.is_like(new)) {
                 // the first run, or the plan is another now
@@ -208,7 +276,97 @@ pub(super) fn measure(session: &Session, inputs: &[&Input], runs: u64) -> anyhow
         plain_run_ns: median(&mut plain),
         steps_ns,
         steps: rows,
+        newest,
     })
+}
+
+/// Runs of [`of_session`].
+const FEW: u64 = 20;
+
+/// Runs a session with these inputs, first to warm it up, and measures its steps.
+pub(crate) fn of_session(session: &Session, given: &[Given]) -> anyhow::Result<PerOp> {
+    let inputs = feed(session, given)?;
+    let inputs: Vec<&Input> = inputs.iter().collect();
+    let _progress = Progress::of("measuring");
+    drop(session.submit(&inputs)?.wait(PATIENCE)?);
+    measure(session, &inputs, FEW)
+}
+
+impl PerOp {
+    /// What was measured of the node of this name on a device; none where the device measures whole parts only, or no step
+    /// computes it.
+    pub(crate) fn of_node(&self, device: &str, name: &str) -> Option<NodeSteps> {
+        let is_of = |row: &&Row| row.device == device && row.nodes.iter().any(|node| node == name);
+        let rows: Vec<&Row> = self
+            .steps
+            .iter()
+            .filter(|row| !row.is_part())
+            .filter(is_of)
+            .collect();
+        if rows.is_empty() {
+            return None;
+        }
+        let mut with: Vec<String> = Vec::new();
+        for node in rows.iter().flat_map(|row| &row.nodes) {
+            if node != name && !with.contains(node) {
+                with.push(node.clone());
+            }
+        }
+        Some(NodeSteps {
+            time_ns: rows.iter().map(|row| row.time_ns).sum(),
+            kernels: rows.iter().map(|row| row.kernel.clone()).collect(),
+            with,
+            is_reference: rows.iter().any(|row| row.is_reference),
+        })
+    }
+
+    /// Nodes that plain loops compute, by device and op, and devices that measure whole parts only, of which that is not known.
+    pub(crate) fn on_reference(&self) -> (Vec<OnReference>, Vec<String>) {
+        let mut found: BTreeMap<(String, String), OnReference> = BTreeMap::new();
+        let mut unknown: Vec<String> = Vec::new();
+        for row in &self.steps {
+            if row.is_part() && !unknown.contains(&row.device) {
+                unknown.push(row.device.clone());
+            }
+            if !row.is_reference {
+                continue;
+            }
+            let key = (row.device.clone(), row.ops());
+            let line = found.entry(key).or_insert_with(|| OnReference {
+                device: row.device.clone(),
+                op: row.ops(),
+                nodes: Vec::new(),
+                share: 0.0,
+            });
+            line.share += row.share;
+            for node in &row.nodes {
+                if !line.nodes.contains(node) {
+                    line.nodes.push(node.clone());
+                }
+            }
+        }
+        (found.into_values().collect(), unknown)
+    }
+
+    /// A line of the steps that plain loops compute, where there are any.
+    fn fmt_reference(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let steps: Vec<&Row> = self.steps.iter().filter(|row| row.is_reference).collect();
+        if steps.is_empty() {
+            return Ok(());
+        }
+        let mut ops: Vec<String> = steps.iter().map(|row| row.ops()).collect();
+        ops.sort_unstable();
+        ops.dedup();
+        let time: u64 = steps.iter().map(|row| row.time_ns).sum();
+        writeln!(
+            f,
+            "plain loops stand in for a kernel in {} of {} steps, {:.1} % of their time: {}",
+            steps.len(),
+            self.steps.len(),
+            100.0 * time as f64 / self.steps_ns.max(1) as f64,
+            ops.join(", ")
+        )
+    }
 }
 
 impl std::fmt::Display for PerOp {
@@ -264,6 +422,7 @@ impl std::fmt::Display for PerOp {
             .take(8)
             .map(|(op, ns)| format!("{op} {:.1} %", 100.0 * *ns as f64 / self.steps_ns.max(1) as f64))
             .collect();
+        self.fmt_reference(f)?;
         if self.steps.is_empty() {
             writeln!(f, "no device says what its parts or steps took")?;
         } else {
@@ -277,5 +436,79 @@ impl std::fmt::Display for PerOp {
             time(self.plain_run_ns),
             self.runs
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(nodes: &[&str], op: &str, kernel: &str, time_ns: u64, is_reference: bool) -> Row {
+        Row {
+            device: "cpu:0".to_owned(),
+            nodes: nodes.iter().map(|name| (*name).to_owned()).collect(),
+            ops: nodes.iter().map(|_| op.to_owned()).collect(),
+            kernel: kernel.to_owned(),
+            time_ns,
+            share: time_ns as f64 / 100.0,
+            operations: None,
+            gflops: None,
+            moved_bytes: None,
+            is_reference,
+            emulated: false,
+        }
+    }
+
+    fn steps() -> PerOp {
+        PerOp {
+            runs: 1,
+            measured_run_ns: 100,
+            plain_run_ns: 100,
+            steps_ns: 100,
+            steps: vec![
+                row(&["conv"], "Conv", "pad", 10, false),
+                row(&["conv", "relu", "add"], "Conv", "conv", 50, false),
+                row(&["u"], "Unique", "scan", 20, true),
+                row(&["v"], "Unique", "scan", 15, true),
+                Row {
+                    device: "npu:0".to_owned(),
+                    ..row(&["part"], "3 nodes", WHOLE_PART, 5, false)
+                },
+            ],
+            newest: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_step_of_several_nodes_has_one_time() {
+        let steps = steps();
+        let words = |device: &str, name: &str| steps.of_node(device, name).map(|steps| steps.to_string());
+        assert_eq!(
+            words("cpu:0", "conv").unwrap(),
+            "measured: 60.000 ns, pad + conv, in one step with relu and 1 more"
+        );
+        assert_eq!(
+            words("cpu:0", "u").unwrap(),
+            "measured: 20.000 ns, scan, plain loops stand in for a kernel"
+        );
+        // of a part that was measured as a whole nothing is said node by node
+        assert_eq!(words("npu:0", "part"), None);
+        assert_eq!(words("npu:0", "conv"), None);
+    }
+
+    #[test]
+    fn nodes_on_plain_loops_are_found_and_what_is_not_known_is_said() {
+        let (found, unknown) = steps().on_reference();
+        assert_eq!((found.len(), &unknown[..]), (1, &["npu:0".to_owned()][..]));
+        assert_eq!(
+            (&*found[0].op, &found[0].nodes),
+            ("Unique", &vec!["u".into(), "v".into()])
+        );
+        assert!((found[0].share - 0.35).abs() < 1e-12);
+        let text = steps().to_string();
+        assert!(
+            text.contains("plain loops stand in for a kernel in 2 of 5 steps, 35.0 % of their time: Unique"),
+            "{text}"
+        );
     }
 }
