@@ -19,8 +19,9 @@ const WARM_NS: u64 = 500_000_000;
 /// Other devices are at work for so long before a device counts as idle.
 const IDLE_NS: u64 = 300_000_000;
 
-/// Runs that are made to warm a device at most: on virtual time they may take next to nothing.
+/// Runs that are made to warm a device at most; an emulated one takes what its table says at once.
 const WARM_RUNS: usize = 200;
+const EMULATED_WARM_RUNS: usize = 1;
 
 /// Tokens of the chunk by which it is measured what an idle device takes longer.
 const ENTRY_ROWS: usize = 128;
@@ -128,7 +129,9 @@ pub(super) fn measure(
         };
         for (&rows, right) in rungs.iter().zip(&right) {
             say(format!("{name}: {rows} tokens"));
-            match chunk(model, &mut sequence, how, (name, rows), (&text[..rows], right)) {
+            let emulated = cost.emulated;
+            let asked = (name.as_str(), rows, emulated);
+            match chunk(model, &mut sequence, how, asked, (&text[..rows], right)) {
                 Ok(chunk) => cost.chunks.push(chunk),
                 Err(error) => cost.refused.push(format!("{rows} tokens: {error}")),
             }
@@ -149,12 +152,16 @@ pub(super) fn measure(
     })
 }
 
+fn warm_runs(emulated: bool) -> usize {
+    if emulated { EMULATED_WARM_RUNS } else { WARM_RUNS }
+}
+
 /// The cost of a chunk, once its logits are those of the reference.
 fn chunk(
     model: &LanguageModel,
     sequence: &mut Sequence,
     how: &MeasurePhases,
-    (device, rows): (&str, usize),
+    (device, rows, emulated): (&str, usize, bool),
     (text, right): (&[TokenId], &[f32]),
 ) -> Result<ChunkCost> {
     let logits = sequence.logits_on(device, text, rows)?;
@@ -166,7 +173,7 @@ fn chunk(
     }
     let rounds = how.rounds.max(1) * if rows == 1 { 8 } else { 1 };
     let mut spent = 0;
-    for _ in 0..WARM_RUNS {
+    for _ in 0..warm_runs(emulated) {
         spent += sequence.time_on(device, text, rows, 0)?;
         if spent >= WARM_NS {
             break;
@@ -215,7 +222,7 @@ fn entries(sequence: &mut Sequence, costs: &mut [DeviceCost], how: &MeasurePhase
         let mut times = Vec::new();
         for _ in 0..how.rounds.max(1) {
             let mut spent = 0;
-            for _ in 0..WARM_RUNS {
+            for _ in 0..warm_runs(costs[device].emulated) {
                 spent += sequence.time_on(&other, &text, 1, 0)?;
                 if spent >= IDLE_NS {
                     break;

@@ -51,13 +51,26 @@ fn readers(model: &LanguageModel, costs: &PhaseCosts, prompt: usize) -> Vec<Stri
     names
 }
 
+/// The shipped table, with an NPU that takes casts: the shipped one is for networks of one type.
+fn phone() -> String {
+    let line = PHONE
+        .lines()
+        .find(|line| line.starts_with("refused_ops") && line.contains("\"Cast\""))
+        .expect("the table's NPU refuses Cast");
+    let without = line
+        .replace(", \"Cast\"", "")
+        .replace("\"Cast\", ", "")
+        .replace("\"Cast\"", "");
+    PHONE.replacen(line, &without, 1)
+}
+
 /// The big cluster, and the NPU.
 const CPU: &str = "soc:0";
 const NPU: &str = "soc:3";
 
 #[test]
 fn the_npu_reads_prompts_from_some_length_on_and_the_cpu_answers() {
-    let model = model(PHONE, &[CPU, NPU]);
+    let model = model(&phone(), &[CPU, NPU]);
     let costs = costs(&model);
     assert!(
         costs
@@ -105,7 +118,7 @@ fn the_npu_reads_prompts_from_some_length_on_and_the_cpu_answers() {
 
 #[test]
 fn a_limit_of_memory_keeps_both_phases_on_one_unit() {
-    let model = model(PHONE, &[CPU, NPU]);
+    let model = model(&phone(), &[CPU, NPU]);
     let costs = costs(&model);
     let least = costs
         .devices
@@ -134,7 +147,7 @@ fn an_answer_leaves_a_cluster_that_throttles_and_its_tokens_stay_the_same() {
     let table = quickly_warm();
     let hot = model(&table, &[CPU, NPU]);
     // measured when cold, as a table that ships with an app is
-    let cold = model(PHONE, &[CPU, NPU]);
+    let cold = model(&phone(), &[CPU, NPU]);
     let mut costs = costs(&cold);
     for (own, there) in costs.devices.iter_mut().zip(
         hot.runtime()
