@@ -6,7 +6,8 @@
 //!    chunks, nor on whether a position is new or past, but for the rounding of sums.
 //! 3. Scores, exponentials and sums are `f32`. Positions go by in tiles with a running maximum (Milakov and Gimelshein, *Online
 //!    normalizer calculation for softmax*, 2018), so no row of scores is as long as the context. Where heads are fewer than
-//!    threads keep busy, ranges of positions are summed apart and merged (Dao et al., *Flash-Decoding*, 2023).
+//!    threads keep busy, ranges of positions are summed apart (Dao et al., *Flash-Decoding*, 2023), and whoever ends the last
+//!    range of a unit merges them, in the order of the ranges: nothing is left to one thread while others wait.
 //! 4. A NaN among a query's scores gives NaN. Values must be finite: one that is not reaches queries of its tile that do not see it.
 //!
 //! Not here: writing to the cache, masks, windows of positions ([`super::AttentionPlan`]).
@@ -22,7 +23,8 @@ use crate::schedule::Scratch;
 use crate::threads::{Address, Parts, share};
 use crate::{Error, Isa, ThreadPool};
 use half::f16;
-use tile::{Partial, Unit};
+use std::sync::atomic::{AtomicU32, Ordering::AcqRel};
+use tile::{Merge, Unit};
 
 /// Multiplications below which a run is left to one thread (some microseconds).
 const ONE_THREAD: usize = 100_000;
@@ -33,8 +35,14 @@ const QUERIES: usize = 64;
 /// The fewest positions that are summed apart from others.
 const RANGE: usize = 128;
 
-/// Units that each thread has at least, where there are enough positions.
+/// Ranges begin at multiples of this: half of a tile, so that they can be nearly as long as each other.
+const ALIGN: usize = 32;
+
+/// Units that each thread has at least, where there are enough positions: what a slower thread leaves, others take.
 const UNITS_EACH: usize = 4;
+
+/// What a unit costs beside its positions, in positions: queries brought into lanes, a partial result written and merged.
+const UNIT: usize = 24;
 
 /// Keys or values of the positions before the new ones, `[kv_heads, capacity, size]`.
 #[derive(Debug, Clone, Copy)]
@@ -153,14 +161,38 @@ impl CachedAttentionPlan {
         self.rows.div_ceil(self.block)
     }
 
-    /// The most ranges that positions are cut into.
-    fn most_ranges(&self, threads: usize) -> usize {
-        let units = self.kv_heads * self.blocks();
-        if threads == 1 || units >= threads * UNITS_EACH {
+    /// Units of one range each.
+    fn whole_units(&self) -> usize {
+        self.kv_heads * self.blocks()
+    }
+
+    /// Ranges that give each thread [`UNITS_EACH`] units.
+    fn wanted_ranges(&self, threads: usize) -> usize {
+        if threads == 1 {
             1
         } else {
-            (threads * UNITS_EACH).div_ceil(units.max(1))
+            (threads * UNITS_EACH).div_ceil(self.whole_units().max(1))
         }
+    }
+
+    /// The most ranges that any number of positions is cut into.
+    fn most_ranges(&self, threads: usize) -> usize {
+        match self.wanted_ranges(threads) {
+            1 => 1,
+            wanted => (2 * wanted).min((self.capacity + self.rows) / RANGE).max(1),
+        }
+    }
+
+    /// Ranges that `positions` are cut into: of numbers around what is wanted the one with which all ends first, were all
+    /// threads as fast as each other.
+    fn ranges(&self, positions: usize, threads: usize) -> usize {
+        let most = self.most_ranges(threads).min(positions / RANGE).max(1);
+        let least = self.wanted_ranges(threads).min(most).div_ceil(2);
+        let time = |&ranges: &usize| {
+            let turns = (self.whole_units() * ranges).div_ceil(threads);
+            turns * (longest(positions, ranges) + UNIT)
+        };
+        (least..=most).min_by_key(time).unwrap_or(1)
     }
 
     /// Floats of a query's partial result: its values, its maximum and its sum.
@@ -168,15 +200,15 @@ impl CachedAttentionPlan {
         self.wide + 2
     }
 
-    /// Floats of all partial results.
+    /// Floats of all partial results, and of how many of a unit's ranges have ended.
     fn partials(&self, threads: usize) -> usize {
         match self.most_ranges(threads) {
             1 => 0,
-            ranges => self.kv_heads * self.blocks() * ranges * self.queries() * self.partial(),
+            ranges => self.whole_units() * (1 + ranges * self.queries() * self.partial()),
         }
     }
 
-    /// Floats that all threads share: new keys and values, then partial results.
+    /// Floats that all threads share: new keys and values, then what [`partials`](Self::partials) counts.
     fn shared(&self, threads: usize) -> usize {
         2 * self.rows * self.kv_heads * self.size + self.partials(threads)
     }
@@ -263,11 +295,16 @@ impl CachedAttentionPlan {
         let ranges = if work < ONE_THREAD {
             1
         } else {
-            self.most_ranges(threads).min(positions / RANGE).max(1)
+            self.ranges(positions, threads)
         };
-        let units = self.kv_heads * blocks * ranges;
+        let whole_units = self.whole_units();
+        let units = whole_units * ranges;
         let per_unit = self.queries() * self.partial();
-        let partials = Parts::new(partials);
+        let ended = if ranges == 1 { 0 } else { whole_units };
+        let (ended, partials) = partials.split_at_mut(ended);
+        // zero of either type has the same bits
+        ended.fill(0.0);
+        let (ended, partials) = (Parts::new(ended), Parts::new(partials));
         let one = |thread: usize, unit: usize| {
             let (range, rest) = (unit % ranges, unit / ranges);
             let (block, head) = (rest % blocks, rest / blocks);
@@ -295,13 +332,32 @@ impl CachedAttentionPlan {
                 new_row: self.kv_heads * size,
                 past,
                 first: past + block.start,
-                range: share(seen, ranges, range, tile::KEYS),
+                range: share(seen, ranges, range, ALIGN),
                 out: out.as_ptr().wrapping_add(first_query),
                 partial: to,
                 // SAFETY: this thread's own part, asked for once.
                 scratch: unsafe { scratch.own(thread) }.as_mut_ptr(),
             };
             E::enter(self.isa, unit);
+            if ranges == 1 {
+                return;
+            }
+            // SAFETY: a word as large and as aligned as a float, which nothing else reaches while units run.
+            let ended = unsafe { AtomicU32::from_ptr(ended.as_ptr().wrapping_add(rest).cast()) };
+            // what others wrote before their additions is seen after the last one
+            if ended.fetch_add(1, AcqRel) as usize + 1 == ranges {
+                self.isa.run(Merge {
+                    queries,
+                    group,
+                    size,
+                    wide,
+                    partials: partials.as_ptr().wrapping_add(rest * ranges * per_unit),
+                    stride: per_unit,
+                    count: ranges,
+                    row: self.heads * size,
+                    out: out.as_ptr().wrapping_add(first_query),
+                });
+            }
         };
         if work < ONE_THREAD {
             for unit in 0..units {
@@ -310,28 +366,12 @@ impl CachedAttentionPlan {
         } else {
             pool.run_indexed(units, &one);
         }
-        if ranges == 1 {
-            return;
-        }
-        for rest in 0..self.kv_heads * blocks {
-            let (block, head) = (share(rows, blocks, rest % blocks, 1), rest / blocks);
-            for query in 0..block.len() * group {
-                let (row, of_group) = (block.start + query / group, query % group);
-                let at = (row * self.heads + head * group + of_group) * size;
-                let first = rest * ranges * per_unit + query * self.partial();
-                // SAFETY: all chunks have ended; the parts are those of this query.
-                unsafe {
-                    self.isa.run(Partial {
-                        first: partials.as_ptr().cast_const().wrapping_add(first),
-                        stride: per_unit,
-                        count: ranges,
-                        wide,
-                        out: out.part(at, size),
-                    });
-                }
-            }
-        }
     }
+}
+
+/// Positions of the longest of so many ranges.
+fn longest(positions: usize, ranges: usize) -> usize {
+    positions.div_ceil(ALIGN).div_ceil(ranges) * ALIGN
 }
 
 /// Values as elements of the cache.

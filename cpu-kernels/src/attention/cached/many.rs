@@ -2,21 +2,18 @@
 //! and what a query does not see need nothing across a vector.
 
 use super::tile::Unit;
-use crate::isa::{Load, Simd};
+use crate::isa::{Load, MOST_LANES, Simd};
 use crate::math;
 
 /// Positions of a tile.
 const KEYS: usize = 32;
 
-/// Keys, or numbers of a value, that are computed side by side.
-const SIDE: usize = 4;
-
-/// Queries are padded to vectors of any instruction set.
-const LANES: usize = 16;
+/// The most keys, or numbers of a value, that are computed side by side.
+const SIDE: usize = 8;
 
 /// Floats of a thread's scratch.
 pub(super) fn scratch(queries: usize, wide: usize) -> usize {
-    let padded = queries.next_multiple_of(LANES);
+    let padded = queries.next_multiple_of(MOST_LANES);
     padded * (2 * wide + KEYS + 4) + 2 * KEYS * wide
 }
 
@@ -41,26 +38,29 @@ struct Space {
     factors: *mut f32,
 }
 
-/// Calls `$call` with `$n` vectors at a time, as many as registers hold, and with one at the end.
+/// Calls `$call` with `$n` vectors of queries at a time and `$side` keys or numbers: as many sums as registers hold, and never
+/// so few that each waits for the one before it.
 macro_rules! by_vectors {
-    ($s:ty, $padded:expr, $m:ident, $n:ident => $call:expr) => {{
+    ($s:ty, $padded:expr, $m:ident, $n:ident, $side:ident => $call:expr) => {{
         let mut $m = 0;
         while $m < $padded {
-            // registers for four by four sums, and half as many where there are sixteen of them
-            if <$s>::LANES == 8 && $padded - $m >= 16 {
-                const $n: usize = 2;
-                $call;
-                $m += 16;
-            } else if <$s>::LANES != 8 && $padded - $m >= 4 * <$s>::LANES {
-                const $n: usize = 4;
-                $call;
-                $m += 4 * <$s>::LANES;
-            } else {
-                const $n: usize = 1;
-                $call;
-                $m += <$s>::LANES;
-            }
+            // sixteen registers hold half as many sums; queries are padded to two vectors of eight lanes, or four of fewer
+            let left = if <$s>::LANES < MOST_LANES { 0 } else { ($padded - $m) / <$s>::LANES };
+            $m += <$s>::LANES * match left {
+                0 if <$s>::LANES == 8 => by_vectors!(@ 2, 4, $n, $side => $call),
+                0 => by_vectors!(@ 4, 4, $n, $side => $call),
+                1 => by_vectors!(@ 1, 8, $n, $side => $call),
+                2 => by_vectors!(@ 2, 8, $n, $side => $call),
+                3 => by_vectors!(@ 3, 4, $n, $side => $call),
+                _ => by_vectors!(@ 4, 4, $n, $side => $call),
+            };
         }
+    }};
+    (@ $vectors:literal, $keys:literal, $n:ident, $side:ident => $call:expr) => {{
+        const $n: usize = $vectors;
+        const $side: usize = $keys;
+        $call;
+        $n
     }};
 }
 
@@ -71,7 +71,7 @@ impl<E: Load> Unit<E> {
     /// Operands of the unit's sizes, and [`scratch`] floats.
     #[inline(always)]
     pub(super) unsafe fn many<S: Simd>(&self, s: S) {
-        let padded = self.queries.next_multiple_of(LANES);
+        let padded = self.queries.next_multiple_of(MOST_LANES);
         let after = |p: *mut f32, n: usize| p.wrapping_add(n);
         let queries = self.scratch;
         let sums = after(queries, padded * self.wide);
@@ -101,15 +101,15 @@ impl<E: Load> Unit<E> {
                 let ([k, v], stride, count) = self.rows_at(at, KEYS);
                 self.widen(s, space.keys, k, stride, count);
                 self.widen(s, space.values, v, stride, count);
-                for key in (0..count).step_by(SIDE) {
-                    by_vectors!(S, padded, m, N => self.score::<S, N>(s, space, key, m));
-                }
+                by_vectors!(S, padded, m, N, K => for key in (0..count).step_by(K) {
+                    self.score::<S, N, K>(s, space, key, m);
+                });
                 for m in (0..padded).step_by(S::LANES) {
                     self.weigh_lanes(s, space, at, count, m);
                 }
-                for d in (0..self.wide).step_by(SIDE) {
-                    by_vectors!(S, padded, m, N => self.add_lanes::<S, N>(s, space, d, count, m));
-                }
+                by_vectors!(S, padded, m, N, K => for d in (0..self.wide).step_by(K) {
+                    self.add_lanes::<S, N, K>(s, space, d, count, m);
+                });
                 at += count;
             }
             self.write_back(s, space);
@@ -165,10 +165,16 @@ impl<E: Load> Unit<E> {
         }
     }
 
-    /// Scores of a side of keys and `N` vectors of queries.
+    /// Scores of `K` keys and `N` vectors of queries.
     #[inline(always)]
-    unsafe fn score<S: Simd, const N: usize>(&self, s: S, space: Space, key: usize, m: usize) {
-        let mut sums = [[s.splat(0.0); N]; SIDE];
+    unsafe fn score<S: Simd, const N: usize, const K: usize>(
+        &self,
+        s: S,
+        space: Space,
+        key: usize,
+        m: usize,
+    ) {
+        let mut sums = [[s.splat(0.0); N]; K];
         for d in 0..self.size {
             let q = space.queries.wrapping_add(d * space.padded + m);
             let mut queries = [s.splat(0.0); N];
@@ -237,9 +243,9 @@ impl<E: Load> Unit<E> {
         }
     }
 
-    /// Adds a tile of weighed values: a side of their numbers, for `N` vectors of queries.
+    /// Adds a tile of weighed values: `K` of their numbers, for `N` vectors of queries.
     #[inline(always)]
-    unsafe fn add_lanes<S: Simd, const N: usize>(
+    unsafe fn add_lanes<S: Simd, const N: usize, const K: usize>(
         &self,
         s: S,
         space: Space,
@@ -247,7 +253,7 @@ impl<E: Load> Unit<E> {
         count: usize,
         m: usize,
     ) {
-        let mut sums = [[s.splat(0.0); N]; SIDE];
+        let mut sums = [[s.splat(0.0); N]; K];
         let at = |i: usize, n: usize| space.sums.wrapping_add((d + i) * space.padded + m + n * S::LANES);
         // SAFETY: sums are padded to whole vectors of queries and of a value's numbers; so are tiles of values and scores.
         unsafe {

@@ -129,7 +129,7 @@ impl Case {
     fn check(&self) {
         let wanted = self.wanted();
         for isa in Isa::available() {
-            for threads in [1, 3] {
+            for threads in [1, 2, 3, 7] {
                 let out = self.run(isa, &ThreadPool::new(threads));
                 for (i, (got, want)) in out.iter().zip(&wanted).enumerate() {
                     assert!(
@@ -164,8 +164,84 @@ fn shapes_of_models_are_as_the_plain_loop_says() {
         // many queries over ranges of positions, of which some see nothing of the last ones
         [1, 14, 64, 4, 600, 4],
         [1, 1, 64, 300, 0, 300],
+        // one to four vectors of sixteen queries, over ranges
+        [3, 3, 64, 5, 400, 5],
+        [3, 3, 64, 8, 1000, 8],
+        [3, 3, 64, 16, 500, 20],
+        [3, 3, 64, 21, 400, 30],
     ] {
         Case::new(shape, 5).check();
+    }
+}
+
+#[test]
+fn results_do_not_depend_on_which_thread_ends_last() {
+    let case = Case::new([3, 3, 64, 8, 1000, 8], 9);
+    for isa in Isa::available() {
+        let pool = ThreadPool::new(4);
+        let first = case.run(isa, &pool);
+        for _ in 0..20 {
+            assert_eq!(case.run(isa, &pool), first, "{isa:?}");
+        }
+    }
+}
+
+#[test]
+fn scratch_is_used_again_for_another_past() {
+    let mut case = Case::new([3, 3, 64, 4, 900, 4], 4);
+    let pool = ThreadPool::new(3);
+    let isa = Isa::detect();
+    let plan = case.plan(isa);
+    let mut scratch = vec![f32::NAN; plan.scratch_len(&pool)];
+    for past in [900, 0, 150, 511, 900] {
+        case.past = past;
+        let mut out = vec![f32::NAN; case.q.len()];
+        let (keys, values) = (&case.keys[..], &case.values[..]);
+        plan.run(
+            &pool,
+            &case.q,
+            &case.k,
+            &case.v,
+            keys,
+            values,
+            past,
+            &mut out,
+            &mut scratch,
+        );
+        for (got, want) in out.iter().zip(case.wanted()) {
+            assert!(
+                (f64::from(*got) - want).abs() < 2e-5,
+                "past {past}: {got} is not {want}"
+            );
+        }
+    }
+}
+
+#[test]
+fn positions_are_shared_out_among_threads() {
+    for (kv_heads, rows) in [(1, 1), (3, 1), (3, 8), (3, 32), (3, 128), (8, 1), (8, 100)] {
+        let plan = CachedAttentionPlan::new(Isa::SCALAR, 3 * kv_heads, kv_heads, 64, rows, 8192).unwrap();
+        for threads in 1..=32 {
+            for positions in [1, 127, 128, 300, 1000, 3001, 8192 + rows] {
+                let ranges = plan.ranges(positions, threads);
+                let most = plan.most_ranges(threads);
+                assert!(
+                    (1..=most).contains(&ranges),
+                    "{ranges} ranges, and room for {most}"
+                );
+                assert!(ranges == 1 || positions / ranges >= RANGE);
+                // what the thread with the most units goes through, against a fair share of all
+                let turns = (plan.whole_units() * ranges).div_ceil(threads);
+                let busiest = turns * longest(positions, ranges);
+                let fair = (plan.whole_units() * positions).div_ceil(threads);
+                if positions >= 1000 && threads <= 4 {
+                    assert!(
+                        busiest * 3 <= fair * 4,
+                        "{kv_heads} heads, {rows} rows, {positions} positions, {threads} threads: {ranges} ranges"
+                    );
+                }
+            }
+        }
     }
 }
 

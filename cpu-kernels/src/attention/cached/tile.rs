@@ -352,44 +352,60 @@ fn exp_one<S: Simd>(s: S, x: f32) -> f32 {
     s.max_lane(math::exp_below_zero(s, s.splat(x)))
 }
 
-/// Partial results of one query, which become one.
-pub(super) struct Partial<'a> {
-    pub(super) first: *const f32,
-    /// Floats from one partial result to the next.
+/// Partial results of a unit's ranges, which become its results.
+pub(super) struct Merge {
+    pub(super) queries: usize,
+    /// Queries of a row.
+    pub(super) group: usize,
+    pub(super) size: usize,
+    pub(super) wide: usize,
+    /// Those of the first range, and floats from a range's to the next one's; what is written here is of no use afterwards.
+    pub(super) partials: *mut f32,
     pub(super) stride: usize,
     pub(super) count: usize,
-    pub(super) wide: usize,
-    pub(super) out: &'a mut [f32],
+    /// Where the first query's result goes, and floats from a row to the next.
+    pub(super) row: usize,
+    pub(super) out: *mut f32,
 }
 
-impl Kernel for Partial<'_> {
+impl Kernel for Merge {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let part = |index: usize| self.first.wrapping_add(index * self.stride);
-        // SAFETY: each part has `wide` sums, a maximum and a sum.
-        let word = |index: usize, at: usize| unsafe { *part(index).add(at) };
-        let max = (0..self.count).fold(f32::NEG_INFINITY, |max, index| max.max(word(index, self.wide)));
-        // a range of which the query sees nothing counts nothing
-        let by = |index: usize| match word(index, self.wide) {
-            one if one == max => 1.0,
-            one => exp_one(s, one - max),
-        };
-        let total: f32 = (0..self.count)
-            .map(|index| by(index) * word(index, self.wide + 1))
-            .sum();
-        let size = self.out.len();
-        for d in (0..size).step_by(S::LANES) {
-            let mut sum = s.splat(0.0);
-            for index in 0..self.count {
-                // SAFETY: sums are whole vectors.
-                let x = unsafe { s.load(part(index).add(d)) };
-                sum = s.mul_add(x, s.splat(by(index)), sum);
-            }
-            // SAFETY: the result has as many values left.
+        for m in 0..self.queries {
+            let first = self.partials.wrapping_add(m * (self.wide + 2));
+            let to = self
+                .out
+                .wrapping_add(m / self.group * self.row + m % self.group * self.size);
+            // SAFETY: whoever made this promises partial results of all ranges and queries, each `wide` sums, a maximum and a
+            // sum, and room for the results.
             unsafe {
-                let to = self.out.as_mut_ptr().add(d);
-                s.write(to, s.mul(sum, s.splat(1.0 / total)), size - d);
+                let mut max = f32::NEG_INFINITY;
+                for index in 0..self.count {
+                    max = max.max(*first.add(index * self.stride + self.wide));
+                }
+                let mut total = 0.0;
+                for index in 0..self.count {
+                    let of_range = first.add(index * self.stride + self.wide);
+                    // a range of which the query sees nothing counts nothing
+                    let by = if *of_range == max {
+                        1.0
+                    } else {
+                        exp_one(s, *of_range - max)
+                    };
+                    total += by * *of_range.add(1);
+                    *of_range = by;
+                }
+                let one = s.splat(1.0 / total);
+                for d in (0..self.size).step_by(S::LANES) {
+                    let mut sum = s.splat(0.0);
+                    for index in 0..self.count {
+                        let of_range = first.add(index * self.stride);
+                        let by = s.splat(*of_range.add(self.wide));
+                        sum = s.mul_add(s.load(of_range.add(d)), by, sum);
+                    }
+                    s.write(to.add(d), s.mul(sum, one), self.size - d);
+                }
             }
         }
     }
