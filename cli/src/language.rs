@@ -140,9 +140,6 @@ pub(crate) fn phases_text(sequence: &Sequence) -> String {
             moved.position, moved.to, moved.from, moved.slowdown
         ));
     }
-    for words in &report.quarantined {
-        text.push_str(&format!("; {words}"));
-    }
     text
 }
 
@@ -204,6 +201,9 @@ pub(crate) fn answer(
     })?;
     if let Some(error) = failed {
         return Err(error);
+    }
+    for words in &sequence.phases().quarantined {
+        eprintln!("warning: {words}");
     }
     if let Some(out) = out {
         out.text("")?;

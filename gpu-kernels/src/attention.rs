@@ -484,7 +484,7 @@ impl Generate for Attention {
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         self.check()?;
         match self.past {
-            Some(past) if self.queries <= step::MOST => step::kernel(self, past, limits),
+            Some(past) if self.queries <= step::MOST && step::fits(self) => step::kernel(self, past, limits),
             _ => self.tiled(limits),
         }
     }

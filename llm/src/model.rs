@@ -6,7 +6,7 @@
 //!
 //! Not here: memory of keys and values (`sequence`), choice of tokens (`sampler`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,7 +14,7 @@ use polychip::{Device, Policy, Runtime, Session};
 
 use crate::build::{self, Angles, Logits, Shape};
 use crate::gguf::Gguf;
-use crate::phases::{PhaseCosts, Phases};
+use crate::phases::Phases;
 use crate::sequence::Sequence;
 use crate::{ChatTemplate, Config, Error, Result, TokenId, Tokenizer};
 
@@ -99,8 +99,8 @@ struct Inner {
     sessions: Mutex<BTreeMap<SessionKey, Arc<Session>>>,
     /// Where chunks are run, where that is planned by phases.
     phases: Mutex<Option<Arc<Phases>>>,
-    /// What was measured by this process.
-    measured: Mutex<Option<PhaseCosts>>,
+    /// Devices whose chunks of a size were found to be the reference's.
+    right: Mutex<BTreeSet<(String, usize)>>,
 }
 
 /// A session of chunks of one size.
@@ -155,7 +155,7 @@ impl LanguageModel {
             angles,
             sessions: Mutex::default(),
             phases: Mutex::default(),
-            measured: Mutex::default(),
+            right: Mutex::default(),
         })))
     }
 
@@ -235,15 +235,15 @@ impl LanguageModel {
         phases.clone()
     }
 
-    pub(crate) fn keep_measured(&self, costs: &PhaseCosts) {
-        let mut measured = self.0.measured.lock().unwrap_or_else(PoisonError::into_inner);
-        *measured = Some(costs.clone());
+    /// A device's chunks of this size were found to be the reference's.
+    pub(crate) fn keep_right(&self, device: &str, rows: usize) {
+        let mut right = self.0.right.lock().unwrap_or_else(PoisonError::into_inner);
+        right.insert((device.to_owned(), rows));
     }
 
-    /// Whether these costs were measured by this process.
-    pub(crate) fn has_measured(&self, costs: &PhaseCosts) -> bool {
-        let measured = self.0.measured.lock().unwrap_or_else(PoisonError::into_inner);
-        measured.as_ref() == Some(costs)
+    pub(crate) fn is_right(&self, device: &str, rows: usize) -> bool {
+        let right = self.0.right.lock().unwrap_or_else(PoisonError::into_inner);
+        right.iter().any(|(known, of)| known == device && *of == rows)
     }
 
     pub(crate) fn set_phases(&self, phases: Option<Arc<Phases>>) {
@@ -327,7 +327,7 @@ impl LanguageModel {
             for chunk in &plan.prompt {
                 session(chunk.rows, Some(phases.name(chunk.device)))?;
             }
-            for &device in &plan.allowed {
+            for &device in plan.allowed.iter().filter(|&&device| phases.answers(device)) {
                 session(1, Some(phases.name(device)))?;
             }
             return Ok(());

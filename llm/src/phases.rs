@@ -48,7 +48,7 @@ pub(crate) struct Phases {
     pub(crate) limits: PhaseLimits,
     /// A placement that is not planned.
     pub(crate) fixed: Option<FixedPhases>,
-    reference: String,
+    reference: usize,
     drift: Mutex<Drift>,
     /// Devices and sizes of chunks that were compared with the reference, and those whose answers differed, with words.
     compared: Mutex<Compared>,
@@ -84,18 +84,19 @@ struct Compared {
 }
 
 impl Phases {
-    fn new(costs: PhaseCosts, limits: PhaseLimits, compared: bool) -> Result<Phases> {
+    /// `compared` says which devices' chunks were found right before.
+    fn new(costs: PhaseCosts, limits: PhaseLimits, compared: impl Fn(&str, usize) -> bool) -> Result<Phases> {
         let names: Vec<String> = costs.devices.iter().map(|cost| cost.device.clone()).collect();
-        let reference = measure::reference(&names).ok_or_else(|| Error::config("costs of no device"))?;
+        let reference = measure::reference(&names).and_then(|name| costs.position(name));
+        let reference = reference.ok_or_else(|| Error::config("costs of no device"))?;
         let mut right = BTreeSet::new();
         for (device, cost) in costs.devices.iter().enumerate() {
-            let is_reference = cost.device == *reference;
-            if compared || is_reference {
-                right.extend(cost.chunks.iter().map(|chunk| (device, chunk.rows)));
-            }
+            let rows = cost.chunks.iter().map(|chunk| chunk.rows);
+            let known = rows.filter(|&rows| device == reference || compared(&cost.device, rows));
+            right.extend(known.map(|rows| (device, rows)));
         }
         Ok(Phases {
-            reference: reference.clone(),
+            reference,
             drift: Mutex::new(Drift::new(costs.devices.len())),
             compared: Mutex::new(Compared {
                 right,
@@ -109,6 +110,13 @@ impl Phases {
 
     pub(crate) fn name(&self, device: usize) -> &str {
         &self.costs.devices[device].device
+    }
+
+    /// Whether a device gives tokens of an answer.
+    pub(crate) fn answers(&self, device: usize) -> bool {
+        let compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        let wrong = |(other, rows, _): &(usize, usize, String)| (*other, *rows) == (device, 1);
+        self.costs.devices[device].chunk(1).is_some() && !compared.wrong.iter().any(wrong)
     }
 
     /// The plan of a workload as the devices are now.
@@ -144,7 +152,8 @@ impl Phases {
         drift.slowdowns(now_ns)
     }
 
-    /// The device for the next token of an answer, of those allowed: the last one, unless another is clearly better now.
+    /// The device for the next token of an answer, of those allowed: the one that was to answer, unless another is clearly better
+    /// now.
     pub(crate) fn next(
         &self,
         allowed: &[usize],
@@ -153,15 +162,13 @@ impl Phases {
         now_ns: u64,
     ) -> Option<usize> {
         let slowdowns = self.slowdowns(now_ns);
-        let compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        let prices = plan::prices(&self.costs, &self.limits);
         let objective = |device: usize| {
-            let wrong = |(other, rows, _): &(usize, usize, String)| (*other, *rows) == (device, 1);
-            if compared.wrong.iter().any(wrong) {
+            if !self.answers(device) {
                 return None;
             }
             let cost = &self.costs.devices[device];
-            let price = 1.0 + self.limits.seconds_per_joule * cost.power_mw.unwrap_or(0.0) / 1e3;
-            Some(cost.chunk(1)?.at(past) * slowdowns[device] * price)
+            Some(cost.chunk(1)?.at(past) * slowdowns[device] * prices[device])
         };
         let known = allowed
             .iter()
@@ -197,9 +204,9 @@ impl Phases {
     }
 
     /// The reference device, where a chunk of this size was not yet compared with it.
-    pub(crate) fn uncompared(&self, device: usize, rows: usize) -> Option<&str> {
+    pub(crate) fn uncompared(&self, device: usize, rows: usize) -> Option<usize> {
         let compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
-        (!compared.right.contains(&(device, rows))).then_some(self.reference.as_str())
+        (!compared.right.contains(&(device, rows))).then_some(self.reference)
     }
 
     /// Compares logits with the reference's: the words of what differs.
@@ -219,7 +226,7 @@ impl Phases {
         let words = format!(
             "{} is not used for chunks of {rows}: its first logits were {off:.3} from those of {}, {most} is let pass",
             self.name(device),
-            self.reference
+            self.name(self.reference)
         );
         compared.wrong.push((device, rows, words.clone()));
         Some(words)
@@ -238,7 +245,11 @@ impl LanguageModel {
         say: &mut dyn FnMut(usize, usize, &str),
     ) -> Result<PhaseCosts> {
         let costs = measure::measure(self, how, say)?;
-        self.keep_measured(&costs);
+        for cost in &costs.devices {
+            cost.chunks
+                .iter()
+                .for_each(|chunk| self.keep_right(&cost.device, chunk.rows));
+        }
         Ok(costs)
     }
 
@@ -248,9 +259,7 @@ impl LanguageModel {
     /// The costs are of another model, of other settings or of devices that are not there.
     pub fn place_phases(&self, costs: PhaseCosts, limits: PhaseLimits) -> Result<()> {
         self.check_costs(&costs)?;
-        // those that this process measured were compared then
-        let compared = self.has_measured(&costs);
-        let phases = Phases::new(costs, limits, compared)?;
+        let phases = Phases::new(costs, limits, |device, rows| self.is_right(device, rows))?;
         self.set_phases(Some(Arc::new(phases)));
         Ok(())
     }
@@ -269,7 +278,7 @@ impl LanguageModel {
                 )));
             }
         }
-        let mut phases = Phases::new(costs, PhaseLimits::default(), true)?;
+        let mut phases = Phases::new(costs, PhaseLimits::default(), |_, _| true)?;
         phases.fixed = Some(fixed);
         self.set_phases(Some(Arc::new(phases)));
         Ok(())
@@ -291,6 +300,7 @@ impl LanguageModel {
     }
 
     fn check_costs(&self, costs: &PhaseCosts) -> Result<()> {
+        costs.check(self.capacity()).map_err(Error::config)?;
         if costs.fingerprint != self.phase_fingerprint() {
             return Err(Error::config(format!(
                 "the costs of phases are of another model or other settings ({}, this is {}): measure them again",

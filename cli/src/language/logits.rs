@@ -36,6 +36,11 @@ pub(crate) struct Arguments {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
+    if arguments.model.phases.is_some() {
+        return Err(crate::exit::bad_input(
+            "logits of every token are of one graph over all devices: leave --phases out",
+        ));
+    }
     let given = arguments.tokens.as_deref().map(tokens).transpose()?;
     let text = arguments.text.as_deref().map(file::read_text).transpose()?;
     let model = arguments.model.open()?;

@@ -2,13 +2,18 @@
 //! its threads a key each, read where it lies, since no other query of the head will read it.
 
 use super::{Attention, Past, Source, past};
-use crate::{Error, Kernel, Limits, Result, Scalar, Text, Type, element};
+use crate::{Kernel, Limits, Result, Scalar, Text, Type, element};
 
 /// Most queries that are computed so.
 pub(super) const MOST: u64 = 4;
 
 /// Threads of a workgroup, and keys of a tile.
 const THREADS: u64 = 256;
+
+/// Whether a workgroup has a thread for each column of a value.
+pub(super) fn fits(of: &Attention) -> bool {
+    of.value_depth <= THREADS
+}
 
 pub(super) fn kernel(of: &Attention, memory: Past, limits: &Limits) -> Result<Kernel> {
     let Attention {
@@ -25,9 +30,6 @@ pub(super) fn kernel(of: &Attention, memory: Past, limits: &Limits) -> Result<Ke
     let (depth, columns) = (of.depth / w, of.value_depth / w);
     // teams of threads that share the keys of a tile, one thread a column
     let teams = THREADS / columns.max(1);
-    if teams == 0 {
-        return Err(Error::new(format!("attention: values of {}", of.value_depth)));
-    }
     let kind = Type::F32.text(w as u32);
     let mut text = Text::new();
     of.declare(&mut text, w);

@@ -23,29 +23,44 @@ fn heads(dims: &[usize], count: Option<usize>) -> Option<([u64; 4], bool)> {
     }
 }
 
-/// What a node widens from f16 to f32, where only attention reads that, as its past: the kernels read f16 as it is.
+/// What a node widens from f16 to f32, where only attention reads that, as its past: the kernels read f16 as it is. Keys and values
+/// are read so together or not at all.
 pub(super) fn widened(part: &Part, node: &Node) -> Option<TensorIndex> {
+    let x = widens(part, node)?;
+    let y = node.output(0)?;
+    let mut readers = part
+        .nodes
+        .iter()
+        .filter(|reader| reader.reads().any(|read| read == y));
+    let both = |reader: &Node| {
+        [4, 5].iter().all(|&i| {
+            let past = reader.input(i).and_then(|past| giver(part, past));
+            past.is_some_and(|node| widens(part, node).is_some())
+        })
+    };
+    readers.all(both).then_some(x)
+}
+
+fn widens(part: &Part, node: &Node) -> Option<TensorIndex> {
+    if node.op != Op::Cast {
+        return None;
+    }
     let (x, y) = (node.input(0)?, node.output(0)?);
-    let widens = node.op == Op::Cast
-        && part.tensors[x].dtype == DType::F16
+    let widens = part.tensors[x].dtype == DType::F16
         && part.tensors[y].dtype == DType::F32
         && [x, y].iter().all(|&t| part.tensors[t].encoding.is_none())
         && !part.is_constant(x)
         && !part.outputs.contains(&y);
-    if !widens {
-        return None;
-    }
     let mut readers = part
         .nodes
         .iter()
         .filter(|reader| reader.reads().any(|read| read == y))
         .peekable();
-    readers.peek()?;
     let as_past = |reader: &Node| {
         let elsewhere = [0, 1, 2, 3, 6].iter().any(|&i| reader.input(i) == Some(y));
         reader.op == Op::Attention && !elsewhere
     };
-    readers.all(as_past).then_some(x)
+    (widens && readers.peek().is_some() && readers.all(as_past)).then_some(x)
 }
 
 /// The node that gives a tensor.
@@ -62,22 +77,24 @@ fn past(
     mask: TensorIndex,
     [batch, kv_heads, capacity, new]: [u64; 4],
 ) -> Outcome<(Past, [ValueId; 3])> {
-    let dims = l.dims(mask)?;
+    let Some((_, rows)) = l.dims(mask)?.split_last() else {
+        return Err(Refusal::shape("a mask of one value for a cache"));
+    };
     let count = |dims: &[usize]| dims.iter().map(|&dim| dim as u64).product::<u64>();
     let finder = VisiblePast {
-        rows: count(&dims[..dims.len() - 1]),
+        rows: count(rows),
         capacity,
         width: capacity + new,
         access: polychip_gpu_kernels::Access::Read,
     };
-    let visible = match l.visible.get(&mask) {
+    let visible = match l.visible.get(&(mask, capacity)) {
         Some(&known) => known,
         None => {
             let from = l.rows(mask)?;
             let access = l.access(from);
             let found = l.fresh(Scalar::U32, &[finder.partials() as usize])?;
             l.launch(&VisiblePast { access, ..finder }, &[from, found])?;
-            l.visible.insert(mask, found);
+            l.visible.insert((mask, capacity), found);
             found
         }
     };

@@ -41,8 +41,8 @@ pub(super) struct Lowering<'a> {
     pub(super) steps: Vec<Step>,
     pub(super) constants: Vec<u8>,
     pub(super) constant_bytes: u64,
-    /// How many positions of a past a mask shows, where a step finds that.
-    pub(super) visible: HashMap<TensorIndex, ValueId>,
+    /// How many positions of a past of this room a mask shows, where a step finds that.
+    pub(super) visible: HashMap<(TensorIndex, u64), ValueId>,
     pub(super) node: u32,
 }
 

@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::LADDER;
+
 /// The time of a chunk: what it takes behind no position, and what each position read before adds, since attention reads it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChunkCost {
@@ -63,6 +65,42 @@ pub struct PhaseCosts {
 }
 
 impl PhaseCosts {
+    /// Refuses costs that nobody measured: sizes that no chunk has, times below nothing, the same device or size twice.
+    pub(crate) fn check(&self, capacity: usize) -> Result<(), String> {
+        for (index, device) in self.devices.iter().enumerate() {
+            let name = &device.device;
+            if self.devices[..index].iter().any(|other| other.device == *name) {
+                return Err(format!("the costs of phases name {name} twice"));
+            }
+            let numbers = [device.entry_ns, device.power_mw.unwrap_or(0.0)];
+            let times = device
+                .chunks
+                .iter()
+                .flat_map(|chunk| [chunk.base_ns, chunk.per_position_ns]);
+            if numbers
+                .into_iter()
+                .chain(times)
+                .any(|number| !(number.is_finite() && number >= 0.0))
+            {
+                return Err(format!("the costs of phases of {name} are no times and powers"));
+            }
+            for (place, chunk) in device.chunks.iter().enumerate() {
+                let known = LADDER.contains(&chunk.rows) && chunk.rows <= capacity;
+                if !known
+                    || device.chunks[..place]
+                        .iter()
+                        .any(|other| other.rows <= chunk.rows)
+                {
+                    return Err(format!(
+                        "the costs of phases of {name} are of chunks of {} tokens, of which there are none, or not in order",
+                        chunk.rows
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The number of a device.
     #[must_use]
     pub fn position(&self, device: &str) -> Option<usize> {

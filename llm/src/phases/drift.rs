@@ -28,8 +28,10 @@ impl Drift {
 
     /// A device took so long where so long was expected; `now` on any clock that goes forward.
     pub(crate) fn observe(&mut self, device: usize, took_ns: f64, expected_ns: f64, now_ns: u64) {
-        let ratio = (took_ns / expected_ns.max(1.0)).clamp(1.0 / MOST, MOST * self.ratios[device].max(1.0));
-        self.ratios[device] += SHARE * (ratio - self.ratios[device]);
+        // what was forgiven until now is forgiven for good
+        let known = self.slowdowns(now_ns)[device];
+        let ratio = (took_ns / expected_ns.max(1.0)).clamp(1.0 / MOST, MOST * known.max(1.0));
+        self.ratios[device] = known + SHARE * (ratio - known);
         self.seen_ns[device] = now_ns;
     }
 
@@ -61,6 +63,10 @@ mod tests {
         let now = second * 41;
         assert!((drift.slowdowns(now)[1] - 2.0).abs() < 0.01);
         assert!((drift.slowdowns(now + 20 * second)[1] - 1.5).abs() < 0.02);
-        assert!(drift.slowdowns(now + 400 * second)[1] < 1.001);
+        let later = now + 400 * second;
+        assert!(drift.slowdowns(later)[1] < 1.001);
+        // tried again, and as fast as it was measured: it stays forgiven
+        drift.observe(1, 1e6, 1e6, later);
+        assert!(drift.slowdowns(later)[1] < 1.001);
     }
 }

@@ -13,6 +13,9 @@ use serde::Serialize;
 use super::cost::{DeviceCost, PhaseCosts};
 use crate::{Error, Result};
 
+/// Tokens that a plan may have.
+const MOST_TOKENS: usize = 1 << 22;
+
 /// What is to be read and answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Workload {
@@ -31,7 +34,7 @@ pub struct Workload {
 pub struct PhaseLimits {
     /// Bytes that all devices of a plan may keep together.
     pub memory_bytes: Option<u64>,
-    /// Seconds that a joule is worth: 0 where time alone counts. A device without a known power costs its time.
+    /// Seconds that a joule is worth: 0 where time alone counts. A device whose power nobody knows counts as the one that takes most.
     pub seconds_per_joule: f64,
     /// Most tokens of a chunk, where others wait between chunks.
     pub largest_chunk: Option<usize>,
@@ -130,14 +133,22 @@ impl Weighed<'_> {
     }
 }
 
+/// What a nanosecond on each device counts.
+pub(super) fn prices(costs: &PhaseCosts, limits: &PhaseLimits) -> Vec<f64> {
+    let powers = || costs.devices.iter().map(|cost| cost.power_mw);
+    let most = powers().flatten().fold(0.0, f64::max);
+    // milliwatts are joules per 1000 seconds
+    let price = |power: Option<f64>| 1.0 + limits.seconds_per_joule * power.unwrap_or(most) / 1e3;
+    powers().map(price).collect()
+}
+
 /// The devices as they are now; `slowdown` says how much longer than measured each takes.
 pub(super) fn weigh<'a>(costs: &'a PhaseCosts, slowdown: &[f64], limits: &PhaseLimits) -> Vec<Weighed<'a>> {
-    let devices = costs.devices.iter().enumerate();
+    let devices = costs.devices.iter().zip(prices(costs, limits)).enumerate();
     devices
-        .map(|(index, cost)| Weighed {
+        .map(|(index, (cost, price))| Weighed {
             cost,
-            // milliwatts are joules per 1000 seconds
-            price: 1.0 + limits.seconds_per_joule * cost.power_mw.unwrap_or(0.0) / 1e3,
+            price,
             slowdown: slowdown.get(index).copied().unwrap_or(1.0),
         })
         .collect()
@@ -149,7 +160,8 @@ pub(super) fn sets(costs: &PhaseCosts, limits: &PhaseLimits) -> Vec<Vec<usize>> 
         .filter(|&device| !costs.devices[device].chunks.is_empty())
         .collect();
     let fits = |set: &[usize]| {
-        let bytes: u64 = set.iter().map(|&device| costs.devices[device].memory_bytes).sum();
+        let memory = set.iter().map(|&device| costs.devices[device].memory_bytes);
+        let bytes = memory.fold(0, u64::saturating_add);
         limits.memory_bytes.is_none_or(|most| bytes <= most)
     };
     if fits(&usable) && !usable.is_empty() {
@@ -196,8 +208,11 @@ pub fn plan(
     limits: &PhaseLimits,
     workload: Workload,
 ) -> Result<PhasePlan> {
-    if workload.prompt + workload.answer == 0 {
-        return Err(Error::config("a plan of no tokens"));
+    let tokens = workload.prompt.saturating_add(workload.answer);
+    if tokens == 0 || tokens > MOST_TOKENS {
+        return Err(Error::config(format!(
+            "a plan of {tokens} tokens: it may have 1 to {MOST_TOKENS}"
+        )));
     }
     let weighed = weigh(costs, slowdown, limits);
     let sets = sets(costs, limits);
@@ -236,7 +251,7 @@ pub fn plan(
         .devices()
         .iter()
         .map(|&device| costs.devices[device].memory_bytes)
-        .sum();
+        .fold(0, u64::saturating_add);
     plan.bound_ns = super::check::bound(&weighed, &sets, limits, workload);
     Ok(plan)
 }

@@ -30,6 +30,15 @@ fn costs(devices: Vec<DeviceCost>) -> PhaseCosts {
     }
 }
 
+/// What a nanosecond on a device counts: without a power of its own as with the largest that is known.
+fn price(costs: &PhaseCosts, limits: &PhaseLimits, cost: &DeviceCost) -> f64 {
+    let mut most: f64 = 0.0;
+    for other in &costs.devices {
+        most = most.max(other.power_mw.unwrap_or(0.0));
+    }
+    1.0 + limits.seconds_per_joule * cost.power_mw.unwrap_or(most) / 1e3
+}
+
 /// The least of all plans, by trying each.
 fn least(costs: &PhaseCosts, limits: &PhaseLimits, workload: Workload) -> Option<f64> {
     fn go(
@@ -47,7 +56,7 @@ fn least(costs: &PhaseCosts, limits: &PhaseLimits, workload: Workload) -> Option
             if set >> index & 1 == 0 {
                 continue;
             }
-            let price = 1.0 + limits.seconds_per_joule * cost.power_mw.unwrap_or(0.0) / 1e3;
+            let price = price(costs, limits, cost);
             let entry = if last == Some(index) { 0.0 } else { cost.entry_ns };
             for chunk in &cost.chunks {
                 let in_prompt = done < workload.prompt;
@@ -84,7 +93,7 @@ fn cost_of(costs: &PhaseCosts, limits: &PhaseLimits, plan: &PhasePlan) -> f64 {
     let (mut sum, mut last, mut past) = (0.0, plan.workload.last, plan.workload.past);
     let mut spend = |device: usize, rows: usize, tokens: usize| {
         let cost = &costs.devices[device];
-        let price = 1.0 + limits.seconds_per_joule * cost.power_mw.unwrap_or(0.0) / 1e3;
+        let price = price(costs, limits, cost);
         let entry = if last == Some(device) { 0.0 } else { cost.entry_ns };
         sum += (cost.chunk(rows).unwrap().at(past) + entry) * price;
         last = Some(device);
@@ -235,7 +244,7 @@ fn a_long_prompt_and_its_answer_part_and_a_short_one_stays() {
 
 #[test]
 fn an_answer_moves_off_a_device_that_became_slow_and_comes_back() {
-    let phases = Phases::new(phone(), PhaseLimits::default(), true).unwrap();
+    let phases = Phases::new(phone(), PhaseLimits::default(), |_, _| true).unwrap();
     let second = 1_000_000_000u64;
     let all = [0, 1];
     assert_eq!(phases.next(&all, None, 10, 0), Some(0));
@@ -284,13 +293,13 @@ fn behind_many_positions_another_device_answers() {
 
 #[test]
 fn logits_that_differ_quarantine_a_device_by_name() {
-    let phases = Phases::new(phone(), PhaseLimits::default(), false).unwrap();
+    let phases = Phases::new(phone(), PhaseLimits::default(), |_, _| false).unwrap();
     assert_eq!(
         phases.uncompared(0, 1),
         None,
         "the reference is right by definition"
     );
-    assert_eq!(phases.uncompared(1, 128), Some("cpu:0"));
+    assert_eq!(phases.uncompared(1, 128), Some(0));
     let (right, near, far) = ([1.0, 2.0, 4.0], [1.001, 2.0, 4.0], [4.0, 2.0, 1.0]);
     let policy = polychip::Policy::latency();
     assert_eq!(phases.compare(&policy, (1, 1), &near, &right), None);
@@ -315,4 +324,27 @@ fn logits_that_differ_quarantine_a_device_by_name() {
     for broken in [[f32::NAN, 2.0, 4.0], [f32::INFINITY, 2.0, 4.0]] {
         assert!(phases.compare(&policy, (1, 1), &broken, &right).is_some());
     }
+}
+
+#[test]
+fn costs_that_nobody_measured_are_refused() {
+    assert_eq!(phone().check(512), Ok(()));
+    type Change = fn(&mut PhaseCosts);
+    let broken: [(Change, &str); 5] = [
+        (|costs| costs.devices[0].chunks[0].rows = 0, "chunks of 0"),
+        (
+            |costs| costs.devices[0].chunks[0].rows = 512_000,
+            "chunks of 512000",
+        ),
+        (|costs| costs.devices[1].chunks[0].base_ns = -1.0, "no times"),
+        (|costs| costs.devices[1].entry_ns = f64::NAN, "no times"),
+        (|costs| costs.devices[1].device = "cpu:0".to_owned(), "twice"),
+    ];
+    for (change, words) in broken {
+        let mut costs = phone();
+        change(&mut costs);
+        let error = costs.check(512).unwrap_err();
+        assert!(error.contains(words), "{error}");
+    }
+    assert!(phone().check(64).is_err(), "no room for chunks of 128");
 }

@@ -8,6 +8,9 @@
 //! Not here: plans (`crate::phases`), how a chunk is run (`super`).
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+
+use polychip::Session;
 
 use super::Sequence;
 use crate::build::Logits;
@@ -21,11 +24,13 @@ const USUAL_ANSWER: usize = 128;
 /// Where chunks go, where that is planned by phases.
 #[derive(Debug, Default)]
 pub(super) struct Placed {
+    /// What all numbers of devices below are of.
+    phases: Option<Arc<Phases>>,
     /// Chunks of the prompt that are still to be read.
     pub(super) ahead: VecDeque<Chunk>,
     /// Devices that may be used at once.
     pub(super) allowed: Vec<usize>,
-    /// The device that gave the last token of an answer.
+    /// The device that gave the last token of an answer, or is planned to give the first one.
     pub(super) answering: Option<usize>,
     /// The position from which on it does.
     pub(super) since: usize,
@@ -37,10 +42,10 @@ pub(super) struct Placed {
 }
 
 /// The size of a chunk, and the number of its device where that is planned.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Next {
     pub(super) rows: usize,
-    pub(super) device: Option<usize>,
+    device: Option<(Arc<Phases>, usize)>,
 }
 
 impl Sequence {
@@ -50,44 +55,73 @@ impl Sequence {
             let rows = rung(left.min(most.max(1)));
             return Ok(Next { rows, device: None });
         };
-        let past = self.len();
-        if let Some(fixed) = phases.fixed {
-            let is_answer = left == 1 && past > 0;
-            self.placed.answering = is_answer.then_some(fixed.answer);
-            return Ok(match is_answer {
-                true => Next {
-                    rows: 1,
-                    device: Some(fixed.answer),
-                },
-                false => Next {
-                    rows: fixed.rows,
-                    device: Some(fixed.prompt),
-                },
-            });
+        let known = self.placed.phases.as_ref();
+        if !known.is_some_and(|known| Arc::ptr_eq(known, &phases)) {
+            // numbers of devices are those of other costs
+            self.placed = Placed {
+                phases: Some(Arc::clone(&phases)),
+                expected: self.placed.expected,
+                report: std::mem::take(&mut self.placed.report),
+                ..Placed::default()
+            };
         }
-        let now = self.model.now_ns();
-        let workload = Workload {
-            past,
-            prompt: left,
-            answer: self.placed.expected.unwrap_or(USUAL_ANSWER),
-            last: self.placed.last,
+        let (rows, device) = match phases.fixed {
+            Some(fixed) if left == 1 && self.len() > 0 => {
+                self.placed.answering = Some(fixed.answer);
+                (1, fixed.answer)
+            }
+            Some(fixed) => {
+                self.placed.answering = None;
+                (fixed.rows, fixed.prompt)
+            }
+            None => self.planned(&phases, left, most)?,
         };
-        let largest = (most < left).then_some(most.max(1));
-        if left == 1 && past > 0 {
-            if self.placed.allowed.is_empty() {
-                self.placed.allowed = phases.plan(workload, largest, now)?.allowed;
-            }
-            let last = self.placed.answering;
-            let moved = !self.placed.report.moves.is_empty();
-            let stays = moved && (self.placed.since..self.placed.since + STAYS).contains(&past);
-            let device = last
-                .filter(|_| stays)
-                .or_else(|| phases.next(&self.placed.allowed, last, past, now))
-                .ok_or_else(|| Error::config("no device is left that answers"))?;
-            if last != Some(device) {
-                self.placed.since = past;
-            }
-            if let Some(last) = last.filter(|&last| last != device) {
+        Ok(Next {
+            rows,
+            device: Some((phases, device)),
+        })
+    }
+
+    /// The next chunk of the plan: its size and device.
+    fn planned(&mut self, phases: &Phases, left: usize, most: usize) -> Result<(usize, usize)> {
+        let (now, past) = (self.now(), self.len());
+        let fits = |ahead: &VecDeque<Chunk>| {
+            let tokens: usize = ahead.iter().map(|chunk| chunk.tokens).sum();
+            let first = ahead.front();
+            tokens == left && first.is_some_and(|chunk| chunk.past == past && chunk.tokens <= most)
+        };
+        let is_answer = left == 1 && past > 0 && !fits(&self.placed.ahead);
+        if is_answer && let Some(device) = self.answering(phases, past, now) {
+            return Ok((1, device));
+        }
+        if !fits(&self.placed.ahead) {
+            let room = self.model.capacity().saturating_sub(past + left);
+            let workload = Workload {
+                past,
+                prompt: left,
+                answer: self.placed.expected.unwrap_or(USUAL_ANSWER).min(room),
+                last: self.placed.last,
+            };
+            let plan = phases.plan(workload, (most < left).then_some(most.max(1)), now)?;
+            self.placed.allowed = plan.allowed;
+            self.placed.answering = plan.answer.first().map(|run| run.device);
+            self.placed.ahead = plan.prompt.into();
+        }
+        let chunk = self.placed.ahead.pop_front();
+        let chunk = chunk.ok_or_else(|| Error::config("a plan of no chunks"))?;
+        Ok((chunk.rows, chunk.device))
+    }
+
+    /// The device that gives the next token of an answer; none where all that is allowed must be planned anew.
+    fn answering(&mut self, phases: &Phases, past: usize, now: u64) -> Option<usize> {
+        let last = self.placed.answering.filter(|&last| phases.answers(last));
+        let moved = !self.placed.report.moves.is_empty();
+        let stays = moved && (self.placed.since..self.placed.since + STAYS).contains(&past);
+        let next = || phases.next(&self.placed.allowed, last, past, now);
+        let device = last.filter(|_| stays).or_else(next)?;
+        if last != Some(device) {
+            self.placed.since = past;
+            if let Some(last) = last {
                 self.placed.report.moves.push(Move {
                     position: past,
                     from: phases.name(last).to_owned(),
@@ -95,32 +129,15 @@ impl Sequence {
                     slowdown: phases.slowdown(last, now),
                 });
             }
-            self.placed.answering = Some(device);
-            return Ok(Next {
-                rows: 1,
-                device: Some(device),
-            });
         }
-        let fits = |ahead: &VecDeque<Chunk>| {
-            let tokens: usize = ahead.iter().map(|chunk| chunk.tokens).sum();
-            let first = ahead.front();
-            tokens == left && first.is_some_and(|chunk| chunk.past == past && chunk.tokens <= most)
-        };
-        if !fits(&self.placed.ahead) {
-            let plan = phases.plan(workload, largest, now)?;
-            self.placed.allowed = plan.allowed;
-            self.placed.ahead = plan.prompt.into();
-            self.placed.answering = None;
-        }
-        let chunk = self
-            .placed
-            .ahead
-            .pop_front()
-            .ok_or_else(|| Error::config("a plan of no chunks"))?;
-        Ok(Next {
-            rows: chunk.rows,
-            device: Some(chunk.device),
-        })
+        self.placed.answering = Some(device);
+        Some(device)
+    }
+
+    /// Time on the runtime's clock, in nanoseconds.
+    fn now(&self) -> u64 {
+        let current = self.current.as_ref().and_then(|key| self.views.get(key));
+        current.map_or_else(|| self.model.now_ns(), |view| view.session.now_ns())
     }
 
     /// Runs a chunk where it was planned to run; a device's first one of a size is compared with the reference's.
@@ -130,29 +147,33 @@ impl Sequence {
         next: Next,
         take: &mut dyn FnMut(&[f32]) -> Option<Vec<f32>>,
     ) -> Result<()> {
-        let (Some(device), Some(phases)) = (next.device, self.model.phases()) else {
+        let Some((phases, device)) = next.device else {
             return self.chunk(tokens, self.key(next.rows, Logits::Last, None), take);
         };
         let key = self.key(next.rows, Logits::Last, Some(phases.name(device)));
         if let Some(reference) = phases.uncompared(device, next.rows) {
-            let reference = self.key(next.rows, Logits::Last, Some(reference));
             return self.compared(tokens, (device, key), reference, &phases, take);
         }
-        let past = self.len();
-        self.ready(&key)?;
-        let start = self.model.now_ns();
-        self.chunk(tokens, key, take)?;
-        let now = self.model.now_ns();
         let ran = Ran {
             device,
             rows: next.rows,
-            past,
+            past: self.len(),
             entered: self.placed.last != Some(device),
         };
+        self.ready(&key)?;
+        let clock = self.clock(&key);
+        let start = clock.now_ns();
+        self.chunk(tokens, key, take)?;
+        let now = clock.now_ns();
         let took = now.saturating_sub(start);
         let expected = phases.observe(ran, took, now);
         self.count(&phases, ran, tokens.len(), (took, expected));
         Ok(())
+    }
+
+    /// The session of a key that is ready.
+    fn clock(&self, key: &SessionKey) -> Arc<Session> {
+        Arc::clone(&self.views[key].session)
     }
 
     /// Counts what a device did.
@@ -180,40 +201,48 @@ impl Sequence {
         &mut self,
         tokens: &[TokenId],
         (device, key): (usize, SessionKey),
-        reference: SessionKey,
+        reference: usize,
         phases: &Phases,
         take: &mut dyn FnMut(&[f32]) -> Option<Vec<f32>>,
     ) -> Result<()> {
-        let past = self.len();
-        let rows = key.rows;
-        let mut right = Vec::new();
-        self.chunk(tokens, reference.clone(), &mut |logits| {
+        let (past, rows) = (self.len(), key.rows);
+        let other = self.key(rows, Logits::Last, Some(phases.name(reference)));
+        let (mut right, mut own) = (Vec::new(), Vec::new());
+        self.chunk(tokens, other.clone(), &mut |logits| {
             right = logits.to_vec();
-            take(logits)
+            None
         })?;
         self.truncate(past);
-        let mut own = Vec::new();
         self.ready(&key)?;
-        let start = self.model.now_ns();
+        let clock = self.clock(&key);
+        let start = clock.now_ns();
         self.chunk(tokens, key, &mut |logits| {
             own = logits.to_vec();
             None
         })?;
-        let ran = Ran {
+        // a first run says nothing of later ones: it is counted, and not held against the device
+        let took = clock.now_ns().saturating_sub(start);
+        let mut ran = Ran {
             device,
             rows,
             past,
             entered: true,
         };
-        // a first run says nothing of later ones: it is counted, and not held against the device
-        let took = self.model.now_ns().saturating_sub(start);
+        match phases.compare(self.model.policy(), (device, rows), &own, &right) {
+            None => self.model.keep_right(phases.name(device), rows),
+            Some(words) => {
+                self.placed.report.quarantined.push(words);
+                self.placed.ahead.clear();
+                self.placed.answering = None;
+                ran.device = reference;
+                // its keys and values are as doubtful as its logits
+                self.truncate(past);
+                self.chunk(tokens, other, &mut |_| None)?;
+            }
+        }
         self.count(phases, ran, tokens.len(), (took, took as f64));
-        if let Some(words) = phases.compare(self.model.policy(), (device, rows), &own, &right) {
-            self.placed.report.quarantined.push(words);
-            self.placed.ahead.clear();
-            // its keys and values are as doubtful as its logits
-            self.truncate(past);
-            self.chunk(tokens, reference, &mut |_| None)?;
+        if let Some(kept) = take(&right) {
+            self.logits = kept;
         }
         Ok(())
     }
@@ -244,9 +273,10 @@ impl Sequence {
         self.ready(&key)?;
         self.tokens.clear();
         self.tokens.resize(past, 0);
-        let start = self.model.now_ns();
+        let clock = self.clock(&key);
+        let start = clock.now_ns();
         let done = self.chunk(&text[..rows], key, &mut |logits| Some(logits.to_vec()));
-        let took = self.model.now_ns().saturating_sub(start);
+        let took = clock.now_ns().saturating_sub(start);
         self.truncate(0);
         done?;
         Ok(took)
