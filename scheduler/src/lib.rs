@@ -100,6 +100,12 @@ pub use session::govern::{CandidateReport, ChangeReport, GovernedReport, Hint, M
 pub use session::lateness::{LateCause, LatencyReport, LatenessReport};
 pub use session::shapes::{ShapesReport, SpecialisationReport};
 pub use support::Support;
+pub use tensor::values::{Values, ValuesMut};
 pub use tensor::{Element, Input, Output, TensorSpec};
 pub use trace::{TracedCrossing, TracedNode, TracedPart, TracedRun, TracedStep};
 pub use warning::{BlamedNode, Warning};
+
+/// The Rust of the README, compiled as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
