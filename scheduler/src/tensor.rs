@@ -15,8 +15,6 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use bytemuck::Pod;
-use half::{bf16, f16};
 use polychip_host::{Access, AccessGuard, Buffer, Memory};
 use polychip_ops::{DType, PACKED_BYTES};
 
@@ -32,24 +30,7 @@ mod holds;
 pub(crate) mod values;
 
 pub(crate) use holds::Hold;
-
-/// A Rust type that tensors hold elements of.
-pub trait Element: Pod {
-    /// The data type of the tensor.
-    const DTYPE: DType;
-}
-
-macro_rules! elements {
-    ($($rust:ty => $dtype:ident),+ $(,)?) => {
-        $(impl Element for $rust { const DTYPE: DType = DType::$dtype; })+
-    };
-}
-
-elements! {
-    f32 => F32, f64 => F64, f16 => F16, bf16 => BF16,
-    i8 => I8, i16 => I16, i32 => I32, i64 => I64,
-    u8 => U8, u16 => U16, u32 => U32, u64 => U64,
-}
+pub use values::Element;
 
 /// Memory of one tensor, and the buffers of the devices that use it.
 #[derive(Debug)]

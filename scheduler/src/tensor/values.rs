@@ -7,11 +7,30 @@
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
+use bytemuck::Pod;
+use half::{bf16, f16};
 use polychip_host::AccessGuard;
 use polychip_ops::DType;
 
-use super::Element;
 use crate::error::{Error, ErrorKind, Result};
+
+/// A Rust type that tensors hold elements of.
+pub trait Element: Pod {
+    /// The data type of the tensor.
+    const DTYPE: DType;
+}
+
+macro_rules! elements {
+    ($($rust:ty => $dtype:ident),+ $(,)?) => {
+        $(impl Element for $rust { const DTYPE: DType = DType::$dtype; })+
+    };
+}
+
+elements! {
+    f32 => F32, f64 => F64, f16 => F16, bf16 => BF16,
+    i8 => I8, i16 => I16, i32 => I32, i64 => I64,
+    u8 => U8, u16 => U16, u32 => U32, u64 => U64,
+}
 
 /// Elements of a tensor, open for reading until this goes.
 pub struct Values<'a, T> {
