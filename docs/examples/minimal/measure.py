@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the least app weighs: with Polychip, with ONNX Runtime's and with LiteRT's C library.
 
-    measure.py SMALL.onnx LARGE.onnx [--runs 20] [--json FILE]
+    measure.py MODEL.onnx ... [--runs 20] [--json FILE]
 
 Each of the three programs loads a model, runs it once on the CPU with its default settings, all inputs full of 0.5, and
 prints the first values of each output. Measured are bytes on disk (the program stripped, and the runtime's library where it
@@ -87,7 +87,8 @@ def main():
     arguments = arguments.parse_args()
 
     build = ["cargo", "build", "--quiet", "--profile", "small", "--package", "polychip-example-minimal"]
-    subprocess.run(build, check=True, cwd=ROOT)
+    # here, where the flags of the linker are
+    subprocess.run(build, check=True, cwd=HERE)
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     libraries = {
         "ONNX Runtime": library("onnxruntime", "capi/libonnxruntime.so.*"),

@@ -27,7 +27,12 @@ fn main() -> Result<(), Error> {
     for index in 0..outputs.len() {
         let output = outputs.at(index)?;
         let values = output.values::<f32>()?;
-        println!("{} {:?}: {:?}", output.name(), output.shape(), &values[..values.len().min(5)]);
+        println!(
+            "{} {:?}: {:?}",
+            output.name(),
+            output.shape(),
+            &values[..values.len().min(5)]
+        );
     }
     Ok(())
 }
