@@ -3,6 +3,7 @@
 //! Invariant: results do not depend on the machine's locale.
 
 use polychip_cpu_kernels::reference::text::{self as kernel, Case, Ngrams, Weighting};
+#[cfg(feature = "regex")]
 use polychip_cpu_kernels::reference::{Error, Tensor};
 use polychip_ops::{Attr, DType, DTypes, Op};
 

@@ -87,8 +87,7 @@ def main():
     arguments = arguments.parse_args()
 
     build = ["cargo", "build", "--quiet", "--profile", "small", "--package", "polychip-example-minimal"]
-    # here, where the flags of the linker are
-    subprocess.run(build, check=True, cwd=HERE)
+    subprocess.run(build, check=True, cwd=ROOT)
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     libraries = {
         "ONNX Runtime": library("onnxruntime", "capi/libonnxruntime.so.*"),
@@ -101,6 +100,7 @@ def main():
             "ONNX Runtime": compile_peer(HERE / "peers" / "onnxruntime.c", libraries["ONNX Runtime"], folder),
             "LiteRT": compile_peer(HERE / "peers" / "litert.c", libraries["LiteRT"], folder),
         }
+        subprocess.run(["strip", programs["Polychip"]], check=True)
         report = {
             "machine": {"processor": processor(), "cores": os.cpu_count(), "system": platform.platform()},
             "versions": {name: importlib.metadata.version(package) for name, package in PACKAGES.items()},

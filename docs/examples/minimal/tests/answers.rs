@@ -11,7 +11,11 @@ fn the_least_app_gives_the_answers_of_onnx_runtime() {
         .output()
         .unwrap();
     let text = String::from_utf8(ran.stdout).unwrap();
-    assert!(ran.status.success(), "{text}{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(
+        ran.status.success(),
+        "{text}{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
     let (name, values) = text.trim().split_once(": ").unwrap();
     assert_eq!(name, "probabilities [1, 12]");
     let values: Vec<f32> = values
