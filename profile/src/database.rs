@@ -24,7 +24,7 @@ use polychip_partitioner::Nanos;
 use crate::bundle::{Bundle, BundleError, Loaded, Trust};
 use crate::conditions::Conditions;
 use crate::elsewhere::{self, Elsewhere};
-use crate::error::{Error, Result};
+use crate::error::{Error, Failure, Result};
 use crate::key::{Measurement, PartKey};
 use crate::link::LinkCost;
 use crate::list::{self, PartSummary};
@@ -32,7 +32,7 @@ use crate::memory::Memory;
 use crate::predict::{self, DevicePrediction, Regression};
 use crate::record::{Merged, ProfileFile};
 use crate::refusal::RefusedRun;
-use crate::rows::{self, Batch, Failure, Rows};
+use crate::rows::{self, Batch, Rows};
 use crate::statistics::{Interval, Measured, figures};
 
 /// What the stored measurements of one part say that are nearest to some conditions.
@@ -104,6 +104,14 @@ enum Kept {
 }
 
 impl Kept {
+    #[cfg(all(test, feature = "sqlite"))]
+    fn connection(&self) -> &rusqlite::Connection {
+        match self {
+            Kept::File(file) => file.connection(),
+            Kept::Memory(_) => panic!("it is in memory"),
+        }
+    }
+
     fn rows(&self) -> &dyn Rows {
         match self {
             Kept::Memory(rows) => rows,

@@ -5,7 +5,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::rows::Failure;
+/// Why rows cannot be read or written.
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a profile is of no use, or does not take what is to be stored.
 pub struct Error(Box<Repr>);

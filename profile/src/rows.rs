@@ -13,6 +13,7 @@ use polychip_partitioner::Microjoules;
 
 use crate::bundle::{Bundle, BundleError, Loaded};
 use crate::conditions::Conditions;
+use crate::error::Failure;
 use crate::hex::unhex;
 use crate::key::{Measurement, PartKey};
 use crate::link::LinkCost;
@@ -25,8 +26,6 @@ pub(crate) const STATES: usize = 8;
 /// The version that is written beside what this build measures.
 const BUILD: &str = env!("CARGO_PKG_VERSION");
 
-/// Why rows cannot be read or written.
-pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// Result of reading or writing rows.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 /// Refuses a bundle by what was loaded so far, and by the digest of its content.

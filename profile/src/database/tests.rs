@@ -1,12 +1,9 @@
 //! Tests of the profile database: what is stored, what is refused and left alone, what survives.
 
-use std::time::Duration;
-
-use rusqlite::Connection;
-
 use super::*;
 use crate::sqlite::tables;
 use crate::{ErrorKind, KEPT, ProfileDiff};
+use rusqlite::Connection;
 
 const FINGERPRINT: [u8; 32] = [7; 32];
 
@@ -434,7 +431,7 @@ fn of_what_is_merged_the_newest_are_kept() {
     let (old, new) = (Profile::in_memory(), Profile::in_memory());
     old.record(key("cpu:0"), false, &times(std::iter::repeat_n(5, 60)))
         .unwrap();
-    std::thread::sleep(Duration::from_millis(1));
+    std::thread::sleep(std::time::Duration::from_millis(1));
     new.record(key("cpu:0"), false, &times(std::iter::repeat_n(9, 90)))
         .unwrap();
     new.import(&old.export().unwrap(), "old").unwrap();
@@ -484,10 +481,7 @@ fn what_a_full_disk_does_not_take_is_kept_and_written_when_there_is_room() {
     profile.record(key("cpu:0"), false, &times([1])).unwrap();
     let pages = |most: u32| {
         let state = profile.lock();
-        let Kept::File(file) = &state.kept else {
-            panic!("it is a file")
-        };
-        let connection = file.connection();
+        let connection = state.kept.connection();
         connection.pragma_update(None, "max_page_count", most).unwrap();
     };
     pages(1); // SQLite takes the present size for it: nothing more fits
