@@ -37,6 +37,7 @@ pub mod depthwise;
 pub mod elementwise;
 pub mod find;
 pub mod forest;
+#[cfg(feature = "fourier")]
 pub mod fourier;
 pub mod gemm;
 pub mod isa;

@@ -1,47 +1,39 @@
 //! The profile database: what parts really cost on devices, and each plugin's own tuning values.
 //!
-//! Also which runs of nodes devices refused to compile, and what transfers take. One SQLite file that an app may ship.
-//! Rows are keyed by device identity, part fingerprint and operating point, and hold single measurements, so that
+//! Also which runs of nodes devices refused to compile, and what transfers take. In one file that an app may ship, or in
+//! memory. Rows are keyed by device identity, part fingerprint and operating point, and hold single measurements, so that
 //! statistics are never averages of averages. Each belongs to a batch, which says when, by which build, under which
 //! conditions and in which file it was measured.
 //!
 //! Invariants:
-//! 1. A file that is not ours, is torn, or has another version is refused and left as it is.
-//! 2. Only measurements are stored here; estimates are not. Figures of emulated devices carry the mark.
-//! 3. At most 101 newest measurements are kept per key, governor, power mode and clock, of the eight newest such settings;
+//! 1. Only measurements are stored here; estimates are not. Figures of emulated devices carry the mark.
+//! 2. At most 101 newest measurements are kept per key, governor, power mode and clock, of the eight newest such settings;
 //!    and as many of those with energy, of any setting.
-//! 4. A file of an older version is brought to this one when it is opened; nothing in it is lost.
-//! 5. What cannot be written is kept in memory, is read like the rest, and is written as soon as the file can be;
+//! 3. What cannot be written is kept in memory, is read like the rest, and is written as soon as the file can be;
 //!    until then [`Profile::trouble`] says why.
 //!
-//! Not here: what rows predict (`predict`), measuring (the scheduler).
+//! Not here: how rows are kept (`rows`), what they predict (`predict`), measuring (the scheduler).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use polychip_partitioner::Nanos;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use crate::bundle::{Bundle, BundleError, Loaded, Trust};
 use crate::conditions::Conditions;
 use crate::elsewhere::{self, Elsewhere};
-use crate::error::{Error, Result};
-use crate::exchange;
+use crate::error::{Error, Failure, Result};
 use crate::key::{Measurement, PartKey};
 use crate::link::LinkCost;
 use crate::list::{self, PartSummary};
+use crate::memory::Memory;
 use crate::predict::{self, DevicePrediction, Regression};
 use crate::record::{Merged, ProfileFile};
 use crate::refusal::RefusedRun;
+use crate::rows::{self, Batch, Rows};
 use crate::statistics::{Interval, Measured, figures};
-use crate::store::{self, Batch};
-use crate::tables;
-
-/// How long a writer waits for writers of other processes.
-const TURN: Duration = Duration::from_secs(10);
 
 /// What the stored measurements of one part say that are nearest to some conditions.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,11 +88,45 @@ struct Fitted {
 
 #[derive(Debug)]
 struct State {
-    file: Connection,
+    kept: Kept,
     /// What could not be written to the file.
-    spare: Option<Connection>,
+    spare: Option<Memory>,
     /// Why not, or why something could not be read.
     trouble: Option<String>,
+}
+
+/// Where the rows are.
+#[derive(Debug)]
+enum Kept {
+    Memory(Memory),
+    #[cfg(feature = "sqlite")]
+    File(crate::sqlite::File),
+}
+
+impl Kept {
+    #[cfg(all(test, feature = "sqlite"))]
+    fn connection(&self) -> &rusqlite::Connection {
+        match self {
+            Kept::File(file) => file.connection(),
+            Kept::Memory(_) => panic!("it is in memory"),
+        }
+    }
+
+    fn rows(&self) -> &dyn Rows {
+        match self {
+            Kept::Memory(rows) => rows,
+            #[cfg(feature = "sqlite")]
+            Kept::File(rows) => rows,
+        }
+    }
+
+    fn rows_mut(&mut self) -> &mut dyn Rows {
+        match self {
+            Kept::Memory(rows) => rows,
+            #[cfg(feature = "sqlite")]
+            Kept::File(rows) => rows,
+        }
+    }
 }
 
 impl Profile {
@@ -109,38 +135,17 @@ impl Profile {
     ///
     /// # Errors
     /// [`crate::ErrorKind::BadProfile`] where the file is not a profile database, is corrupt, or has a
-    /// version that this build does not read. The file is not changed then.
+    /// version that this build does not read, or where this build reads no such files (without the feature `sqlite`). The
+    /// file is not changed then.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let is_new = match std::fs::metadata(path) {
-            Ok(metadata) => metadata.len() == 0,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
-            Err(error) => return Err(Error::file(path, error)),
-        };
-        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        if is_new {
-            flags |= OpenFlags::SQLITE_OPEN_CREATE;
+        #[cfg(feature = "sqlite")]
+        {
+            let file = crate::sqlite::File::open(path)?;
+            Ok(Self::of(Some(path.to_owned()), Kept::File(file)))
         }
-        let refuse = |error| Error::database(path, error);
-        let mut connection = Connection::open_with_flags(path, flags).map_err(refuse)?;
-        connection.busy_timeout(TURN).map_err(refuse)?;
-        if connection.is_readonly("main").map_err(refuse)? {
-            drop(connection);
-            return Self::open_read_only(path);
-        }
-        if !is_new {
-            tables::check_ours(path, &connection)?;
-        }
-        // Write-ahead logging lets readers go on while a writer commits, and survives a crash.
-        connection
-            .pragma_update(None, "journal_mode", "WAL")
-            .map_err(refuse)?;
-        connection
-            .pragma_update(None, "synchronous", "NORMAL")
-            .map_err(refuse)?;
-        tables::create(&mut connection).map_err(refuse)?;
-        tables::check_ours(path, &connection)?;
-        Self::ready(Some(path.to_owned()), connection).map_err(refuse)
+        #[cfg(not(feature = "sqlite"))]
+        Err(Error::no_files(path))
     }
 
     /// Opens a file without ever writing to it: what is recorded stays in memory, and is gone with this object.
@@ -149,54 +154,32 @@ impl Profile {
     /// As [`Profile::open`]; also where the file has an older version, which only a writer can bring up.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
-        let refuse = |error| Error::database(path, error);
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags).map_err(refuse)?;
-        connection.busy_timeout(TURN).map_err(refuse)?;
-        let connection = match connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())) {
-            Ok(()) => connection,
-            // the log's index cannot be made beside the file either: read the file alone
-            Err(_) => {
-                let uri = format!("file:{}?immutable=1", escaped(path));
-                Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI).map_err(refuse)?
-            }
-        };
-        tables::check_ours(path, &connection)?;
-        let version: i32 = connection
-            .pragma_query_value(None, "user_version", |row| row.get(0))
-            .map_err(refuse)?;
-        if version < tables::VERSION {
-            let words = format!(
-                "profile database {} has version {version} and may only be read; open it once where it can be written",
-                path.display()
-            );
-            return Err(Error::bad(words));
+        #[cfg(feature = "sqlite")]
+        {
+            let file = crate::sqlite::File::open_read_only(path)?;
+            Ok(Self::of(Some(path.to_owned()), Kept::File(file)))
         }
-        Self::ready(Some(path.to_owned()), connection).map_err(refuse)
+        #[cfg(not(feature = "sqlite"))]
+        Err(Error::no_files(path))
     }
 
     /// A database that lives as long as this object.
-    ///
-    /// # Errors
-    /// [`crate::ErrorKind::BadProfile`] where SQLite has no memory.
-    pub fn in_memory() -> Result<Self> {
-        let refuse = |error| Error::database(Path::new("(memory)"), error);
-        let connection = memory().map_err(refuse)?;
-        Self::ready(None, connection).map_err(refuse)
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Self::of(None, Kept::Memory(Memory::default()))
     }
 
-    fn ready(path: Option<PathBuf>, connection: Connection) -> rusqlite::Result<Self> {
-        connection.pragma_update(None, "foreign_keys", true)?;
-        Ok(Self {
+    fn of(path: Option<PathBuf>, kept: Kept) -> Self {
+        Self {
             path,
             state: Mutex::new(State {
-                file: connection,
+                kept,
                 spare: None,
                 trouble: None,
             }),
             regression: Mutex::new(BTreeMap::new()),
             writes: AtomicU64::new(0),
-        })
+        }
     }
 
     /// The file, or `None` for a database in memory.
@@ -274,11 +257,7 @@ impl Profile {
         measurements: &[Measurement],
         batch: &Batch,
     ) -> Result<()> {
-        self.write(|connection| {
-            let part = store::part(connection, key, emulated)?;
-            store::add(connection, part, &batch.stated(), measurements)?;
-            store::prune(connection, part)
-        })
+        self.write(|rows| rows.add(key, emulated, &batch.stated(), measurements))
     }
 
     /// What is known of one part where nothing is known of the present conditions: at the highest clock that it was
@@ -298,7 +277,7 @@ impl Profile {
     /// # Errors
     /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
     pub fn part_under(&self, key: PartKey<'_>, now: &Conditions) -> Result<Option<Summary>> {
-        let found = self.read_all(|connection| Ok(vec![store::batches(connection, key)?]))?;
+        let found = self.read_all(|rows| Ok(vec![rows.batches(key)?]))?;
         let emulated = found.iter().any(|(_, emulated)| *emulated);
         let batches: Vec<Measured> = found.into_iter().flat_map(|(batches, _)| batches).collect();
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
@@ -327,14 +306,7 @@ impl Profile {
     /// # Errors
     /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
     pub fn elsewhere(&self, key: PartKey<'_>) -> Result<Vec<Elsewhere>> {
-        let rows: Vec<(String, String)> = self.read_all(|connection| {
-            let mut statement = connection
-                .prepare_cached("SELECT device, operating_point FROM part WHERE fingerprint = ?1")?;
-            let rows = statement.query_map(params![key.fingerprint.as_slice()], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })?;
-            rows.collect()
-        })?;
+        let rows: Vec<(String, String)> = self.read_all(|rows| rows.devices_of(key.fingerprint))?;
         let mut found = Vec::new();
         for (device, operating_point) in &rows {
             let Some(differences) = elsewhere::differences(device, operating_point, key) else {
@@ -367,16 +339,8 @@ impl Profile {
     /// # Errors
     /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
     pub fn other_device(&self, key: PartKey<'_>, emulated: bool) -> Result<Option<Elsewhere>> {
-        let rows: Vec<String> = self.read_all(|connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT device FROM part WHERE fingerprint = ?1 AND operating_point = ?2 AND emulated = ?3
-                 AND EXISTS (SELECT 1 FROM batch WHERE batch.part = part.id AND substr(source, 1, 8) = 'bundle \"')
-                 ORDER BY device",
-            )?;
-            let asked = params![key.fingerprint.as_slice(), key.operating_point, emulated];
-            let rows = statement.query_map(asked, |row| row.get(0))?;
-            rows.collect()
-        })?;
+        let rows: Vec<String> =
+            self.read_all(|rows| rows.devices_of_bundles(key.fingerprint, key.operating_point, emulated))?;
         let mut found = Vec::new();
         for device in &rows {
             let differences = elsewhere::differences(device, key.operating_point, key);
@@ -397,23 +361,13 @@ impl Profile {
 
     /// Whether nothing was measured.
     pub fn has_no_parts(&self) -> Result<bool> {
-        let any = self.read_all(|connection| {
-            let mut statement = connection.prepare_cached("SELECT 1 FROM batch LIMIT 1")?;
-            statement.query_map([], |_| Ok(()))?.collect()
-        })?;
-        Ok(any.is_empty())
+        let any = self.read_all(|rows| Ok(vec![rows.has_batches()?]))?;
+        Ok(!any.contains(&true))
     }
 
     /// Says what a part consists of, for predictions of other parts; what was said before stays.
     pub fn describe(&self, fingerprint: &[u8; 32], content: &str) -> Result<()> {
-        self.write(|connection| {
-            connection
-                .execute(
-                    "INSERT OR IGNORE INTO content (fingerprint, pieces) VALUES (?1, ?2)",
-                    params![fingerprint.as_slice(), content],
-                )
-                .map(|_| ())
-        })
+        self.write(|rows| rows.describe(fingerprint, content))
     }
 
     /// Remembers that a device refuses a run of nodes.
@@ -421,16 +375,7 @@ impl Profile {
     /// # Errors
     /// [`crate::ErrorKind::BadProfile`] where the file cannot be written.
     pub fn refuse(&self, device: &str, run: &RefusedRun) -> Result<()> {
-        let nodes = i64::try_from(run.nodes).unwrap_or(i64::MAX);
-        self.write(|connection| {
-            connection
-                .execute(
-                    "INSERT INTO refusal (device, fingerprint, nodes, words) VALUES (?1, ?2, ?3, ?4)
-                     ON CONFLICT (device, fingerprint) DO UPDATE SET words = excluded.words",
-                    params![device, run.fingerprint.as_slice(), nodes, run.words],
-                )
-                .map(|_| ())
-        })
+        self.write(|rows| rows.refuse(device, run))
     }
 
     /// Runs of nodes that the device of this identity refused.
@@ -438,19 +383,7 @@ impl Profile {
     /// # Errors
     /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
     pub fn refusals(&self, device: &str) -> Result<Vec<RefusedRun>> {
-        let mut found = self.read_all(|connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT fingerprint, nodes, words FROM refusal WHERE device = ?1 ORDER BY fingerprint",
-            )?;
-            let rows = statement.query_map(params![device], |row| {
-                Ok(RefusedRun {
-                    fingerprint: row.get(0)?,
-                    nodes: usize::try_from(row.get::<_, i64>(1)?).unwrap_or(0),
-                    words: row.get(2)?,
-                })
-            })?;
-            rows.collect()
-        })?;
+        let mut found = self.read_all(|rows| rows.refusals(device))?;
         found.sort_by_key(|run: &RefusedRun| run.fingerprint);
         found.dedup_by_key(|run| run.fingerprint);
         Ok(found)
@@ -462,14 +395,11 @@ impl Profile {
     /// # Errors
     /// [`crate::ErrorKind::BadProfile`] where the file cannot be written.
     pub fn forget_refusals(&self, device: Option<&str>) -> Result<usize> {
-        let state = self.lock();
+        let mut state = self.lock();
         let mut forgotten = 0;
-        for connection in state.spare.iter().chain([&state.file]) {
-            forgotten += connection
-                .execute(
-                    "DELETE FROM refusal WHERE ?1 IS NULL OR device = ?1",
-                    params![device],
-                )
+        for rows in state.all_mut() {
+            forgotten += rows
+                .forget_refusals(device)
                 .map_err(|error| self.refused(error))?;
         }
         Ok(forgotten)
@@ -482,8 +412,8 @@ impl Profile {
     /// # Errors
     /// [`crate::ErrorKind::BadProfile`] where the file cannot be written.
     pub fn record_link(&self, from: &str, to: &str, bytes: u64, cost: LinkCost) -> Result<()> {
-        let record = store::measured_link(from, to, bytes, cost);
-        self.write(|connection| store::put_link(connection, &record).map(|_| ()))
+        let record = rows::measured_link(from, to, bytes, cost);
+        self.write(|rows| rows.put_link(&record).map(|_| ()))
     }
 
     /// What is known of handing tensors from one device to another: bytes and costs, smallest first.
@@ -491,7 +421,7 @@ impl Profile {
     /// # Errors
     /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
     pub fn link(&self, from: &str, to: &str) -> Result<Vec<(u64, LinkCost)>> {
-        let mut found = self.read_all(|connection| store::link(connection, from, to))?;
+        let mut found = self.read_all(|rows| rows.links(from, to))?;
         // what is kept in memory comes first, and is newer
         found.sort_by_key(|(bytes, _)| *bytes);
         found.dedup_by_key(|(bytes, _)| *bytes);
@@ -503,16 +433,7 @@ impl Profile {
     /// # Errors
     /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
     pub fn plugin_value(&self, plugin: &str, key: &str) -> Result<Option<Vec<u8>>> {
-        let found = self.read_all(|connection| {
-            let value = connection
-                .query_row(
-                    "SELECT value FROM plugin_value WHERE plugin = ?1 AND key = ?2",
-                    params![plugin, key],
-                    |row| row.get(0),
-                )
-                .optional()?;
-            Ok(value.into_iter().collect())
-        })?;
+        let found = self.read_all(|rows| Ok(rows.plugin_value(plugin, key)?.into_iter().collect()))?;
         Ok(found.into_iter().next())
     }
 
@@ -521,21 +442,7 @@ impl Profile {
     /// # Errors
     /// [`crate::ErrorKind::BadProfile`] where the file cannot be written.
     pub fn set_plugin_value(&self, plugin: &str, key: &str, value: &[u8]) -> Result<()> {
-        self.write(|connection| {
-            if value.is_empty() {
-                connection.execute(
-                    "DELETE FROM plugin_value WHERE plugin = ?1 AND key = ?2",
-                    params![plugin, key],
-                )
-            } else {
-                connection.execute(
-                    "INSERT INTO plugin_value (plugin, key, value) VALUES (?1, ?2, ?3)
-                     ON CONFLICT (plugin, key) DO UPDATE SET value = excluded.value",
-                    params![plugin, key, value],
-                )
-            }
-            .map(|_| ())
-        })
+        self.write(|rows| rows.set_plugin_value(plugin, key, value))
     }
 
     /// Everything that is stored, as it goes into a JSON file.
@@ -544,12 +451,12 @@ impl Profile {
     /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
     pub fn export(&self) -> Result<ProfileFile> {
         let state = self.lock();
-        let mut all = exchange::read(&state.file).map_err(|error| self.refused(error))?;
+        let mut all = state.kept.rows().read().map_err(|error| self.refused(error))?;
         if let Some(spare) = &state.spare {
-            let more = exchange::read(spare).map_err(|error| self.refused(error))?;
+            let more = spare.read().map_err(|error| self.refused(error))?;
             drop(state);
             // both together, by the rules of merging
-            let both = Profile::in_memory()?;
+            let both = Profile::in_memory();
             both.import(&all, "")?;
             both.import(&more, "")?;
             all = both.export()?;
@@ -566,7 +473,7 @@ impl Profile {
         records.check()?;
         self.writes.fetch_add(1, Ordering::Release);
         let mut state = self.lock();
-        let merged = exchange::write(&mut state.file, records, source);
+        let merged = state.kept.rows_mut().write(records, source);
         drop(state);
         merged.map_err(|error| self.refused(error))
     }
@@ -584,7 +491,7 @@ impl Profile {
         self.writes.fetch_add(1, Ordering::Release);
         let mut state = self.lock();
         // another process may have loaded one since
-        let written = exchange::write_bundle(&mut state.file, &bundle, |known, digest| {
+        let written = state.kept.rows_mut().write_bundle(&bundle, &mut |known, digest| {
             knowing(known).check_manifest(&bundle.manifest, digest)
         });
         drop(state);
@@ -598,7 +505,8 @@ impl Profile {
     /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
     pub fn loaded_bundles(&self) -> Result<Vec<Loaded>> {
         let state = self.lock();
-        exchange::loaded_bundles(&state.file).map_err(|error| self.refused(error))
+        let loaded = state.kept.rows().loaded_bundles();
+        loaded.map_err(|error| self.refused(error))
     }
 
     /// What is fitted on those rows of a device that are nearest to what lasts of some conditions; what other processes
@@ -642,29 +550,26 @@ impl Profile {
     }
 
     /// Writes to the file, and where that cannot be, to memory.
-    fn write(&self, write: impl Fn(&Connection) -> rusqlite::Result<()>) -> Result<()> {
+    fn write(&self, write: impl Fn(&mut dyn Rows) -> rows::Result<()>) -> Result<()> {
         self.writes.fetch_add(1, Ordering::Release);
         let mut state = self.lock();
         let flushed = state.flush();
-        if let Err(error) = flushed.and_then(|()| whole(&mut state.file, &write)) {
+        if let Err(error) = flushed.and_then(|()| write(state.kept.rows_mut())) {
             let words = self.refused(error);
             tracing::warn!("kept in memory: {words}");
             state.trouble = Some(words.to_string());
-            if state.spare.is_none() {
-                state.spare = Some(memory().map_err(|error| self.refused(error))?);
-            }
-            let spare = state.spare.as_mut().expect("invariant: made above");
-            whole(spare, &write).map_err(|error| self.refused(error))?;
+            write(state.spare.get_or_insert_default()).map_err(|error| self.refused(error))?;
         }
         Ok(())
     }
 
     /// What memory holds, then what the file does.
-    fn read_all<T>(&self, read: impl Fn(&Connection) -> rusqlite::Result<Vec<T>>) -> Result<Vec<T>> {
+    fn read_all<T>(&self, read: impl Fn(&dyn Rows) -> rows::Result<Vec<T>>) -> Result<Vec<T>> {
         let state = self.lock();
         let mut all = Vec::new();
-        for connection in state.spare.iter().chain([&state.file]) {
-            all.extend(read(connection).map_err(|error| self.refused(error))?);
+        let spare = state.spare.as_ref().map(|spare| spare as &dyn Rows);
+        for rows in spare.into_iter().chain([state.kept.rows()]) {
+            all.extend(read(rows).map_err(|error| self.refused(error))?);
         }
         Ok(all)
     }
@@ -674,17 +579,23 @@ impl Profile {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn refused(&self, error: rusqlite::Error) -> Error {
+    fn refused(&self, error: Failure) -> Error {
         Error::database(self.path.as_deref().unwrap_or(Path::new("(memory)")), error)
     }
 }
 
 impl State {
+    /// What memory holds, then what the file does.
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut dyn Rows> {
+        let spare = self.spare.as_mut().map(|spare| spare as &mut dyn Rows);
+        spare.into_iter().chain([self.kept.rows_mut()])
+    }
+
     /// Writes what memory holds to the file, now that it may be possible.
-    fn flush(&mut self) -> rusqlite::Result<()> {
+    fn flush(&mut self) -> rows::Result<()> {
         if let Some(spare) = &self.spare {
-            let records = exchange::read(spare)?;
-            exchange::write(&mut self.file, &records, "")?;
+            let records = spare.read()?;
+            self.kept.rows_mut().write(&records, "")?;
             self.spare = None;
             self.trouble = None;
         }
@@ -701,28 +612,5 @@ impl Drop for Profile {
     }
 }
 
-/// An empty database in memory.
-fn memory() -> rusqlite::Result<Connection> {
-    let mut connection = Connection::open_in_memory()?;
-    tables::create(&mut connection)?;
-    Ok(connection)
-}
-
-/// All of a write or none of it. The lock is taken first, so that writers of other processes are waited for.
-fn whole(
-    connection: &mut Connection,
-    write: impl Fn(&Connection) -> rusqlite::Result<()>,
-) -> rusqlite::Result<()> {
-    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    write(&transaction)?;
-    transaction.commit()
-}
-
-/// A path in a URI of SQLite.
-fn escaped(path: &Path) -> String {
-    let path = path.to_string_lossy();
-    path.replace('%', "%25").replace('?', "%3f").replace('#', "%23")
-}
-
-#[cfg(test)]
+#[cfg(all(test, feature = "sqlite"))]
 mod tests;

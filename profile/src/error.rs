@@ -5,6 +5,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+/// Why rows cannot be read or written.
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+
 /// Why a profile is of no use, or does not take what is to be stored.
 pub struct Error(Box<Repr>);
 
@@ -31,7 +34,8 @@ enum Repr {
         "profile database {} (left as it is; give another file or move it away): {source}",
         path.display()
     )]
-    Database { path: PathBuf, source: rusqlite::Error },
+    Database { path: PathBuf, source: Failure },
+    #[cfg(feature = "sqlite")]
     #[error("{}: {source}", path.display())]
     File { path: PathBuf, source: std::io::Error },
 }
@@ -45,11 +49,24 @@ impl Error {
         Self(Box::new(Repr::Json { context, source }))
     }
 
-    pub(crate) fn database(path: &Path, source: rusqlite::Error) -> Self {
-        let path = path.to_owned();
-        Self(Box::new(Repr::Database { path, source }))
+    pub(crate) fn database(path: &Path, source: impl Into<Failure>) -> Self {
+        Self(Box::new(Repr::Database {
+            path: path.to_owned(),
+            source: source.into(),
+        }))
     }
 
+    /// That the build reads and writes no files.
+    #[cfg(not(feature = "sqlite"))]
+    pub(crate) fn no_files(path: &Path) -> Self {
+        Self::bad(format!(
+            "profile database {}: this build keeps no profiles in files (feature `sqlite` of polychip-profile, `database` of \
+             polychip); without one costs come from bundles, from what this process measures, and from what devices state",
+            path.display()
+        ))
+    }
+
+    #[cfg(feature = "sqlite")]
     pub(crate) fn file(path: &Path, source: std::io::Error) -> Self {
         let path = path.to_owned();
         Self(Box::new(Repr::File { path, source }))
@@ -60,6 +77,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match *self.0 {
             Repr::Bad(_) | Repr::Json { .. } | Repr::Database { .. } => ErrorKind::BadProfile,
+            #[cfg(feature = "sqlite")]
             Repr::File { .. } => ErrorKind::Io,
         }
     }
@@ -82,7 +100,8 @@ impl std::error::Error for Error {
         match &*self.0 {
             Repr::Bad(_) => None,
             Repr::Json { source, .. } => Some(source),
-            Repr::Database { source, .. } => Some(source),
+            Repr::Database { source, .. } => Some(&**source),
+            #[cfg(feature = "sqlite")]
             Repr::File { source, .. } => Some(source),
         }
     }

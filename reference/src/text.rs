@@ -3,12 +3,14 @@
 //! Invariant: results do not depend on the machine's locale.
 
 use polychip_cpu_kernels::reference::text::{self as kernel, Case, Ngrams, Weighting};
+#[cfg(feature = "regex")]
 use polychip_cpu_kernels::reference::{Error, Tensor};
 use polychip_ops::{Attr, DType, DTypes, Op};
 
 use crate::call::{Call, Outputs, bad, one};
 use crate::row::{INDEX, Row, TEXT};
 
+#[cfg(feature = "regex")]
 mod pattern;
 
 const TEXT_OR_INDEX: DTypes = TEXT.with(INDEX).with(DTypes::of(&[DType::I64]));
@@ -31,6 +33,7 @@ pub(crate) fn row(op: Op) -> Option<Row> {
             takes: &[TEXT_OR_INDEX],
             run: ngrams,
         },
+        #[cfg(feature = "regex")]
         Op::RegexFullMatch => Row {
             takes: &[TEXT],
             run: full_match,
@@ -40,6 +43,7 @@ pub(crate) fn row(op: Op) -> Option<Row> {
 }
 
 /// Whether each text matches as a whole.
+#[cfg(feature = "regex")]
 fn full_match(c: &Call<'_>) -> Outputs {
     let x = c.input(0)?;
     let pattern = pattern::whole(c.text(Attr::Pattern, "")).map_err(Error::new)?;

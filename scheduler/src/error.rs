@@ -26,6 +26,8 @@ pub enum ErrorKind {
     DeviceLost,
     /// Memory or a run slot is in use by a run in flight.
     InFlight,
+    /// The session was closed ([`Session::close`](crate::Session::close)).
+    Closed,
     /// The wait ran out of time; the run goes on.
     Timeout,
     /// The run was cancelled.
@@ -43,6 +45,17 @@ pub enum ErrorKind {
 }
 
 /// An error of the runtime.
+///
+/// Its words say what failed and why. `Debug` prints them too, with causes that they do not hold below, so that
+/// `fn main() -> Result<(), polychip::Error>` and `unwrap` end with words; `{:#?}` prints the fields.
+///
+/// ```
+/// let runtime = polychip::Runtime::builder().build()?;
+/// let error = runtime.load("no/such.onnx").unwrap_err();
+/// assert_eq!(error.kind(), polychip::ErrorKind::Io);
+/// assert!(format!("{error:?}").starts_with("no/such.onnx: "));
+/// # Ok::<(), polychip::Error>(())
+/// ```
 pub struct Error(Box<Inner>);
 
 #[derive(Debug, thiserror::Error)]
@@ -150,7 +163,29 @@ impl Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
+        if f.alternate() {
+            return fmt::Debug::fmt(&self.0, f);
+        }
+        let mut said = self.to_string();
+        f.write_str(&said)?;
+        let mut cause = std::error::Error::source(self);
+        let mut is_first = true;
+        while let Some(error) = cause {
+            let words = error.to_string();
+            // most messages end with that of their cause
+            if !said.contains(&words) {
+                f.write_str(if is_first {
+                    "\n\nCaused by:\n    "
+                } else {
+                    "\n    "
+                })?;
+                f.write_str(&words)?;
+                is_first = false;
+                said = words;
+            }
+            cause = error.source();
+        }
+        Ok(())
     }
 }
 
@@ -195,5 +230,34 @@ pub(crate) fn kind_of_host(kind: polychip_host::ErrorKind) -> ErrorKind {
         polychip_host::ErrorKind::Timeout => ErrorKind::Timeout,
         polychip_host::ErrorKind::InUse => ErrorKind::InFlight,
         _ => ErrorKind::DeviceFailed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An error whose words do not hold those of its cause, as those of many crates.
+    #[derive(Debug, thiserror::Error)]
+    #[error("no frame came")]
+    struct Short(#[source] std::io::Error);
+
+    #[test]
+    fn debug_says_every_cause_once() {
+        let io = std::io::Error::other("the cable is out");
+        let error = Error::caused(ErrorKind::DeviceFailed, "part p0", Short(io));
+        assert_eq!(error.to_string(), "part p0: no frame came");
+        assert_eq!(
+            format!("{error:?}"),
+            "part p0: no frame came\n\nCaused by:\n    the cable is out"
+        );
+        let nested = Error::caused(ErrorKind::DeviceLost, "not run again", error);
+        assert_eq!(
+            format!("{nested:?}"),
+            "not run again: part p0: no frame came\n\nCaused by:\n    the cable is out"
+        );
+        let plain = Error::new(ErrorKind::BadInput, "input \"x\" is missing");
+        assert_eq!(format!("{plain:?}"), "input \"x\" is missing");
+        assert!(format!("{plain:#?}").contains("kind: BadInput"));
     }
 }

@@ -22,6 +22,10 @@
 //! # }
 //! ```
 //!
+//! A [`Run`] is waited for by a thread or awaited by a task. Features that are on by default and that a small app may leave
+//! out: `avx512`, `database` (profiles in files), `fourier`, `regex`; `cpu` is the CPU itself, and `ndarray` adds views as
+//! arrays of that crate.
+//!
 //! Invariants:
 //! 1. Every plan that reaches a device has passed the independent checker; a run executes one plan.
 //! 2. The warm path (`submit`, `wait`) allocates nothing and holds no lock while a device is called.
@@ -100,6 +104,12 @@ pub use session::govern::{CandidateReport, ChangeReport, GovernedReport, Hint, M
 pub use session::lateness::{LateCause, LatencyReport, LatenessReport};
 pub use session::shapes::{ShapesReport, SpecialisationReport};
 pub use support::Support;
+pub use tensor::values::{Values, ValuesMut};
 pub use tensor::{Element, Input, Output, TensorSpec};
 pub use trace::{TracedCrossing, TracedNode, TracedPart, TracedRun, TracedStep};
 pub use warning::{BlamedNode, Warning};
+
+/// The Rust of the README, compiled as a documentation test.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;

@@ -6,6 +6,8 @@
 //!    made where all are held.
 //! 3. A run that fails with its device, and that the policy has tried again, begins anew on the session's
 //!    next plan, with what it was given, which nobody could change meanwhile.
+//!
+//! Not here: runs as futures (`awaited`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,6 +18,7 @@ use polychip_ops::DType;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::late::Late;
+use crate::session::flights::Flights;
 use crate::session::inner::Inner;
 use crate::session::lateness::{Outcome, Submitted};
 use crate::session::loaded::LoadedPlan;
@@ -23,6 +26,10 @@ use crate::session::slot::{Progress, Slot};
 use crate::session::turns::Terms;
 use crate::session::wiring::OutputSource;
 use crate::tensor::Element;
+use crate::tensor::values::check_dtype;
+use awaited::Mending;
+
+mod awaited;
 
 /// What is said of one run alone, for [`Session::submit_with`](crate::Session::submit_with).
 ///
@@ -69,6 +76,21 @@ impl RunOptions {
 }
 
 /// A run that has been submitted.
+///
+/// A thread waits for its outputs ([`Run::wait`], [`Run::poll`]), or a task awaits them: a run is a future, of no executor
+/// in particular. No thread of the executor waits or computes meanwhile; a thread of the session does, and wakes the task.
+/// It is made when the first run of a slot is awaited.
+///
+/// ```no_run
+/// # async fn answer(session: &polychip::Session, image: &polychip::Input) -> Result<(), polychip::Error> {
+/// let outputs = session.submit(&[image])?.await?;
+/// println!("{:?}", outputs.at(0)?.values::<f32>()?);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// `&mut run` is a future too, so that a time limit or a branch of a `select!` may end the wait and
+/// [`cancel`](Run::cancel) the run. A run that is dropped goes on to its end by itself.
 #[derive(Debug)]
 pub struct Run {
     inner: Arc<Inner>,
@@ -79,6 +101,8 @@ pub struct Run {
     retries: u32,
     submitted: Submitted,
     terms: Terms,
+    /// Its place among the runs in flight, and its number.
+    flight: (Arc<Flights>, u64),
 }
 
 enum State {
@@ -86,6 +110,8 @@ enum State {
     Issued(Box<Slot>),
     /// A thread of the session drives it.
     Conducted,
+    /// It failed while it was awaited, and a thread puts the session right to have it tried again.
+    Mending(Arc<Mending>),
     /// The outputs have been handed out, or it failed.
     Over,
 }
@@ -95,6 +121,7 @@ impl std::fmt::Debug for State {
         f.write_str(match self {
             State::Issued(_) => "Issued",
             State::Conducted => "Conducted",
+            State::Mending(_) => "Mending",
             State::Over => "Over",
         })
     }
@@ -110,6 +137,7 @@ impl Run {
         retries: u32,
         submitted: Submitted,
         terms: Terms,
+        flight: (Arc<Flights>, u64),
     ) -> Result<Run> {
         let mut run = Run {
             inner,
@@ -119,6 +147,7 @@ impl Run {
             retries,
             submitted,
             terms,
+            flight,
         };
         run.begin(slot)?;
         Ok(run)
@@ -157,6 +186,12 @@ impl Run {
                 .failed(&self.plan, self.index, slot, error, &mut self.retries)?;
         (self.plan, self.index) = (plan, index);
         Ok(slot)
+    }
+
+    /// Its number among the runs of its session, from 1: errors name runs by it.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.flight.1
     }
 
     /// Waits for the outputs.
@@ -200,12 +235,17 @@ impl Run {
                         return Ok(None);
                     }
                 },
-                State::Over => {
-                    return Err(Error::new(
-                        ErrorKind::BadInput,
-                        "the run has given its outputs or an error already",
-                    ));
-                }
+                State::Mending(mending) => match mending.wait(left) {
+                    Some(mended) => {
+                        self.take_over(mended?);
+                        continue;
+                    }
+                    None => {
+                        self.state = State::Mending(mending);
+                        return Ok(None);
+                    }
+                },
+                State::Over => return Err(over()),
             };
             let slot = self.failed(slot, error)?;
             self.begin(slot)?;
@@ -217,6 +257,7 @@ impl Run {
         match &self.state {
             State::Issued(slot) => slot.cancel(),
             State::Conducted => self.plan.cancel_conducted(self.index),
+            State::Mending(mending) => mending.cancel(),
             State::Over => {}
         }
     }
@@ -242,21 +283,34 @@ impl Run {
         }
         inner.tracer.add(plan, &slot, &self.submitted, outcome);
         inner.runs.fetch_add(1, Ordering::Relaxed);
+        plan.keep(self.index, self.flight.1);
         Ok(Outputs {
             plan: Arc::clone(plan),
             index: self.index,
             slot: Some(slot),
             outcome,
+            run: self.flight.1,
         })
     }
+}
+
+fn over() -> Error {
+    Error::new(
+        ErrorKind::BadInput,
+        "the run has given its outputs or an error already",
+    )
 }
 
 impl Drop for Run {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Issued(slot) => self.plan.abandon(self.index, Some(slot)),
-            State::Conducted => self.plan.abandon(self.index, None),
-            State::Over => {}
+            State::Conducted => {
+                self.flight.0.give_up(self.flight.1);
+                self.plan.abandon(self.index, None);
+            }
+            // its thread drops what comes of it
+            State::Mending(_) | State::Over => {}
         }
     }
 }
@@ -267,6 +321,7 @@ pub struct Outputs {
     index: usize,
     slot: Option<Box<Slot>>,
     outcome: Outcome,
+    run: u64,
 }
 
 impl Outputs {
@@ -288,6 +343,12 @@ impl Outputs {
     #[must_use]
     pub fn latency(&self) -> Duration {
         Duration::from_nanos(self.outcome.latency_ns)
+    }
+
+    /// The number of the run that they are of ([`Run::number`]).
+    #[must_use]
+    pub fn run(&self) -> u64 {
+        self.run
     }
 
     /// By how much the run was late; none where it was in time, or had no deadline.
@@ -455,13 +516,7 @@ impl OutputView<'_> {
     /// The output holds another type.
     pub fn values<T: Element>(&self) -> Result<std::borrow::Cow<'_, [T]>> {
         if T::DTYPE != self.dtype {
-            let words = format!(
-                "output {:?} holds {}, not {}",
-                self.name,
-                self.dtype.name(),
-                T::DTYPE.name()
-            );
-            return Err(Error::new(ErrorKind::BadInput, words));
+            check_dtype::<T>(&format!("output {:?}", self.name), self.dtype)?;
         }
         // memory of a run is aligned; a constant in a model file need not be
         Ok(match bytemuck::try_cast_slice(self.bytes()) {

@@ -297,7 +297,7 @@ impl Builder {
 
     /// The profile database, made where there is none. Runs record their measured times in it. A file that is of no
     /// use is left as it is, and what is recorded then stays in memory: [`Profile::trouble`] and the reports of
-    /// sessions say so.
+    /// sessions say so. A build without the feature `database` reads no such file, and says that there.
     ///
     /// Or a bundle, which `polychip farm bundle` made of what a farm measured: what it holds goes into the database, with
     /// its version, so that no older one is taken after it; without a database it stays in memory. Only bundles that a
@@ -380,17 +380,18 @@ impl Builder {
     /// Loads the plugins and opens their devices.
     ///
     /// # Errors
-    /// SQLite has no memory.
+    /// None today: what cannot be loaded is said by [`Runtime::refusals`], [`Runtime::bundles`] and
+    /// [`Profile::trouble`].
     pub fn build(self) -> Result<Runtime> {
         let (bundles, databases): (Vec<&PathBuf>, Vec<&PathBuf>) =
             self.profiles.iter().partition(|path| bundles::is_one(path));
         let profile = Arc::new(match databases.last() {
-            None => Profile::in_memory()?,
+            None => Profile::in_memory(),
             Some(path) => match Profile::open(path) {
                 Ok(profile) => profile,
                 // an app runs without what was measured rather than not at all
                 Err(error) => {
-                    let profile = Profile::in_memory()?;
+                    let profile = Profile::in_memory();
                     profile.note(error);
                     profile
                 }

@@ -56,7 +56,7 @@ mod conductor;
 mod cooled;
 pub(crate) mod copy;
 mod edge;
-mod flights;
+pub(crate) mod flights;
 pub(crate) mod govern;
 pub(crate) mod history;
 pub(crate) mod inner;
@@ -311,6 +311,69 @@ impl Session {
         Ok(input)
     }
 
+    /// An input over the memory of an output, of this session or another one of the runtime: what a run wrote there is read in
+    /// place by the next. Both have the shape that the output has now. A run that would read while another writes, or write
+    /// while another reads, is refused. Where a device shares no memory with the host, what it reads or writes is copied, and
+    /// its session's report counts that.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), polychip::Error> {
+    /// # use polychip::{Policy, Runtime};
+    /// # let patience = std::time::Duration::from_secs(1);
+    /// # let runtime = Runtime::builder().build()?;
+    /// # let [encoder, decoder] = ["encoder.onnx", "decoder.onnx"]
+    /// #     .map(|path| runtime.load(path).and_then(|model| runtime.session(&model, Policy::latency())).unwrap());
+    /// let sound = encoder.input("sound")?;
+    /// let hidden = encoder.output("hidden")?;
+    /// let context = decoder.input_from_output("context", &hidden)?;
+    /// encoder.submit_into(&[&sound], &[&hidden])?.wait(patience)?;
+    /// let text = decoder.submit(&[&context])?.wait(patience)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The model has no such input, it differs in type or shape, a size of the output is open still or known only after the
+    /// run, or a run with the output is in flight.
+    pub fn input_from_output(&self, name: &str, output: &Output) -> Result<Input> {
+        let index = self.input_index(name)?;
+        let (takes, gives) = (&self.0.inputs[index], &output.spec);
+        let wrong = |why: String| {
+            let words = format!(
+                "input {name:?} cannot be read from output {:?}: {why}",
+                output.name()
+            );
+            Err(Error::new(ErrorKind::BadInput, words))
+        };
+        if takes.dtype != gives.dtype {
+            return wrong(format!(
+                "it holds {}, the output {}",
+                takes.dtype.name(),
+                gives.dtype.name()
+            ));
+        }
+        if takes.packed || gives.packed || gives.upper_bound {
+            return wrong("the size of its elements is known only after the run".to_owned());
+        }
+        if let Some((_, open)) = gives.open.iter().find(|(axis, _)| output.shape()[*axis] == 0) {
+            return wrong(format!(
+                "its size {open:?} is open; give it with Output::resize first"
+            ));
+        }
+        let spec = takes.with_shape(output.shape())?;
+        if output.memory.is_in_flight() {
+            return Err(output_in_flight(output));
+        }
+        let plan = self.0.latest().and_then(|inner| inner.usable());
+        let copied = plan
+            .map(|plan| Arc::clone(&plan.wiring.copied))
+            .unwrap_or_default();
+        let memory = output.memory.share(&spec, &copied)?;
+        let mut input = self.input_in(index, takes, memory);
+        input.sized = true;
+        Ok(input)
+    }
+
     fn input_in(&self, index: usize, spec: &TensorSpec, memory: TensorMemory) -> Input {
         Input {
             index,
@@ -445,7 +508,8 @@ impl Session {
     ///
     /// # Errors
     /// An input is missing, given twice or of another session; as many runs are in flight as the policy allows
-    /// ([`ErrorKind::InFlight`]); or a device failed, as often as the policy has runs tried again.
+    /// ([`ErrorKind::InFlight`], which names them; [`Session::submit_blocking`] waits); the session was closed; or a device
+    /// failed, as often as the policy has runs tried again.
     pub fn submit(&self, inputs: &[&Input]) -> Result<Run> {
         self.submit_into(inputs, &[])
     }
@@ -458,11 +522,42 @@ impl Session {
         self.submit_with(inputs, outputs, RunOptions::new())
     }
 
-    /// As [`Session::submit_into`]; where as many runs are in flight as the policy allows, waits for one to give its
-    /// outputs, at most `patience`. Threads get their turns in the order in which they came.
+    /// As [`Session::submit`]; where as many runs are in flight as the policy allows, waits until one has given its outputs,
+    /// or was dropped and has ended. Threads get their turns in the order in which they came.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), polychip::Error> {
+    /// # let runtime = polychip::Runtime::builder().build()?;
+    /// # let session = runtime.session(&runtime.load("model.onnx")?, polychip::Policy::throughput())?;
+    /// # let frames = [vec![0.5f32; 3 * 96 * 96]];
+    /// std::thread::scope(|scope| {
+    ///     for frame in &frames {
+    ///         let session = &session;
+    ///         scope.spawn(move || -> Result<(), polychip::Error> {
+    ///             let mut image = session.input("image")?;
+    ///             image.write(frame)?;
+    ///             let outputs = session.submit_blocking(&[&image])?.wait(std::time::Duration::from_secs(1))?;
+    ///             println!("{:?}", outputs.at(0)?.values::<f32>()?);
+    ///             Ok(())
+    ///         });
+    ///     }
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
-    /// As [`Session::submit_into`].
+    /// As [`Session::submit`], but for runs in flight; [`ErrorKind::Closed`] once [`Session::close`] was called, also
+    /// meanwhile.
+    pub fn submit_blocking(&self, inputs: &[&Input]) -> Result<Run> {
+        self.submit_within(inputs, &[], Duration::MAX)
+    }
+
+    /// As [`Session::submit_into`]; where as many runs are in flight as the policy allows, waits as
+    /// [`Session::submit_blocking`] does, at most `patience`.
+    ///
+    /// # Errors
+    /// As [`Session::submit_into`]; [`ErrorKind::Closed`] once [`Session::close`] was called, also meanwhile.
     pub fn submit_within(&self, inputs: &[&Input], outputs: &[&Output], patience: Duration) -> Result<Run> {
         self.submit_with(inputs, outputs, RunOptions::new().patience(patience))
     }
@@ -482,7 +577,7 @@ impl Session {
         }
         let (inner, padding) = self.0.of(inputs)?;
         inner.check_inputs(inputs, states, padding.as_deref())?;
-        inner.check_outputs(outputs, states, padding.as_deref())?;
+        inner.check_outputs(outputs, inputs, states, padding.as_deref())?;
         let stateful = !states.is_empty();
         let most = if stateful { 1 } else { usize::MAX };
         let ticket = match (flights.take(most), patience) {
@@ -498,7 +593,8 @@ impl Session {
                 ticket
             }
         };
-        let ticket = ticket.ok_or_else(|| self.all_in_flight(stateful))?;
+        let ticket = ticket.ok_or_else(|| flights.refusal(stateful))?;
+        let run = ticket.run();
         inner.let_cooled_in(submitted.at_ns());
         let plan = inner.ready()?;
         let (index, mut slot) = plan.take_slot()?;
@@ -531,26 +627,15 @@ impl Session {
             number: inner.latest.fetch_add(1, Ordering::AcqRel) + 1,
             latest: Arc::clone(&inner.latest),
         };
-        Run::start(inner, plan, index, slot, retries, submitted, terms)
+        let flight = (Arc::clone(flights), run);
+        Run::start(inner, plan, index, slot, retries, submitted, terms, flight)
     }
 
-    fn all_in_flight(&self, stateful: bool) -> Error {
-        let most = self.0.policy.runs_in_flight();
-        let words = match (stateful, most) {
-            (true, _) => {
-                "a run is in flight, and the next one reads the state that it writes: wait for it first"
-                    .to_owned()
-            }
-            (false, 1) => {
-                "1 run is in flight, as many as the policy allows; wait for it, or raise Policy::in_flight"
-                    .to_owned()
-            }
-            (false, most) => format!(
-                "{most} runs are in flight, as many as the policy allows; wait for one (Run::wait, \
-                 Session::submit_within), or raise Policy::in_flight"
-            ),
-        };
-        Error::new(ErrorKind::InFlight, words)
+    /// Starts no more runs, in any clone: `submit` fails with [`ErrorKind::Closed`], and so do threads that wait for a place
+    /// among the runs in flight. Runs in flight go on to their end, and their outputs are there as ever. For an app that
+    /// ends while threads of its own still submit.
+    pub fn close(&self) {
+        self.0.flights.close();
     }
 
     /// Predicted and measured figures of the plan and its parts. Of a model with open sizes those of the sizes used last;
@@ -632,11 +717,12 @@ fn give(
 ) -> Result<()> {
     let is_padded = |shapes: &[Option<Vec<usize>>], index: usize| shapes[index].is_some();
     for input in inputs {
+        let own = Hold::of_reader(&input.memory).ok_or_else(|| input_in_flight(input))?;
         let hold = match &padding {
             Some(padding) if is_padded(&padding.shapes.inputs, input.index) => {
-                padding::pad(plan, slot, input.index, &input.memory, padding)?
+                padding::pad(plan, slot, input.index, &own, padding)?
             }
-            _ => Hold::new(&input.memory),
+            _ => own,
         };
         slot.given.inputs.push((input.index, hold));
     }
@@ -654,6 +740,14 @@ fn give(
     }
     slot.given.padding = padding;
     Ok(())
+}
+
+fn input_in_flight(input: &Input) -> Error {
+    let words = format!(
+        "input {:?}: a run in flight writes its memory, which is an output's; wait for that run first",
+        input.name()
+    );
+    Error::new(ErrorKind::InFlight, words)
 }
 
 fn no_such<'a>(what: &str, name: &str, specs: impl Iterator<Item = &'a TensorSpec>) -> Error {

@@ -5,40 +5,32 @@
 //!    device cannot import host memory.
 //! 2. A write to an input that is in flight is refused, not delayed. It is in flight until its run has
 //!    given its outputs or an error, so that a run may be tried again on what it was given.
-//! 3. A tensor whose sizes the model leaves open has none at first, and is given a shape before it is written.
-//! 4. Buffers belong to one plan of the session; after a new plan they are made anew over the same memory
+//! 3. Memory that an output of one run and an input of another share is written by one run, or read by any number.
+//! 4. A tensor whose sizes the model leaves open has none at first, and is given a shape before it is written.
+//! 5. Buffers belong to one plan of the session; after a new plan they are made anew over the same memory
 //!    before the tensor is used again. Memory that a hung run still holds is then left to it.
+//!
+//! Not here: tensors as slices and arrays of Rust types (`values`, `array`).
 
-use std::ops::Deref;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use bytemuck::Pod;
-use half::{bf16, f16};
 use polychip_host::{Access, AccessGuard, Buffer, Memory};
 use polychip_ops::{DType, PACKED_BYTES};
 
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
 use crate::session::arena::ALIGNMENT;
 use crate::session::copy::Copied;
+use holds::Holds;
+use values::{Values, ValuesMut};
 
-/// A Rust type that tensors hold elements of.
-pub trait Element: Pod {
-    /// The data type of the tensor.
-    const DTYPE: DType;
-}
+#[cfg(feature = "ndarray")]
+mod array;
+mod holds;
+pub(crate) mod values;
 
-macro_rules! elements {
-    ($($rust:ty => $dtype:ident),+ $(,)?) => {
-        $(impl Element for $rust { const DTYPE: DType = DType::$dtype; })+
-    };
-}
-
-elements! {
-    f32 => F32, f64 => F64, f16 => F16, bf16 => BF16,
-    i8 => I8, i16 => I16, i32 => I32, i64 => I64,
-    u8 => U8, u16 => U16, u32 => U32, u64 => U64,
-}
+pub(crate) use holds::Hold;
+pub use values::Element;
 
 /// Memory of one tensor, and the buffers of the devices that use it.
 #[derive(Debug)]
@@ -50,11 +42,10 @@ pub(crate) struct TensorMemory {
     pub(crate) bytes: u64,
     /// The elements are in host memory, whoever reads them: it is an input, or one handed through.
     is_host: bool,
-    /// The memory is the app's, which may change it without a word.
-    is_lent: bool,
+    /// The memory is the app's, or shared with another tensor: it may change without a word here, and stays this one.
+    is_lent: AtomicBool,
     bound: Mutex<Arc<Bound>>,
-    /// Runs that have not given their outputs or an error yet.
-    holds: AtomicU32,
+    holds: Arc<Holds>,
     /// How often the host opened it for writing.
     written: AtomicU64,
 }
@@ -153,9 +144,9 @@ impl TensorMemory {
             shape: spec.shape.clone(),
             bytes: spec.bytes,
             is_host,
-            is_lent: false,
+            is_lent: AtomicBool::new(false),
             bound: Mutex::new(Bound::new(spec, plan, memory, devices)?),
-            holds: AtomicU32::new(0),
+            holds: Arc::default(),
             written: AtomicU64::new(0),
         })
     }
@@ -172,9 +163,31 @@ impl TensorMemory {
             Error::new(ErrorKind::BadInput, words)
         })?;
         Ok(TensorMemory {
-            is_lent: true,
+            is_lent: AtomicBool::new(true),
             ..TensorMemory::over(spec, is_host, memory)?
         })
+    }
+
+    /// An input over the memory that this output is written to: `spec` is its own, and fits. What a device with memory of
+    /// its own wrote so far is copied there; from now on its runs do that.
+    pub(crate) fn share(&self, spec: &TensorSpec, copied: &Copied) -> Result<TensorMemory> {
+        if !self.is_lent.swap(true, Ordering::AcqRel) {
+            self.copy_to_app(copied)?;
+        }
+        let memory = self.bound().memory.clone();
+        Ok(TensorMemory {
+            holds: Arc::clone(&self.holds),
+            ..TensorMemory::of(spec, true, &memory)?
+        })
+    }
+
+    /// Whether runs that are given the one and the other use the same memory.
+    pub(crate) fn shares_with(&self, other: &TensorMemory) -> bool {
+        Arc::ptr_eq(&self.holds, &other.holds)
+    }
+
+    fn is_lent(&self) -> bool {
+        self.is_lent.load(Ordering::Acquire)
     }
 
     fn over(spec: &TensorSpec, is_host: bool, memory: Memory) -> Result<TensorMemory> {
@@ -184,10 +197,10 @@ impl TensorMemory {
             shape: spec.shape.clone(),
             bytes: spec.bytes,
             is_host,
-            is_lent: false,
+            is_lent: AtomicBool::new(false),
             // the first run binds it to the devices that use it then
             bound: Mutex::new(Bound::new(spec, u64::MAX, memory, &[])?),
-            holds: AtomicU32::new(0),
+            holds: Arc::default(),
             written: AtomicU64::new(0),
         })
     }
@@ -203,9 +216,9 @@ impl TensorMemory {
         let bound = self.bound();
         let same = bound.memory.resized(spec.bytes);
         let free = !self.is_held() && !bound.is_in_flight();
-        if self.is_lent {
+        if self.is_lent() {
             let words = format!(
-                "tensor {:?} lies in memory of the app, whose shape was given with it",
+                "tensor {:?} lies in memory of the app or of another tensor, whose shape was given with it",
                 self.name
             );
             return Err(Error::new(ErrorKind::BadInput, words));
@@ -278,9 +291,9 @@ impl TensorMemory {
         plan: u64,
         devices: &[(usize, polychip_host::Device)],
     ) -> Result<()> {
-        let memory = if (self.is_lent || !bound.is_in_flight()) && bound.memory.suits(infos(devices)) {
+        let memory = if (self.is_lent() || !bound.is_in_flight()) && bound.memory.suits(infos(devices)) {
             Ok(bound.memory.clone())
-        } else if self.is_lent {
+        } else if self.is_lent() {
             let suits = |(_, device): &&(usize, polychip_host::Device)| bound.memory.suits([device.info()]);
             let device = devices.iter().find(|device| !suits(device));
             let words = format!(
@@ -304,7 +317,7 @@ impl TensorMemory {
     pub(crate) fn copy_to_devices(&self, bound: &Bound, copied: &Copied) -> Result<()> {
         let written = self.written.load(Ordering::Acquire);
         if bound.buffers.iter().all(|bound| bound.is_import)
-            || (!self.is_lent && bound.copied.load(Ordering::Acquire) == written)
+            || (!self.is_lent() && bound.copied.load(Ordering::Acquire) == written)
         {
             return Ok(());
         }
@@ -330,7 +343,7 @@ impl TensorMemory {
 
     /// Copies what a run has written into the app's memory, where none of its devices has that memory. The run has ended.
     pub(crate) fn copy_to_app(&self, copied: &Copied) -> Result<()> {
-        if !self.is_lent {
+        if !self.is_lent() {
             return Ok(());
         }
         let bound = self.bound();
@@ -363,7 +376,7 @@ impl TensorMemory {
 
     /// Whether a run has it that has not given its outputs or an error yet.
     pub(crate) fn is_held(&self) -> bool {
-        self.holds.load(Ordering::Acquire) > 0
+        self.holds.is_any()
     }
 
     /// Whether a run uses the memory, as far as its end was not seen yet.
@@ -399,7 +412,7 @@ impl TensorMemory {
         }
         let bound = self.bound();
         // elements of an input are in host memory, and so are those of an output that the app lent the memory for
-        let is_in_memory = self.is_host || self.is_lent;
+        let is_in_memory = self.is_host || self.is_lent();
         let first = bound
             .buffers
             .first()
@@ -423,44 +436,6 @@ impl TensorMemory {
             _ => ErrorKind::DeviceFailed,
         };
         Error::caused(kind, format!("tensor {:?}", self.name), error)
-    }
-}
-
-/// A run's hold on a tensor: from submit until it has given its outputs or an error.
-#[derive(Debug)]
-pub(crate) struct Hold(Arc<TensorMemory>);
-
-impl Hold {
-    pub(crate) fn new(memory: &Arc<TensorMemory>) -> Hold {
-        memory.holds.fetch_add(1, Ordering::AcqRel);
-        Hold(Arc::clone(memory))
-    }
-
-    /// The only hold, for a run that writes; `None` where another run has one.
-    pub(crate) fn alone(memory: &Arc<TensorMemory>) -> Option<Hold> {
-        let first = memory
-            .holds
-            .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire);
-        first.is_ok().then(|| Hold(Arc::clone(memory)))
-    }
-
-    /// The memory, to be written by the host for the run that holds it.
-    pub(crate) fn write(&self) -> Result<AccessGuard<'static>> {
-        self.0.open(Access::Write)
-    }
-}
-
-impl Deref for Hold {
-    type Target = TensorMemory;
-
-    fn deref(&self) -> &TensorMemory {
-        &self.0
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        self.0.holds.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -693,6 +668,17 @@ impl Input {
         self.open()
     }
 
+    /// The elements themselves, to be filled in place: [`Input::write`] copies, this does not.
+    ///
+    /// # Errors
+    /// The input holds another type, a size is open still, or a run that reads the input is in flight.
+    pub fn values_mut<T: Element>(&mut self) -> Result<ValuesMut<'_, T>> {
+        self.check_sized()?;
+        let name = format!("input {:?}", self.name());
+        let (dtype, shape) = (self.memory.dtype, self.memory.shape.clone());
+        ValuesMut::new(name, dtype, &shape, self.open()?)
+    }
+
     /// As [`Input::bytes_mut`], and the guard keeps the memory: for doors that hold it open as long as another language
     /// sees it. A run that is given the input meanwhile is refused.
     ///
@@ -740,6 +726,21 @@ impl Output {
         self.spec.check(shape)?;
         self.memory = Arc::new(self.memory.with_shape(shape)?);
         Ok(())
+    }
+
+    /// Element type.
+    #[must_use]
+    pub fn dtype(&self) -> DType {
+        self.memory.dtype
+    }
+
+    /// The elements, to be read in place.
+    ///
+    /// # Errors
+    /// The output holds another type, or a run that writes it is in flight.
+    pub fn values<T: Element>(&self) -> Result<Values<'_, T>> {
+        let name = format!("output {:?}", self.name());
+        Values::new(name, self.memory.dtype, &self.memory.shape, self.bytes()?)
     }
 
     /// The memory, to be read in place.

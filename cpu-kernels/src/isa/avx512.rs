@@ -6,24 +6,44 @@ use std::arch::x86_64::*;
 
 /// The token of AVX-512 F, BW, DQ and VL; with `BF16`, of the extension of that name too.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Avx512<const BF16: bool = false>(());
+pub(crate) struct Avx512<const BF16: bool = false>(Proof);
+
+/// What a token of AVX-512 is made of. Without the feature `avx512` there can be none: such kernels are dead code, which
+/// compilers leave out.
+#[cfg(feature = "avx512")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Proof;
+#[cfg(not(feature = "avx512"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proof {}
+
+/// What a token is made of, for who detects the features.
+pub(crate) const PROOF: Option<Proof> = {
+    #[cfg(feature = "avx512")]
+    let proof = Some(Proof);
+    #[cfg(not(feature = "avx512"))]
+    let proof = None;
+    proof
+};
 
 impl Avx512<true> {
     /// The token with BF16, where the CPU has it.
     pub(crate) fn detect_bf16(_: Avx512) -> Option<Self> {
-        is_x86_feature_detected!("avx512bf16").then_some(Self(()))
+        PROOF.filter(|_| is_x86_feature_detected!("avx512bf16")).map(Self)
     }
 }
 
 impl Avx512 {
     /// The token, where the CPU has the features.
     pub(crate) fn detect() -> Option<Self> {
-        (is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("fma"))
-        .then_some(Self(()))
+        let has_all = || {
+            is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("fma")
+        };
+        PROOF.filter(|_| has_all()).map(Self)
     }
 }
 
@@ -62,10 +82,10 @@ unsafe impl<const BF16: bool> Simd for Avx512<BF16> {
         }
         if BF16 {
             // SAFETY: the token proves the features.
-            unsafe { go_bf16(Avx512(()), kernel) }
+            unsafe { go_bf16(Avx512(self.0), kernel) }
         } else {
             // SAFETY: as above.
-            unsafe { go(Avx512(()), kernel) }
+            unsafe { go(Avx512(self.0), kernel) }
         }
     }
     #[inline(always)]

@@ -61,7 +61,7 @@ fn profile_of(selection: &Selection, records: &[&Record]) -> Result<(Content, Ve
         .iter()
         .map(|record| (record.run.as_str(), record.place.name.as_str()))
         .collect();
-    let merged = Profile::in_memory().map_err(Error::selection)?;
+    let merged = Profile::in_memory();
     let mut left_out = Vec::new();
     for run in selection.runs() {
         for (place, path) in &run.profiles {

@@ -38,6 +38,7 @@ mod finish;
 mod forest;
 mod forms;
 mod found;
+#[cfg(feature = "fourier")]
 mod fourier;
 mod function;
 mod fuse;

@@ -75,6 +75,7 @@ pub(crate) enum Class {
     /// Integers that are divided, and remainders, one by one.
     TypedDivide,
     /// Elements of Fourier transforms, times the logarithm of their lengths.
+    #[cfg(feature = "fourier")]
     Fourier,
     /// Elements whose type changes.
     Convert,

@@ -277,7 +277,7 @@ fn mutated(bytes: &[u8], mutation: &Mutation) -> Vec<u8> {
 #[test]
 fn a_thousand_mutated_bundles_are_refused_by_name_and_leave_nothing_behind() {
     let newest = signed(NEWEST);
-    let profile = Profile::in_memory().unwrap();
+    let profile = Profile::in_memory();
     profile.load_bundle(&newest, &trust()).unwrap();
     let before = profile.export().unwrap();
     assert_eq!(before.parts.len(), 1);
@@ -364,7 +364,7 @@ fn a_newer_bundle_takes_the_place_of_what_the_older_one_said() {
 #[test]
 fn what_was_measured_here_goes_before_what_a_bundle_brings() {
     use polychip_partitioner::Nanos;
-    let profile = Profile::in_memory().unwrap();
+    let profile = Profile::in_memory();
     let device = content().profile.parts[0].device.clone();
     let own = PartKey {
         device: &device,

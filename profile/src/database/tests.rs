@@ -1,7 +1,9 @@
 //! Tests of the profile database: what is stored, what is refused and left alone, what survives.
 
 use super::*;
+use crate::sqlite::tables;
 use crate::{ErrorKind, KEPT, ProfileDiff};
+use rusqlite::Connection;
 
 const FINGERPRINT: [u8; 32] = [7; 32];
 
@@ -25,7 +27,7 @@ fn times(values: impl IntoIterator<Item = u64>) -> Vec<Measurement> {
 
 #[test]
 fn times_of_many_runs_do_not_push_a_measured_energy_out() {
-    let profile = Profile::in_memory().unwrap();
+    let profile = Profile::in_memory();
     let energy = Measurement {
         time: Nanos::from_nanoseconds(9),
         energy_uj: Some(70),
@@ -42,7 +44,7 @@ fn times_of_many_runs_do_not_push_a_measured_energy_out() {
 
 #[test]
 fn percentiles_come_from_single_measurements() {
-    let profile = Profile::in_memory().unwrap();
+    let profile = Profile::in_memory();
     assert_eq!(profile.part(key("cpu:0")).unwrap(), None);
     profile
         .record(key("cpu:0"), false, &times((1..=11).rev()))
@@ -64,7 +66,7 @@ fn percentiles_come_from_single_measurements() {
 
 #[test]
 fn only_the_newest_measurements_are_kept() {
-    let profile = Profile::in_memory().unwrap();
+    let profile = Profile::in_memory();
     profile
         .record(key("cpu:0"), false, &times(std::iter::repeat_n(5, 300)))
         .unwrap();
@@ -296,7 +298,7 @@ fn another_chip_is_the_nearest_one_of_a_bundle_and_never_of_other_settings() {
         device: &asked,
         ..key("")
     };
-    let measured = Profile::in_memory().unwrap();
+    let measured = Profile::in_memory();
     let record = |device: String, emulated, ns| {
         let key = PartKey {
             device: &device,
@@ -314,11 +316,11 @@ fn another_chip_is_the_nearest_one_of_a_bundle_and_never_of_other_settings() {
     };
     let secret = SecretKey::from_bytes(&[5; 32]);
     let bytes = Bundle::sign(&content, &Manifest::new("A", 1), &secret).unwrap();
-    let profile = Profile::in_memory().unwrap();
+    let profile = Profile::in_memory();
     // what was only imported is of other settings, and named as such
     profile.import(&content.profile, "a file").unwrap();
     assert_eq!(profile.other_device(key, false).unwrap(), None);
-    let profile = Profile::in_memory().unwrap();
+    let profile = Profile::in_memory();
     profile
         .load_bundle(&bytes, &Trust::new().key(secret.public()))
         .unwrap();
@@ -379,14 +381,14 @@ fn what_is_exported_and_imported_is_the_same_and_says_where_it_was_measured() {
     // once more adds nothing, and a third file still says where it was measured
     let merged = other.import(&file, "again").unwrap();
     assert_eq!((merged.batches, merged.measurements, merged.known), (0, 0, 2));
-    let third = Profile::in_memory().unwrap();
+    let third = Profile::in_memory();
     third.import(&other.export().unwrap(), "b.profile").unwrap();
     assert_eq!(third.export().unwrap().parts[0].batches[0].source, "a.profile");
 }
 
 #[test]
 fn an_energy_says_which_sensor_measured_it_and_how_well() {
-    let profile = Profile::in_memory().unwrap();
+    let profile = Profile::in_memory();
     let energy = |uj| Measurement {
         time: Nanos::from_nanoseconds(9),
         energy_uj: Some(uj),
@@ -397,7 +399,7 @@ fn an_energy_says_which_sensor_measured_it_and_how_well() {
         .unwrap();
     let file = profile.export().unwrap();
     let text = serde_json::to_string(&file).unwrap();
-    let other = Profile::in_memory().unwrap();
+    let other = Profile::in_memory();
     other
         .import(&ProfileFile::from_json(&text).unwrap(), "a.json")
         .unwrap();
@@ -426,10 +428,10 @@ fn an_energy_says_which_sensor_measured_it_and_how_well() {
 
 #[test]
 fn of_what_is_merged_the_newest_are_kept() {
-    let (old, new) = (Profile::in_memory().unwrap(), Profile::in_memory().unwrap());
+    let (old, new) = (Profile::in_memory(), Profile::in_memory());
     old.record(key("cpu:0"), false, &times(std::iter::repeat_n(5, 60)))
         .unwrap();
-    std::thread::sleep(Duration::from_millis(1));
+    std::thread::sleep(std::time::Duration::from_millis(1));
     new.record(key("cpu:0"), false, &times(std::iter::repeat_n(9, 90)))
         .unwrap();
     new.import(&old.export().unwrap(), "old").unwrap();
@@ -479,7 +481,8 @@ fn what_a_full_disk_does_not_take_is_kept_and_written_when_there_is_room() {
     profile.record(key("cpu:0"), false, &times([1])).unwrap();
     let pages = |most: u32| {
         let state = profile.lock();
-        state.file.pragma_update(None, "max_page_count", most).unwrap();
+        let connection = state.kept.connection();
+        connection.pragma_update(None, "max_page_count", most).unwrap();
     };
     pages(1); // SQLite takes the present size for it: nothing more fits
     let fingerprints: Vec<[u8; 32]> = (10..210).map(|index| [index; 32]).collect();
@@ -590,7 +593,7 @@ fn pages_that_are_torn_are_an_error_and_never_a_wrong_figure() {
 #[test]
 fn differences_are_beyond_both_intervals() {
     let made = |build: &str, time: u64| {
-        let profile = Profile::in_memory().unwrap();
+        let profile = Profile::in_memory();
         let device = format!("cpu:0|0.1|{build}|AMD|EPYC||driver");
         let of = |fingerprint| PartKey {
             device: &device,
@@ -637,7 +640,7 @@ fn at(mhz: u64) -> Conditions {
 
 #[test]
 fn a_price_is_that_of_the_clock_that_holds() {
-    let profile = Profile::in_memory().unwrap();
+    let profile = Profile::in_memory();
     let record = |times: Vec<Measurement>, conditions: &Conditions| {
         profile
             .record_under(key("gpu:0"), false, &times, conditions)
@@ -665,7 +668,7 @@ fn a_price_is_that_of_the_clock_that_holds() {
 
 #[test]
 fn what_a_slow_clock_measured_does_not_push_out_what_a_fast_one_did() {
-    let profile = Profile::in_memory().unwrap();
+    let profile = Profile::in_memory();
     let energy = Measurement {
         time: Nanos::from_nanoseconds(9),
         energy_uj: Some(70),
@@ -713,7 +716,7 @@ fn what_a_slow_clock_measured_does_not_push_out_what_a_fast_one_did() {
 
 #[test]
 fn an_energy_is_found_whatever_the_conditions_of_the_times() {
-    let profile = Profile::in_memory().unwrap();
+    let profile = Profile::in_memory();
     let energy = Measurement {
         time: Nanos::from_nanoseconds(9),
         energy_uj: Some(70),
@@ -728,7 +731,7 @@ fn an_energy_is_found_whatever_the_conditions_of_the_times() {
 
 #[test]
 fn regressions_are_fitted_on_what_is_nearest() {
-    let profile = Profile::in_memory().unwrap();
+    let profile = Profile::in_memory();
     profile
         .record_under(key("gpu:0"), false, &times([1_000; 7]), &at(1_980))
         .unwrap();
@@ -752,7 +755,7 @@ fn regressions_are_fitted_on_what_is_nearest() {
 fn rows_of_another_machine_build_or_setting_are_missed_and_named() {
     const DEVICE: &str =
         "cpu:0|0.1.0|cpu-1a|AuthenticAMD|EPYC|soc|avx512|cores=2x0 isa=avx512 threads=2 tune=off";
-    let profile = Profile::in_memory().unwrap();
+    let profile = Profile::in_memory();
     let asked = |device: &'static str| PartKey {
         operating_point: "threads=1",
         ..key(device)

@@ -82,7 +82,7 @@ fn record(file: &mut ProfileFile, part: &Graph, content: &Content, point: &str, 
 
 /// A profile of some chains, of what they consist of and of how they run.
 fn profile(seeds: std::ops::Range<usize>, border: u64) -> ProfileFile {
-    let mut file = Profile::in_memory().unwrap().export().unwrap();
+    let mut file = Profile::in_memory().export().unwrap();
     for seed in seeds {
         let graph = chain(14 + seed, seed);
         let content = Content::of_whole(&format!("chain {seed}"), &graph);
@@ -155,7 +155,7 @@ fn models_that_hold_are_found_and_predict_what_was_left_out() {
         "{group} {mac} {byte} {constant}"
     );
     assert!((fit.run(5e4, 1) - 51_000.0).abs() < 1.0, "{}", fit.run(5e4, 1));
-    let profile = Profile::in_memory().unwrap();
+    let profile = Profile::in_memory();
     profile.import(&profile_of, "test").unwrap();
     let predictions = profile.predictions().unwrap();
     let [device] = &predictions[..] else {
@@ -172,7 +172,7 @@ fn models_that_hold_are_found_and_predict_what_was_left_out() {
 #[test]
 fn compositions_take_borders_off() {
     let profile_of = profile(0..8, BORDER);
-    let profile = Profile::in_memory().unwrap();
+    let profile = Profile::in_memory();
     profile.import(&profile_of, "test").unwrap();
     let device = profile.predictions().unwrap().remove(0);
     // regression models know nothing of borders, of which segments and models have different shares
@@ -201,7 +201,7 @@ fn what_is_left_out_is_not_used() {
 }
 
 fn predictions(file: &ProfileFile) -> Vec<ModelPrediction> {
-    let profile = Profile::in_memory().unwrap();
+    let profile = Profile::in_memory();
     profile.import(file, "test").unwrap();
     profile.predictions().unwrap().remove(0).models
 }

@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_measured_link_replaces_the_estimate_and_says_so() {
-        let profile = Profile::in_memory().unwrap();
+        let profile = Profile::in_memory();
         let ns = Nanos::from_nanoseconds;
         let cost = |time, energy: Option<u64>| LinkCost {
             time: ns(time),

@@ -1,11 +1,14 @@
-//! A thread that drives one slot's run where a part must wait for something that no device waits for.
+//! A thread that drives one slot's run where a part must wait for something that no device waits for, or where a task
+//! awaits the run.
 //!
 //! Invariants:
 //! 1. A slot is moved in and out whole: no lock is held while a device is called.
 //! 2. Handing over allocates nothing.
+//! 3. A waker is woken once, after the slot can be had, and with no lock held.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -28,6 +31,8 @@ enum Mail {
 
 struct Post {
     mail: Mutex<Mail>,
+    /// Who awaits the run. Locked after `mail`.
+    awaits: Mutex<Option<Waker>>,
     changed: Condvar,
     cancelled: AtomicBool,
 }
@@ -42,6 +47,7 @@ impl Conductor {
     pub(crate) fn new(wiring: Arc<Wiring>, clock: Clock, patience: Duration) -> std::io::Result<Conductor> {
         let post = Arc::new(Post {
             mail: Mutex::new(Mail::Idle),
+            awaits: Mutex::new(None),
             changed: Condvar::new(),
             cancelled: AtomicBool::new(false),
         });
@@ -63,6 +69,14 @@ impl Conductor {
     /// Hands a slot over.
     pub(crate) fn start(&self, slot: Box<Slot>) {
         self.post.cancelled.store(false, Ordering::Release);
+        // who awaited the run before it does so no more
+        let before = self
+            .post
+            .awaits
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        drop(before);
         *self.lock() = Mail::Start(slot);
         self.post.changed.notify_all();
     }
@@ -93,6 +107,23 @@ impl Conductor {
         }
     }
 
+    /// The slot back, where the run has ended; else the waker is woken when it has.
+    pub(crate) fn poll(&self, waker: &Waker) -> Option<(Box<Slot>, Result<()>)> {
+        let mut mail = self.lock();
+        if let Mail::Done(..) = *mail {
+            let Mail::Done(slot, result) = std::mem::replace(&mut *mail, Mail::Idle) else {
+                unreachable!("the variant was just seen")
+            };
+            return Some((slot, result));
+        }
+        let mut awaits = self.post.awaits.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *awaits {
+            Some(known) => known.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+        None
+    }
+
     fn lock(&self) -> MutexGuard<'_, Mail> {
         self.post.mail.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -103,7 +134,9 @@ impl Drop for Conductor {
         let last = std::mem::replace(&mut *self.lock(), Mail::Stop);
         self.post.changed.notify_all();
         drop(last);
-        if let Some(thread) = self.thread.take()
+        // a waker that it wakes may let go of the last of a session; then the thread ends by itself
+        let is_own = |thread: &JoinHandle<()>| thread.thread().id() == std::thread::current().id();
+        if let Some(thread) = self.thread.take().filter(|thread| !is_own(thread))
             && thread.join().is_err()
         {
             tracing::error!("a run's thread panicked");
@@ -128,6 +161,12 @@ fn conduct(post: &Post, wiring: &Wiring, clock: &Clock, patience: Duration) {
                 if !matches!(*mail, Mail::Stop) {
                     *mail = Mail::Done(slot, result);
                     post.changed.notify_all();
+                    let awaits = post.awaits.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    if let Some(waker) = awaits {
+                        drop(mail);
+                        waker.wake();
+                        mail = lock();
+                    }
                 }
             }
             Mail::Stop => return,

@@ -3,10 +3,17 @@
 //! Invariants:
 //! 1. A run has its place until it has given its outputs or an error; outputs that the app keeps take no place.
 //! 2. Callers that wait get their places in the order in which they came; one that does not wait gets none before them.
-//! 3. Nothing is allocated here, but where a caller gives up before its turn.
+//! 3. Nothing is allocated here, but where a caller gives up before its turn, or is refused.
+//! 4. Who waits sleeps until a place is free; only while one that was given up may end unseen, it looks.
 
+use std::fmt::Write as _;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::error::{Error, ErrorKind};
+
+/// Runs that an error names; of more it says how many.
+const NAMED: usize = 8;
 
 /// The places of a session.
 #[derive(Debug)]
@@ -18,12 +25,25 @@ pub(crate) struct Flights {
 
 #[derive(Debug, Default)]
 struct State {
-    out: usize,
+    out: Vec<Flight>,
+    /// The number of the run that got a place last.
+    last_run: u64,
+    /// No run gets a place any more.
+    is_closed: bool,
     /// Numbers of the next caller to come, and of the first that still waits.
     next: u64,
     first: u64,
     /// Callers that gave up while others wait before them.
     gone: Vec<u64>,
+}
+
+/// A run in flight.
+#[derive(Debug)]
+struct Flight {
+    run: u64,
+    since: Instant,
+    /// It failed, or the app dropped it: only its end gives the place back, and nobody tells of that.
+    is_given_up: bool,
 }
 
 impl State {
@@ -35,18 +55,55 @@ impl State {
             self.first += 1;
         }
     }
+
+    /// A caller waits no more, and got no place.
+    fn give_up(&mut self, own: u64) {
+        if self.first == own {
+            self.advance();
+        } else {
+            self.gone.push(own);
+        }
+    }
+
+    fn begin(&mut self) -> u64 {
+        self.last_run += 1;
+        self.out.push(Flight {
+            run: self.last_run,
+            since: Instant::now(),
+            is_given_up: false,
+        });
+        self.last_run
+    }
 }
 
 /// One of the runs that may be in flight.
 #[derive(Debug)]
-pub(crate) struct Ticket(Arc<Flights>);
+pub(crate) struct Ticket {
+    flights: Arc<Flights>,
+    run: u64,
+}
+
+impl Ticket {
+    /// The number of the run among those of its session, from 1.
+    pub(crate) fn run(&self) -> u64 {
+        self.run
+    }
+
+    /// As [`Flights::give_up`], of this run.
+    pub(crate) fn give_up(&self) {
+        self.flights.give_up(self.run);
+    }
+}
 
 impl Flights {
     /// Places for `most` runs.
     pub(crate) fn new(most: usize) -> Flights {
         Flights {
             most,
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                out: Vec::with_capacity(most),
+                ..State::default()
+            }),
             changed: Condvar::new(),
         }
     }
@@ -55,18 +112,23 @@ impl Flights {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn ticket(self: &Arc<Self>, state: &mut State) -> Ticket {
+        Ticket {
+            flights: Arc::clone(self),
+            run: state.begin(),
+        }
+    }
+
     /// A place, where one is free and nobody waits; at most `most` are taken where that is fewer.
     pub(crate) fn take(self: &Arc<Self>, most: usize) -> Option<Ticket> {
         let mut state = self.lock();
-        let free = state.out < self.most.min(most) && state.first == state.next;
-        free.then(|| {
-            state.out += 1;
-            Ticket(Arc::clone(self))
-        })
+        let is_free = state.out.len() < self.most.min(most) && state.first == state.next && !state.is_closed;
+        is_free.then(|| self.ticket(&mut state))
     }
 
-    /// A place, once one is free and whoever came before has one; `None` where that takes longer than `patience`.
-    /// Meanwhile `look` is called from time to time: it may free a place that nobody tells of.
+    /// A place, once one is free and whoever came before has one; `None` where that takes longer than `patience`, or no
+    /// run gets one any more. Meanwhile `look` is called from time to time where a run was given up: it frees the place of
+    /// one that has ended.
     pub(crate) fn wait(self: &Arc<Self>, most: usize, patience: Duration, look: impl Fn()) -> Option<Ticket> {
         /// Runs that were given up end without a word.
         const LOOK: Duration = Duration::from_millis(20);
@@ -76,45 +138,118 @@ impl Flights {
         let own = state.next;
         state.next += 1;
         loop {
-            if state.first == own && state.out < most {
-                state.out += 1;
+            if state.is_closed {
+                state.give_up(own);
+                return None;
+            }
+            if state.first == own && state.out.len() < most {
+                let ticket = self.ticket(&mut state);
                 state.advance();
                 drop(state);
                 // the next one may have its place too
                 self.changed.notify_all();
-                return Some(Ticket(Arc::clone(self)));
+                return Some(ticket);
             }
-            let left = until.map_or(LOOK, |until| until.saturating_duration_since(Instant::now()));
-            if left.is_zero() {
-                if state.first == own {
-                    state.advance();
-                } else {
-                    state.gone.push(own);
-                }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                state.give_up(own);
                 drop(state);
                 self.changed.notify_all();
                 return None;
             }
-            let waited = self.changed.wait_timeout(state, left.min(LOOK));
-            let (guard, timed_out) = waited.unwrap_or_else(PoisonError::into_inner);
-            state = guard;
-            if timed_out.timed_out() {
+            let looks = state.out.iter().any(|flight| flight.is_given_up);
+            let step = match (looks, left) {
+                (true, left) => Some(left.map_or(LOOK, |left| left.min(LOOK))),
+                (false, left) => left,
+            };
+            state = match step {
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(step) => {
+                    let waited = self.changed.wait_timeout(state, step);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+            if looks {
                 drop(state);
                 look();
                 state = self.lock();
             }
         }
     }
+
+    /// A run failed, or the app dropped it, before it gave its outputs.
+    pub(crate) fn give_up(&self, run: u64) {
+        let mut state = self.lock();
+        if let Some(flight) = state.out.iter_mut().find(|flight| flight.run == run) {
+            flight.is_given_up = true;
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// No run gets a place from now on; who waits for one is told.
+    pub(crate) fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Why no place was to be had: the session is closed, or which runs have the places.
+    pub(crate) fn refusal(&self, stateful: bool) -> Error {
+        let state = self.lock();
+        if state.is_closed {
+            return Error::new(ErrorKind::Closed, "the session is closed: it starts no more runs");
+        }
+        let runs = named(&state.out);
+        let is_given_up = state.out.iter().any(|flight| flight.is_given_up);
+        drop(state);
+        let mut words = match (stateful, self.most) {
+            (true, _) => format!(
+                "a run is in flight, and the next one reads the state that it writes: {runs}. Wait for it \
+                 (Run::wait, Session::submit_blocking)"
+            ),
+            (false, 1) => format!(
+                "1 run is in flight, as many as the policy allows: {runs}. Wait for it (Run::wait, \
+                 Session::submit_blocking), or raise Policy::in_flight"
+            ),
+            (false, most) => format!(
+                "{most} runs are in flight, as many as the policy allows: {runs}. Wait for one (Run::wait, \
+                 Session::submit_blocking), or raise Policy::in_flight"
+            ),
+        };
+        if is_given_up {
+            words.push_str("; a run that was given up keeps its place until its devices have ended it");
+        }
+        Error::new(ErrorKind::InFlight, words)
+    }
+}
+
+/// Runs by number, with how long ago each was submitted.
+fn named(out: &[Flight]) -> String {
+    let mut words = String::new();
+    for (at, flight) in out.iter().take(NAMED).enumerate() {
+        let before = if at == 0 { "" } else { ", " };
+        let age_ms = flight.since.elapsed().as_millis();
+        let given_up = if flight.is_given_up { " and given up" } else { "" };
+        let _ = write!(
+            words,
+            "{before}run {}, submitted {age_ms} ms ago{given_up}",
+            flight.run
+        );
+    }
+    if out.len() > NAMED {
+        let _ = write!(words, " and {} more", out.len() - NAMED);
+    }
+    words
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.out -= 1;
+        let mut state = self.flights.lock();
+        state.out.retain(|flight| flight.run != self.run);
         let waited_for = state.first != state.next;
         drop(state);
         if waited_for {
-            self.0.changed.notify_all();
+            self.flights.changed.notify_all();
         }
     }
 }
@@ -181,13 +316,58 @@ mod tests {
     }
 
     #[test]
-    fn looking_may_free_a_place() {
+    fn looking_may_free_the_place_of_a_run_that_was_given_up() {
         let flights = Arc::new(Flights::new(1));
-        let kept = Mutex::new(flights.take(1));
+        let ticket = flights.take(1);
+        flights.give_up(1);
+        let kept = Mutex::new(ticket);
         assert!(
             flights
                 .wait(1, LONG, || drop(kept.lock().unwrap().take()))
                 .is_some()
         );
+    }
+
+    #[test]
+    fn a_refusal_names_the_runs_that_have_the_places() {
+        let flights = Arc::new(Flights::new(2));
+        drop(flights.take(2).unwrap());
+        let (second, third) = (flights.take(2).unwrap(), flights.take(2).unwrap());
+        assert_eq!((second.run(), third.run()), (2, 3));
+        flights.give_up(3);
+        let error = flights.refusal(false);
+        assert_eq!(error.kind(), ErrorKind::InFlight);
+        let words = error.to_string();
+        assert!(words.starts_with("2 runs are in flight"), "{words}");
+        assert!(
+            words.contains(": run 2, submitted") && words.contains(", run 3, submitted"),
+            "{words}"
+        );
+        assert!(words.contains("ago and given up. Wait for one"), "{words}");
+        assert!(!words.contains("run 1,"), "{words}");
+    }
+
+    #[test]
+    fn closing_ends_all_waits_with_the_words_of_a_refusal() {
+        let flights = Arc::new(Flights::new(1));
+        let first = flights.take(1).unwrap();
+        std::thread::scope(|scope| {
+            let wait = || flights.wait(1, Duration::MAX, || {}).is_none();
+            let waits = [scope.spawn(wait), scope.spawn(wait)];
+            while flights.lock().next < 2 {
+                std::thread::yield_now();
+            }
+            flights.close();
+            for wait in waits {
+                assert!(wait.join().unwrap());
+            }
+        });
+        drop(first);
+        assert!(flights.take(1).is_none() && flights.wait(1, LONG, || {}).is_none());
+        let error = flights.refusal(true);
+        assert_eq!(error.kind(), ErrorKind::Closed);
+        assert_eq!(error.to_string(), "the session is closed: it starts no more runs");
+        let state = flights.lock();
+        assert_eq!(state.first, state.next);
     }
 }

@@ -82,7 +82,7 @@ pub(super) struct LossCount {
 }
 
 pub(super) fn output_in_flight(output: &Output) -> Error {
-    let words = format!("output {:?} is being written by a run in flight", output.name());
+    let words = format!("output {:?}: a run in flight has its memory", output.name());
     Error::new(ErrorKind::InFlight, words)
 }
 
@@ -152,6 +152,7 @@ impl Inner {
     pub(super) fn check_outputs(
         &self,
         outputs: &[&Output],
+        inputs: &[&Input],
         states: &States,
         padding: Option<&Padding>,
     ) -> Result<()> {
@@ -188,6 +189,16 @@ impl Inner {
                 .any(|other| other.index == output.index)
             {
                 let words = format!("output {name:?} is given twice");
+                return Err(Error::new(ErrorKind::BadInput, words));
+            }
+            if let Some(input) = inputs
+                .iter()
+                .find(|input| input.memory.shares_with(&output.memory))
+            {
+                let words = format!(
+                    "output {name:?} would be written while input {:?} of the same run is read from its memory",
+                    input.name()
+                );
                 return Err(Error::new(ErrorKind::BadInput, words));
             }
             if output.memory.is_held() {

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Waker;
 use std::time::Duration;
 
 use polychip_host::Clock;
@@ -66,6 +67,8 @@ pub(crate) struct LoadedPlan {
 struct Slots {
     /// How many there are.
     count: usize,
+    /// By slot: the run whose outputs the app keeps, 0 where it keeps none.
+    kept: Vec<u64>,
     free: Vec<(usize, Box<Slot>)>,
     /// Slots of runs that nobody waited for and that were still going on.
     abandoned: Vec<(usize, Option<Box<Slot>>)>,
@@ -127,6 +130,7 @@ impl LoadedPlan {
         let most = policy.runs_in_flight();
         let slots = Slots {
             count: 0,
+            kept: Vec::with_capacity(most),
             free: Vec::with_capacity(most),
             abandoned: Vec::with_capacity(most),
         };
@@ -172,6 +176,7 @@ impl LoadedPlan {
             let (free, abandoned) = (slots.free.len(), slots.abandoned.len());
             slots.free.reserve(room.saturating_sub(free));
             slots.abandoned.reserve(room.saturating_sub(abandoned));
+            slots.kept.resize(room, 0);
             slots.count += 1;
             slots.count - 1
         };
@@ -278,8 +283,31 @@ impl LoadedPlan {
         if let Some((index, slot, _)) = self.new_slot()? {
             return Ok((index, slot));
         }
-        let words = format!("the outputs of {MOST_SLOTS} runs are kept: drop those that are read");
-        Err(Error::new(ErrorKind::InFlight, words))
+        Err(Error::new(ErrorKind::InFlight, self.all_kept()))
+    }
+
+    /// The app keeps the outputs of a run, which are in this slot.
+    pub(crate) fn keep(&self, index: usize, run: u64) {
+        self.lock().kept[index] = run;
+    }
+
+    /// That there is no slot, and whose outputs have them.
+    fn all_kept(&self) -> String {
+        /// Runs that are named; of more it is said how many.
+        const NAMED: usize = 8;
+        let mut runs: Vec<u64> = self.lock().kept.iter().copied().filter(|run| *run > 0).collect();
+        runs.sort_unstable();
+        let more = match runs.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let named: Vec<String> = runs.iter().take(NAMED).map(u64::to_string).collect();
+        format!(
+            "memory for {MOST_SLOTS} runs is in use: the app keeps the outputs of {} (oldest first: runs {}{more}); drop those \
+             that are read (Outputs::run says which run they are of)",
+            runs.len(),
+            named.join(", ")
+        )
     }
 
     /// A free slot, once a run that was given up has ended where there is none.
@@ -308,7 +336,9 @@ impl LoadedPlan {
     /// Gives a slot back after its run.
     pub(crate) fn put_back(&self, index: usize, mut slot: Box<Slot>) {
         slot.given.release();
-        self.lock().free.push((index, slot));
+        let mut slots = self.lock();
+        slots.kept[index] = 0;
+        slots.free.push((index, slot));
     }
 
     /// Takes the slot of a run that failed: back where all of its parts have ended, else once they have.
@@ -327,6 +357,9 @@ impl LoadedPlan {
             if slot.has_more() {
                 // on virtual time nobody would go on with it
                 slot.give_up(&self.wiring, Duration::ZERO);
+            }
+            if let Some(ticket) = &slot.given.ticket {
+                ticket.give_up();
             }
             if slot.is_stuck(&self.wiring) {
                 // it may never end: what it was given is to be had again, in memory of its own
@@ -434,6 +467,11 @@ impl LoadedPlan {
     /// Waits for a run that is driven by its conductor.
     pub(crate) fn wait_conducted(&self, index: usize, timeout: Duration) -> Option<(Box<Slot>, Result<()>)> {
         self.conductor(index).wait(timeout)
+    }
+
+    /// As [`LoadedPlan::wait_conducted`] for one who does not wait: the waker is woken at the end.
+    pub(crate) fn poll_conducted(&self, index: usize, waker: &Waker) -> Option<(Box<Slot>, Result<()>)> {
+        self.conductor(index).poll(waker)
     }
 
     pub(crate) fn cancel_conducted(&self, index: usize) {

@@ -24,7 +24,7 @@ pub(crate) fn pad(
     plan: &LoadedPlan,
     slot: &mut Slot,
     index: usize,
-    input: &TensorMemory,
+    input: &Hold,
     padding: &Padding,
 ) -> Result<Hold> {
     let wiring = &plan.wiring;
@@ -45,7 +45,7 @@ pub(crate) fn pad(
         padding.count.add_bytes(block.pad(&source, &mut target));
     }
     slot.padded[index] = Some(Arc::clone(&memory));
-    Ok(Hold::new(&memory))
+    Ok(Hold::of_reader(&memory).expect("invariant: no run writes the slot's own copy"))
 }
 
 /// Cuts the outputs of a run that has gone well back to what is true: into the app's memory where it gave some, else

@@ -140,7 +140,8 @@ impl States {
             }
             let [read, write] = memories;
             let written = Hold::alone(write).ok_or_else(|| in_flight(name))?;
-            take((state.input, Hold::new(read)), (state.output, written));
+            let read = Hold::of_reader(read).ok_or_else(|| in_flight(name))?;
+            take((state.input, read), (state.output, written));
         }
         Ok(())
     }

@@ -158,6 +158,16 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
         "warnings",
     ];
     list.insert(2, Check::cargo("clippy", &clippy));
+    // alone, since the whole workspace has all features
+    let least = [
+        "clippy",
+        "--package",
+        "polychip-example-minimal",
+        "--",
+        "--deny",
+        "warnings",
+    ];
+    list.insert(3, Check::cargo("the least app without features", &least));
     list.extend([
         Check::new("kernels on the GPU's driver", vec![suite(GPU_KERNELS, "kernels")]),
         Check::new(

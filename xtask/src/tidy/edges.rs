@@ -117,6 +117,7 @@ const EDGES: &[(&str, &[&str])] = &[
         &["polychip", "polychip-graph", "polychip-ops", "polychip-host"],
     ),
     ("polychip-serve", &["polychip-llm"]),
+    ("polychip-example-minimal", &["polychip"]),
     ("polychip-example-ocr", &["polychip"]),
     ("polychip-capi", &["polychip"]),
     ("polychip-python", &["polychip", "polychip-cli"]),

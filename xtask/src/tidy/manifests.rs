@@ -87,7 +87,13 @@ fn one(file: &Path, manifest: &Table, findings: &mut Vec<String>) {
         let above = dependency
             .as_table()
             .is_some_and(|table| table.len() == 1 && table.get("path").and_then(Value::as_str) == Some(".."));
-        if !from_workspace && !above {
+        // which a manifest cannot say of what it has from the workspace
+        let bare = dependency.as_table().is_some_and(|table| {
+            table.contains_key("path")
+                && !table.contains_key("version")
+                && table.get("default-features").and_then(Value::as_bool) == Some(false)
+        });
+        if !from_workspace && !above && !bare {
             findings.push(format!(
                 "{file}: dependency {name} must be `workspace = true`, with its version in the root Cargo.toml"
             ));
@@ -141,15 +147,17 @@ mod tests {
             [target.'cfg(unix)'.dev-dependencies]
             worse = { version = "2" }
             plugin = { path = ".." }
+            small = { path = "../small", default-features = false, features = ["least"] }
+            large = { path = "../large" }
             worst = { path = "..", version = "3" }
         "#
         .parse()
         .unwrap();
         let mut findings = Vec::new();
         one(Path::new("x/Cargo.toml"), &manifest, &mut findings);
-        assert_eq!(findings.len(), 3, "{findings:?}");
+        assert_eq!(findings.len(), 4, "{findings:?}");
         assert!(
-            findings[0].contains("bad") && findings[1].contains("worse"),
+            findings[0].contains("bad") && findings[1].contains("large") && findings[2].contains("worse"),
             "{findings:?}"
         );
     }

@@ -9,9 +9,11 @@
 use std::arch::asm;
 use std::sync::OnceLock;
 
+use crate::isa::avx512::{PROOF, Proof};
+
 /// The token of tiles of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Amx(());
+pub(crate) struct Amx(Proof);
 
 /// Rows of a tile, and words of each.
 pub(crate) const SIDE: usize = 16;
@@ -80,9 +82,9 @@ impl Amx {
     /// The token, where the CPU has tiles of bytes and the system lets this process use them.
     pub(crate) fn detect() -> Option<Self> {
         static GRANTED: OnceLock<bool> = OnceLock::new();
-        GRANTED
-            .get_or_init(|| is_there() && granted())
-            .then_some(Self(()))
+        PROOF
+            .filter(|_| *GRANTED.get_or_init(|| is_there() && granted()))
+            .map(Self)
     }
 
     /// Makes the tiles of this thread ready.

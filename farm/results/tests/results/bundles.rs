@@ -123,7 +123,7 @@ fn a_bundle_of_a_run_is_read_by_who_trusts_its_key() {
     let key = SecretKey::from_bytes(&[3; 32]);
     for (kind, family) in families {
         let bytes = Bundle::sign(&family.content, &Manifest::new(&kind.to_string(), 1), &key).unwrap();
-        let profile = Profile::in_memory().unwrap();
+        let profile = Profile::in_memory();
         let bundle = profile
             .load_bundle(&bytes, &Trust::new().key(key.public()))
             .unwrap();

@@ -85,6 +85,7 @@ fn price(class: Class) -> (Price, Option<f64>) {
         Class::Resize => (Turn(0.9), None),
         Class::Typed => (Turn(0.06), PASS),
         Class::Order => (Turn(0.7), None),
+        #[cfg(feature = "fourier")]
         Class::Fourier => (Turn(0.27), None),
         Class::TypedDivide => (Turn(2.5), None),
         Class::Convert => (Turn(0.09), PASS),

@@ -12,9 +12,9 @@ use super::encoding::is_rounded;
 use super::tail::Tail;
 use super::{
     attention, blocks, body, cached, cast, codes, concat, control, conv, conv_transpose, einsum, elementwise,
-    forest, found, fourier, gather, integers, loss, matmul, movement, nibbles, normalise, pick,
-    plain_product, pool, recurrent, reduce, reference, resize, resize_axes, rotary, sample, scan, scatter,
-    selection, softmax, sort, statistics, typed, window_max,
+    forest, found, gather, integers, loss, matmul, movement, nibbles, normalise, pick, plain_product, pool,
+    recurrent, reduce, reference, resize, resize_axes, rotary, sample, scan, scatter, selection, softmax,
+    sort, statistics, typed, window_max,
 };
 use crate::part::{Node, TensorIndex};
 
@@ -101,7 +101,10 @@ fn by_class(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
         }
         OpClass::Sort => sort::lower(l, node)?,
         OpClass::Quantise => integers::lower(l, node)? || cast::lower(l, node)?,
-        OpClass::Signal => fourier::lower(l, node)?,
+        #[cfg(feature = "fourier")]
+        OpClass::Signal => super::fourier::lower(l, node)?,
+        #[cfg(not(feature = "fourier"))]
+        OpClass::Signal => false,
         OpClass::Recurrent => recurrent::lower(l, node)?,
         OpClass::Other => forest::lower(l, node)?,
         OpClass::Generate => pick::lower(l, node)?,

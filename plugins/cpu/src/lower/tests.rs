@@ -4,6 +4,7 @@
 mod convolution;
 mod elementwise;
 mod found;
+#[cfg(feature = "fourier")]
 mod fourier;
 mod groups;
 mod half;

@@ -4,17 +4,17 @@
 //! 1. What is exported and imported again is the same database, row by row, with where each row comes from.
 //! 2. Importing twice is importing once: a batch is known by the digest of what was recorded.
 
-use polychip_partitioner::Nanos;
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use crate::bundle::{Bundle, BundleError, Loaded};
 use crate::hex::{hex, unhex};
-use crate::key::{Measurement, PartKey};
+use crate::key::PartKey;
 use crate::record::{
     BatchRecord, ContentRecord, FORMAT, LinkRecord, Merged, PartRecord, ProfileFile, RefusalRecord, VERSION,
     ValueRecord,
 };
-use crate::store::{self, Stated, signed, unsigned};
+use crate::rows::{self, Check, Stated};
+use crate::sqlite::store::{self, signed, unsigned};
 
 /// Everything in the tables, in a fixed order.
 pub(crate) fn read(connection: &Connection) -> rusqlite::Result<ProfileFile> {
@@ -24,7 +24,7 @@ pub(crate) fn read(connection: &Connection) -> rusqlite::Result<ProfileFile> {
         format: FORMAT.to_owned(),
         version: VERSION,
         parts: read_parts(&transaction)?,
-        contents: rows(
+        contents: all(
             &transaction,
             "SELECT fingerprint, pieces FROM content ORDER BY fingerprint",
             |row| {
@@ -34,7 +34,7 @@ pub(crate) fn read(connection: &Connection) -> rusqlite::Result<ProfileFile> {
                 })
             },
         )?,
-        links: rows(
+        links: all(
             &transaction,
             "SELECT from_device, to_device, bytes, time_ns, recorded_us, build, source, energy_nj FROM link
              ORDER BY from_device, to_device, bytes",
@@ -51,7 +51,7 @@ pub(crate) fn read(connection: &Connection) -> rusqlite::Result<ProfileFile> {
                 })
             },
         )?,
-        refusals: rows(
+        refusals: all(
             &transaction,
             "SELECT device, fingerprint, nodes, words FROM refusal ORDER BY device, fingerprint",
             |row| {
@@ -63,7 +63,7 @@ pub(crate) fn read(connection: &Connection) -> rusqlite::Result<ProfileFile> {
                 })
             },
         )?,
-        plugin_values: rows(
+        plugin_values: all(
             &transaction,
             "SELECT plugin, key, value FROM plugin_value ORDER BY plugin, key",
             |row| {
@@ -79,7 +79,7 @@ pub(crate) fn read(connection: &Connection) -> rusqlite::Result<ProfileFile> {
     Ok(file)
 }
 
-fn rows<T>(
+fn all<T>(
     connection: &Connection,
     query: &str,
     read: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
@@ -88,7 +88,7 @@ fn rows<T>(
 }
 
 fn read_parts(connection: &Connection) -> rusqlite::Result<Vec<PartRecord>> {
-    let parts = rows(
+    let parts = all(
         connection,
         "SELECT id, device, fingerprint, operating_point, emulated FROM part
          ORDER BY device, fingerprint, operating_point",
@@ -109,7 +109,7 @@ fn read_parts(connection: &Connection) -> rusqlite::Result<Vec<PartRecord>> {
     )?;
     let mut times =
         connection.prepare("SELECT time_ns, energy_uj FROM measurement WHERE batch = ?1 ORDER BY id")?;
-    let mut all = Vec::with_capacity(parts.len());
+    let mut records = Vec::with_capacity(parts.len());
     for (id, mut part) in parts {
         let found = batches.query_map(params![id], |row| {
             let record = BatchRecord {
@@ -141,9 +141,9 @@ fn read_parts(connection: &Connection) -> rusqlite::Result<Vec<PartRecord>> {
                 part.batches.push(batch);
             }
         }
-        all.push(part);
+        records.push(part);
     }
-    Ok(all)
+    Ok(records)
 }
 
 /// Adds records that were checked, all or none.
@@ -164,27 +164,19 @@ pub(crate) fn write(
 pub(crate) fn write_bundle(
     connection: &mut Connection,
     bundle: &Bundle,
-    check: impl FnOnce(Vec<Loaded>, &[u8; 32]) -> Result<(), BundleError>,
+    check: Check<'_>,
 ) -> rusqlite::Result<Result<(), BundleError>> {
-    let Bundle {
-        manifest, content, ..
-    } = bundle;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let digest = unhex(&manifest.content_blake3).and_then(|bytes| bytes.try_into().ok());
-    let digest: [u8; 32] = digest.unwrap_or_default();
+    let digest = rows::digest_of(bundle);
     let known = loaded_bundles(&transaction)?;
-    let is_same = |loaded: &Loaded| {
-        (&loaded.family, loaded.version, loaded.digest) == (&manifest.family, manifest.version, digest)
-    };
-    let is_known = known.iter().any(is_same);
+    let is_known = known.iter().any(|loaded| rows::is_same(loaded, bundle));
     if let Err(error) = check(known, &digest) {
         return Ok(Err(error));
     }
     if is_known {
         return Ok(Ok(()));
     }
-    // quoted, so that no family's name is the beginning of another's
-    let of_family = format!("{} version ", of_bundle(&manifest.family));
+    let (records, of_family) = rows::of_bundle(bundle);
     transaction.execute(
         "DELETE FROM batch WHERE substr(source, 1, length(?1)) = ?1",
         params![of_family],
@@ -193,30 +185,17 @@ pub(crate) fn write_bundle(
         "DELETE FROM link WHERE substr(source, 1, length(?1)) = ?1",
         params![of_family],
     )?;
-    let named = |source: &str| match source {
-        "" => format!("{of_family}{}", manifest.version),
-        source => format!("{of_family}{}: {source}", manifest.version),
-    };
-    let mut records = content.profile.clone();
-    // they are of one machine
-    records.plugin_values.clear();
-    let batches = records.parts.iter_mut().flat_map(|part| &mut part.batches);
-    let sources = batches.map(|batch| &mut batch.source);
-    for source in sources.chain(records.links.iter_mut().map(|link| &mut link.source)) {
-        *source = named(source);
-    }
     add(&transaction, &records, "")?;
     transaction.execute(
         "INSERT INTO bundle (family, version, digest) VALUES (?1, ?2, ?3)
          ON CONFLICT (family) DO UPDATE SET version = excluded.version, digest = excluded.digest",
-        params![manifest.family, signed(manifest.version), &digest[..]],
+        params![
+            bundle.manifest.family,
+            signed(bundle.manifest.version),
+            &digest[..]
+        ],
     )?;
     transaction.commit().map(Ok)
-}
-
-/// What the sources of a family's bundles begin with.
-fn of_bundle(family: &str) -> String {
-    format!("bundle {family:?}")
 }
 
 /// The newest bundle of each family that was loaded.
@@ -226,7 +205,7 @@ pub(crate) fn loaded_bundles(connection: &Connection) -> rusqlite::Result<Vec<Lo
     if connection.prepare(has_table)?.query([])?.next()?.is_none() {
         return Ok(Vec::new());
     }
-    rows(
+    all(
         connection,
         "SELECT family, version, digest FROM bundle ORDER BY family",
         |row| {
@@ -269,16 +248,7 @@ fn add(transaction: &Transaction<'_>, records: &ProfileFile, source: &str) -> ru
                 sensor: &batch.sensor,
                 energy_interval_uj: batch.energy_interval_uj,
             };
-            let energy = |at: usize| batch.energies_uj.get(at).copied().flatten();
-            let measurements: Vec<Measurement> = batch
-                .times_ns
-                .iter()
-                .enumerate()
-                .map(|(at, &ns)| Measurement {
-                    time: Nanos::from_nanoseconds(ns.min(u64::MAX / 1_000_000)),
-                    energy_uj: energy(at),
-                })
-                .collect();
+            let measurements = rows::measurements_of(batch);
             match store::add(transaction, part, &stated, &measurements)? {
                 0 => merged.known += 1,
                 added => {

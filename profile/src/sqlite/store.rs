@@ -3,8 +3,6 @@
 //! Invariant: times beyond what SQLite counts (2^63 ns, three centuries) are stored as that; nothing wraps.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use polychip_partitioner::{Microjoules, Nanos};
 use rusqlite::{Connection, params};
@@ -13,102 +11,8 @@ use crate::conditions::Conditions;
 use crate::key::{KEPT, Measurement, PartKey};
 use crate::link::LinkCost;
 use crate::record::LinkRecord;
+use crate::rows::{STATES, Stated};
 use crate::statistics::Measured;
-
-/// Settings of governor, power mode and clock under which times of a part are kept, the newest ones.
-const STATES: usize = 8;
-/// The version that is written beside what this build measures.
-const BUILD: &str = env!("CARGO_PKG_VERSION");
-
-/// Where measurements come from.
-pub(crate) struct Stated<'a> {
-    pub(crate) recorded_us: u64,
-    pub(crate) build: &'a str,
-    pub(crate) conditions: &'a str,
-    pub(crate) source: &'a str,
-    pub(crate) digest: &'a [u8],
-    /// Sensor of the energies, empty where there are none or it is not known.
-    pub(crate) sensor: &'a str,
-    /// Interval of the batch's one energy in microjoules.
-    pub(crate) energy_interval_uj: Option<[u64; 2]>,
-}
-
-/// Measurements that were made now.
-pub(crate) struct Batch {
-    recorded_us: u64,
-    conditions: String,
-    digest: [u8; 32],
-    sensor: String,
-    energy_interval_uj: Option<[u64; 2]>,
-}
-
-impl Batch {
-    pub(crate) fn new(key: PartKey<'_>, measurements: &[Measurement], conditions: &Conditions) -> Batch {
-        // two batches of one process in the same microsecond are two batches
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let recorded_us = now_us();
-        let mut digest = blake3::Hasher::new();
-        digest.update(&recorded_us.to_le_bytes());
-        digest.update(&std::process::id().to_le_bytes());
-        digest.update(&COUNT.fetch_add(1, Ordering::Relaxed).to_le_bytes());
-        digest.update(key.fingerprint);
-        for text in [key.device, key.operating_point] {
-            digest.update(&(text.len() as u64).to_le_bytes());
-            digest.update(text.as_bytes());
-        }
-        for measurement in measurements {
-            digest.update(&measurement.time.nanoseconds().to_le_bytes());
-        }
-        Batch {
-            recorded_us,
-            conditions: conditions.to_string(),
-            digest: *digest.finalize().as_bytes(),
-            sensor: String::new(),
-            energy_interval_uj: None,
-        }
-    }
-
-    /// With where its energies come from.
-    pub(crate) fn of_sensor(self, sensor: &str, energy_interval_uj: Option<[u64; 2]>) -> Batch {
-        Batch {
-            sensor: sensor.to_owned(),
-            energy_interval_uj,
-            ..self
-        }
-    }
-
-    pub(crate) fn stated(&self) -> Stated<'_> {
-        Stated {
-            recorded_us: self.recorded_us,
-            build: BUILD,
-            conditions: &self.conditions,
-            source: "",
-            digest: &self.digest,
-            sensor: &self.sensor,
-            energy_interval_uj: self.energy_interval_uj,
-        }
-    }
-}
-
-/// A link that was measured now.
-pub(crate) fn measured_link(from: &str, to: &str, bytes: u64, cost: LinkCost) -> LinkRecord {
-    LinkRecord {
-        from: from.to_owned(),
-        to: to.to_owned(),
-        bytes,
-        time_ns: cost.time.nanoseconds(),
-        energy_nj: cost.energy.map(Microjoules::nanojoules),
-        recorded_us: now_us(),
-        build: BUILD.to_owned(),
-        source: String::new(),
-    }
-}
-
-/// Microseconds since 1970.
-pub(crate) fn now_us() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
-}
 
 pub(crate) fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)

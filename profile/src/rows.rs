@@ -1,0 +1,222 @@
+//! Rows of a profile, wherever they are kept: what [`Profile`](crate::Profile) asks of memory and of a file.
+//!
+//! Invariants:
+//! 1. A call that changes rows changes all that it says or nothing.
+//! 2. All that keep rows give the same answers after the same calls.
+//!
+//! Not here: rows in memory (`memory`), in a file (`sqlite`).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use polychip_partitioner::Microjoules;
+
+use crate::bundle::{Bundle, BundleError, Loaded};
+use crate::conditions::Conditions;
+use crate::error::Failure;
+use crate::hex::unhex;
+use crate::key::{Measurement, PartKey};
+use crate::link::LinkCost;
+use crate::record::{LinkRecord, Merged, ProfileFile};
+use crate::refusal::RefusedRun;
+use crate::statistics::Measured;
+
+/// Settings of governor, power mode and clock under which times of a part are kept, the newest ones.
+pub(crate) const STATES: usize = 8;
+/// The version that is written beside what this build measures.
+const BUILD: &str = env!("CARGO_PKG_VERSION");
+
+/// Result of reading or writing rows.
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+/// Refuses a bundle by what was loaded so far, and by the digest of its content.
+pub(crate) type Check<'a> = &'a mut dyn FnMut(Vec<Loaded>, &[u8; 32]) -> std::result::Result<(), BundleError>;
+
+/// What keeps rows.
+pub(crate) trait Rows {
+    /// Adds a batch of measurements of a part, and lets go of those that are too many.
+    fn add(
+        &mut self,
+        key: PartKey<'_>,
+        emulated: bool,
+        stated: &Stated<'_>,
+        measurements: &[Measurement],
+    ) -> Result<()>;
+    /// The batches of a part, oldest first, and whether its figures are an emulated device's.
+    fn batches(&self, key: PartKey<'_>) -> Result<(Vec<Measured>, bool)>;
+    /// Devices and operating points of all rows of a part.
+    fn devices_of(&self, fingerprint: &[u8; 32]) -> Result<Vec<(String, String)>>;
+    /// Devices of which a bundle has such a row, in order.
+    fn devices_of_bundles(
+        &self,
+        fingerprint: &[u8; 32],
+        operating_point: &str,
+        emulated: bool,
+    ) -> Result<Vec<String>>;
+    /// Whether anything was measured.
+    fn has_batches(&self) -> Result<bool>;
+    /// Says what a part consists of, where that is not known.
+    fn describe(&mut self, fingerprint: &[u8; 32], content: &str) -> Result<()>;
+    /// Remembers a refused run; of one that is known, the words.
+    fn refuse(&mut self, device: &str, run: &RefusedRun) -> Result<()>;
+    /// What a device refused.
+    fn refusals(&self, device: &str) -> Result<Vec<RefusedRun>>;
+    /// Forgets what a device refused, or any; how many runs.
+    fn forget_refusals(&mut self, device: Option<&str>) -> Result<usize>;
+    /// Stores a link, where what is known of it is not newer; whether it was stored. What was measured here goes before
+    /// what a bundle brought.
+    fn put_link(&mut self, link: &LinkRecord) -> Result<bool>;
+    /// Bytes and costs of a link, smallest first.
+    fn links(&self, from: &str, to: &str) -> Result<Vec<(u64, LinkCost)>>;
+    /// A value of a plugin.
+    fn plugin_value(&self, plugin: &str, key: &str) -> Result<Option<Vec<u8>>>;
+    /// Sets it; an empty value removes it.
+    fn set_plugin_value(&mut self, plugin: &str, key: &str, value: &[u8]) -> Result<()>;
+    /// Everything, in a fixed order.
+    fn read(&self) -> Result<ProfileFile>;
+    /// Adds records that were checked; those without a source are from `source`.
+    fn write(&mut self, records: &ProfileFile, source: &str) -> Result<Merged>;
+    /// Puts what a bundle holds in the place of what earlier ones of its family said, and remembers it. Nothing changes
+    /// meanwhile of what `check` is told. A bundle that is loaded already changes nothing.
+    fn write_bundle(
+        &mut self,
+        bundle: &Bundle,
+        check: Check<'_>,
+    ) -> Result<std::result::Result<(), BundleError>>;
+    /// The newest bundle of each family that was loaded.
+    fn loaded_bundles(&self) -> Result<Vec<Loaded>>;
+}
+
+/// Where measurements come from.
+pub(crate) struct Stated<'a> {
+    pub(crate) recorded_us: u64,
+    pub(crate) build: &'a str,
+    pub(crate) conditions: &'a str,
+    pub(crate) source: &'a str,
+    pub(crate) digest: &'a [u8],
+    /// Sensor of the energies, empty where there are none or it is not known.
+    pub(crate) sensor: &'a str,
+    /// Interval of the batch's one energy in microjoules.
+    pub(crate) energy_interval_uj: Option<[u64; 2]>,
+}
+
+/// Measurements that were made now.
+pub(crate) struct Batch {
+    recorded_us: u64,
+    conditions: String,
+    digest: [u8; 32],
+    sensor: String,
+    energy_interval_uj: Option<[u64; 2]>,
+}
+
+impl Batch {
+    pub(crate) fn new(key: PartKey<'_>, measurements: &[Measurement], conditions: &Conditions) -> Batch {
+        // two batches of one process in the same microsecond are two batches
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let recorded_us = now_us();
+        let mut digest = blake3::Hasher::new();
+        digest.update(&recorded_us.to_le_bytes());
+        digest.update(&std::process::id().to_le_bytes());
+        digest.update(&COUNT.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+        digest.update(key.fingerprint);
+        for text in [key.device, key.operating_point] {
+            digest.update(&(text.len() as u64).to_le_bytes());
+            digest.update(text.as_bytes());
+        }
+        for measurement in measurements {
+            digest.update(&measurement.time.nanoseconds().to_le_bytes());
+        }
+        Batch {
+            recorded_us,
+            conditions: conditions.to_string(),
+            digest: *digest.finalize().as_bytes(),
+            sensor: String::new(),
+            energy_interval_uj: None,
+        }
+    }
+
+    /// With where its energies come from.
+    pub(crate) fn of_sensor(self, sensor: &str, energy_interval_uj: Option<[u64; 2]>) -> Batch {
+        Batch {
+            sensor: sensor.to_owned(),
+            energy_interval_uj,
+            ..self
+        }
+    }
+
+    pub(crate) fn stated(&self) -> Stated<'_> {
+        Stated {
+            recorded_us: self.recorded_us,
+            build: BUILD,
+            conditions: &self.conditions,
+            source: "",
+            digest: &self.digest,
+            sensor: &self.sensor,
+            energy_interval_uj: self.energy_interval_uj,
+        }
+    }
+}
+
+/// A link that was measured now.
+pub(crate) fn measured_link(from: &str, to: &str, bytes: u64, cost: LinkCost) -> LinkRecord {
+    LinkRecord {
+        from: from.to_owned(),
+        to: to.to_owned(),
+        bytes,
+        time_ns: cost.time.nanoseconds(),
+        energy_nj: cost.energy.map(Microjoules::nanojoules),
+        recorded_us: now_us(),
+        build: BUILD.to_owned(),
+        source: String::new(),
+    }
+}
+
+/// Microseconds since 1970.
+pub(crate) fn now_us() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// A bundle's records as they are stored, and what the sources of its family begin with: each says which bundle it is of.
+pub(crate) fn of_bundle(bundle: &Bundle) -> (ProfileFile, String) {
+    let manifest = &bundle.manifest;
+    // quoted, so that no family's name is the beginning of another's
+    let of_family = format!("bundle {:?} version ", manifest.family);
+    let named = |source: &str| match source {
+        "" => format!("{of_family}{}", manifest.version),
+        source => format!("{of_family}{}: {source}", manifest.version),
+    };
+    let mut records = bundle.content.profile.clone();
+    // they are of one machine
+    records.plugin_values.clear();
+    let batches = records.parts.iter_mut().flat_map(|part| &mut part.batches);
+    let sources = batches.map(|batch| &mut batch.source);
+    for source in sources.chain(records.links.iter_mut().map(|link| &mut link.source)) {
+        *source = named(source);
+    }
+    (records, of_family)
+}
+
+/// The digest of a bundle's content.
+pub(crate) fn digest_of(bundle: &Bundle) -> [u8; 32] {
+    let digest = unhex(&bundle.manifest.content_blake3).and_then(|bytes| bytes.try_into().ok());
+    digest.unwrap_or_default()
+}
+
+/// Whether a bundle is the one that was loaded.
+pub(crate) fn is_same(loaded: &Loaded, bundle: &Bundle) -> bool {
+    let manifest = &bundle.manifest;
+    (&loaded.family, loaded.version, loaded.digest) == (&manifest.family, manifest.version, digest_of(bundle))
+}
+
+/// The measurements of a record.
+pub(crate) fn measurements_of(batch: &crate::record::BatchRecord) -> Vec<Measurement> {
+    let energy = |at: usize| batch.energies_uj.get(at).copied().flatten();
+    let times = batch.times_ns.iter().enumerate();
+    times
+        .map(|(at, &ns)| Measurement {
+            // the partitioner counts picoseconds in 64 bits
+            time: polychip_partitioner::Nanos::from_nanoseconds(ns.min(u64::MAX / 1_000_000)),
+            energy_uj: energy(at),
+        })
+        .collect()
+}

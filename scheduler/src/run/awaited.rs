@@ -1,0 +1,187 @@
+//! A run as a future of no executor in particular.
+//!
+//! Invariants:
+//! 1. Polling never waits and computes nothing: the thread of the run's slot does, and wakes the task when the run has
+//!    ended. It also sees to a run that hangs, as any thread that waits does.
+//! 2. A run that is tried again is put right on a thread of its own, since that may plan and compile.
+//!
+//! Not here: the thread of a slot (`conductor`), what failed runs are tried again on (`recover`).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use super::{Outputs, Run, State, over};
+use crate::error::{Error, Result};
+use crate::session::slot::{Progress, Slot};
+
+impl Future for Run {
+    type Output = Result<Outputs>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Outputs>> {
+        let run = &mut *self;
+        loop {
+            let (slot, error) = match std::mem::replace(&mut run.state, State::Over) {
+                State::Issued(mut slot) => match run.plan.finish(&mut slot, Duration::ZERO) {
+                    Ok(Progress::Done) => return Poll::Ready(run.outputs(slot)),
+                    Ok(Progress::Waiting) => match run.plan.make_conductor(run.index) {
+                        Ok(()) => {
+                            run.plan.conduct(run.index, slot);
+                            run.state = State::Conducted;
+                            continue;
+                        }
+                        Err(error) => (slot, error),
+                    },
+                    Err(error) => (slot, error),
+                },
+                State::Conducted => match run.plan.poll_conducted(run.index, context.waker()) {
+                    Some((slot, Ok(()))) => return Poll::Ready(run.outputs(slot)),
+                    Some((slot, Err(error))) => (slot, error),
+                    None => {
+                        run.state = State::Conducted;
+                        return Poll::Pending;
+                    }
+                },
+                State::Mending(mending) => match mending.poll(context.waker()) {
+                    Some(Ok(mended)) => {
+                        run.take_over(mended);
+                        continue;
+                    }
+                    Some(Err(error)) => return Poll::Ready(Err(error)),
+                    None => {
+                        run.state = State::Mending(mending);
+                        return Poll::Pending;
+                    }
+                },
+                State::Over => return Poll::Ready(Err(over())),
+            };
+            if let Err(error) = run.try_again(slot, error) {
+                return Poll::Ready(Err(error));
+            }
+        }
+    }
+}
+
+impl Run {
+    /// Has a failed run tried again where the policy says so: on a thread, if a device was lost.
+    fn try_again(&mut self, slot: Box<Slot>, error: Error) -> Result<()> {
+        if self.retries == 0 || !error.may_pass() {
+            let slot = self.failed(slot, error)?;
+            return self.begin(slot);
+        }
+        let again = Run {
+            inner: Arc::clone(&self.inner),
+            plan: Arc::clone(&self.plan),
+            index: self.index,
+            state: State::Over,
+            retries: self.retries,
+            submitted: self.submitted,
+            terms: self.terms.clone(),
+            flight: self.flight.clone(),
+        };
+        // not in the closure, which is lost where no thread can be started
+        let job = Arc::new(Mutex::new(Some((again, slot, error))));
+        let take = |job: &Mutex<Option<_>>| job.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mending = Arc::<Mending>::default();
+        let (own, given) = (Arc::clone(&mending), Arc::clone(&job));
+        let mend = move || {
+            if let Some((mut again, slot, error)) = take(&given) {
+                let slot = again.failed(slot, error);
+                own.end(slot.and_then(|slot| again.begin(slot)).map(|()| again));
+            }
+        };
+        let thread = std::thread::Builder::new().name("polychip-mend".into());
+        if thread.spawn(mend).is_ok() {
+            self.state = State::Mending(mending);
+        } else if let Some((_, slot, error)) = take(&job) {
+            let slot = self.failed(slot, error)?;
+            self.begin(slot)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on as the same run that was begun anew.
+    pub(super) fn take_over(&mut self, mut again: Run) {
+        self.plan = Arc::clone(&again.plan);
+        self.index = again.index;
+        self.retries = again.retries;
+        self.submitted = again.submitted;
+        self.state = std::mem::replace(&mut again.state, State::Over);
+    }
+}
+
+/// A run that a thread begins anew.
+#[derive(Default)]
+pub(super) struct Mending {
+    step: Mutex<Step>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct Step {
+    /// The run, once it was begun anew or cannot be.
+    result: Option<Result<Run>>,
+    waker: Option<Waker>,
+    is_cancelled: bool,
+}
+
+impl Mending {
+    fn lock(&self) -> MutexGuard<'_, Step> {
+        self.step.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, result: Result<Run>) {
+        let mut step = self.lock();
+        if let Ok(run) = &result
+            && step.is_cancelled
+        {
+            run.cancel();
+        }
+        step.result = Some(result);
+        let waker = step.waker.take();
+        drop(step);
+        self.ended.notify_all();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn poll(&self, waker: &Waker) -> Option<Result<Run>> {
+        let mut step = self.lock();
+        let result = step.result.take();
+        if result.is_none() {
+            step.waker = Some(waker.clone());
+        }
+        result
+    }
+
+    /// The run, where it was begun anew within `timeout`.
+    pub(super) fn wait(&self, timeout: Duration) -> Option<Result<Run>> {
+        let until = Instant::now().checked_add(timeout);
+        let mut step = self.lock();
+        loop {
+            if let Some(result) = step.result.take() {
+                return Some(result);
+            }
+            let left = until.map_or(Duration::from_secs(3600), |until| {
+                until.saturating_duration_since(Instant::now())
+            });
+            if left.is_zero() {
+                return None;
+            }
+            let waited = self.ended.wait_timeout(step, left);
+            step = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Has the run end early once it was begun.
+    pub(super) fn cancel(&self) {
+        let mut step = self.lock();
+        step.is_cancelled = true;
+        if let Some(Ok(run)) = &step.result {
+            run.cancel();
+        }
+    }
+}
