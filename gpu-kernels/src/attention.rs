@@ -17,7 +17,7 @@ use crate::{
     Access, Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Text, Type, Values, element,
 };
 
-pub use past::{PastCopy, VisiblePast};
+pub use past::{Past, PastCopy, VisiblePast};
 
 /// A mask that is added to the scores, or of truth values: which keys a query sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -28,18 +28,6 @@ pub struct Mask {
     pub strides: [u64; 3],
     /// How it is bound.
     pub access: Access,
-}
-
-/// Keys and values of earlier positions, which stand before the others: `[batch, kv_heads, capacity, depth]` and `[batch,
-/// kv_heads, capacity, value_depth]`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Past {
-    /// Type: `f32` or `f16`.
-    pub scalar: Scalar,
-    /// Positions that it has room for.
-    pub capacity: u64,
-    /// Numbers that [`VisiblePast`] gives; the largest says how many positions may be seen.
-    pub partials: u64,
 }
 
 /// `softmax(scale * q k' + mask) v`. Bindings: q `[batch, heads, queries, depth]`, k `[batch, kv_heads, keys,

@@ -7,7 +7,7 @@
 //! 3. Nothing falls back: an unknown architecture, block type, pre-tokenizer, position scaling or template function is refused.
 //!
 //! From the bottom up: the file (`gguf`, `config`), text (`tokenizer`, `detokenizer`, `stop`, `template`), graphs (`build`), what
-//! runs them (`model`, `sequence`), answers (`sampler`, `generation`, `generate`).
+//! runs them (`model`, `sequence`), where (`phases`, `measure`, `placement`), answers (`sampler`, `generation`, `generate`).
 //!
 //! Not here: other formats than GGUF.
 //!
@@ -16,14 +16,17 @@
 #![forbid(unsafe_code)]
 
 pub mod build;
+mod chunk;
 mod config;
 mod detokenizer;
 mod error;
 mod generate;
 mod generation;
 pub mod gguf;
+mod measure;
 mod model;
 pub mod phases;
+mod placement;
 mod sampler;
 mod sequence;
 mod stop;

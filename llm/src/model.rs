@@ -13,13 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use polychip::{Device, Policy, Runtime, Session};
 
 use crate::build::{self, Angles, Logits, Shape};
+use crate::chunk::{SessionKey, rung};
 use crate::gguf::Gguf;
 use crate::phases::Phases;
-use crate::sequence::Sequence;
 use crate::{ChatTemplate, Config, Error, Result, TokenId, Tokenizer};
-
-/// Sizes of chunks, the largest first: a prompt is cut into as few of them as leave little of the last one unused.
-pub(crate) const LADDER: [usize; 5] = [512, 128, 32, 8, 1];
 
 /// Positions that a memory of keys and values has room for where nobody says: fewer where the model knows fewer.
 const DEFAULT_CAPACITY: usize = 4096;
@@ -101,16 +98,6 @@ struct Inner {
     phases: Mutex<Option<Arc<Phases>>>,
     /// Devices whose chunks of a size were found to be the reference's.
     right: Mutex<BTreeSet<(String, usize)>>,
-}
-
-/// A session of chunks of one size.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct SessionKey {
-    pub(crate) rows: usize,
-    /// Whether it gives the logits of all tokens.
-    pub(crate) all: bool,
-    /// The one device that it runs on; else it is planned over all that the policy allows.
-    pub(crate) device: Option<String>,
 }
 
 impl LanguageModel {
@@ -199,14 +186,6 @@ impl LanguageModel {
     #[must_use]
     pub fn runtime(&self) -> &Runtime {
         &self.0.runtime
-    }
-
-    /// An empty sequence of tokens, with memory for keys and values of its own.
-    ///
-    /// # Errors
-    /// No memory is left.
-    pub fn sequence(&self) -> Result<Sequence> {
-        Sequence::new(self.clone())
     }
 
     /// The sessions that were planned so far, with the tokens of their chunks.
@@ -390,34 +369,5 @@ impl LanguageModel {
             .ok_or_else(|| Error::config(format!("tensor {name:?} is missing")))?;
         let blocks = out.len() / table.kind().block_len();
         inner.file.read_weights(&table, token as usize * blocks, out)
-    }
-}
-
-/// The size of the next chunk of a text of `left` tokens, which may be more than that.
-pub(crate) fn rung(left: usize) -> usize {
-    // a rung that would be filled by three quarters takes less time than the smaller ones would
-    let fills = |rows: &&usize| left * 4 >= **rows * 3;
-    LADDER.iter().find(fills).copied().unwrap_or(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_text_is_cut_into_few_chunks() {
-        let cut = |mut left: usize| {
-            let mut rungs = Vec::new();
-            while left > 0 {
-                rungs.push(rung(left));
-                left = left.saturating_sub(rungs[rungs.len() - 1]);
-            }
-            rungs
-        };
-        assert_eq!(cut(1), [1]);
-        assert_eq!(cut(7), [8]);
-        assert_eq!(cut(30), [32]);
-        assert_eq!(cut(130), [128, 1, 1]);
-        assert_eq!(cut(1000), [512, 512]);
     }
 }

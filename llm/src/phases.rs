@@ -12,27 +12,27 @@
 //!    the device is not used for that size any more, and the report names it.
 //! 3. Keys and values have one home, which all devices map: to change the device is to run the next chunk elsewhere.
 //!
-//! Not here: the graphs of chunks (`build`), how a graph itself is split (`polychip`).
+//! Not here: costs measured (`measure`), models placed so (`placement`), the graphs of chunks (`build`), how a graph itself is
+//! split (`polychip`).
 //! Start reading at [`PhaseCosts`], then [`plan`].
 
 mod check;
 mod cost;
 mod drift;
-mod measure;
+pub(crate) mod judge;
 mod plan;
 mod report;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-pub use cost::{ChunkCost, DeviceCost, PhaseCosts};
-pub use measure::MeasurePhases;
-pub use plan::{Chunk, PhaseLimits, PhasePlan, Stretch, Workload, plan};
+pub use cost::{ChunkCost, DeviceCost, MeasurePhases, PhaseCosts};
+pub use plan::{AnswerPart, Chunk, PhaseLimits, PhasePlan, Workload, plan};
 pub use report::{Move, PhaseReport, PhaseShare};
 
-use crate::{Error, LanguageModel, Result};
+use crate::{Error, Result};
 use drift::Drift;
 
 /// By how much another device must be better before an answer moves to it.
@@ -85,9 +85,13 @@ struct Compared {
 
 impl Phases {
     /// `compared` says which devices' chunks were found right before.
-    fn new(costs: PhaseCosts, limits: PhaseLimits, compared: impl Fn(&str, usize) -> bool) -> Result<Phases> {
+    pub(crate) fn new(
+        costs: PhaseCosts,
+        limits: PhaseLimits,
+        compared: impl Fn(&str, usize) -> bool,
+    ) -> Result<Phases> {
         let names: Vec<String> = costs.devices.iter().map(|cost| cost.device.clone()).collect();
-        let reference = measure::reference(&names).and_then(|name| costs.position(name));
+        let reference = judge::reference(&names).and_then(|name| costs.position(name));
         let reference = reference.ok_or_else(|| Error::config("costs of no device"))?;
         let mut right = BTreeSet::new();
         for (device, cost) in costs.devices.iter().enumerate() {
@@ -217,7 +221,7 @@ impl Phases {
         logits: &[f32],
         right: &[f32],
     ) -> Option<String> {
-        let (off, most) = (measure::distance(logits, right), measure::tolerance(policy));
+        let (off, most) = (judge::distance(logits, right), judge::tolerance(policy));
         let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
         if off <= most {
             compared.right.insert((device, rows));
@@ -230,101 +234,5 @@ impl Phases {
         );
         compared.wrong.push((device, rows, words.clone()));
         Some(words)
-    }
-}
-
-impl LanguageModel {
-    /// Times chunks of every size on every device that the model's policy allows, and compares each device's answers with the
-    /// CPU's. `say` is told before each step how many are done, of how many, and what it is.
-    ///
-    /// # Errors
-    /// No device runs the model, or none of them answers.
-    pub fn measure_phases(
-        &self,
-        how: &MeasurePhases,
-        say: &mut dyn FnMut(usize, usize, &str),
-    ) -> Result<PhaseCosts> {
-        let costs = measure::measure(self, how, say)?;
-        for cost in &costs.devices {
-            cost.chunks
-                .iter()
-                .for_each(|chunk| self.keep_right(&cost.device, chunk.rows));
-        }
-        Ok(costs)
-    }
-
-    /// From now on, sequences run each chunk where the plan of these costs has it.
-    ///
-    /// # Errors
-    /// The costs are of another model, of other settings or of devices that are not there.
-    pub fn place_phases(&self, costs: PhaseCosts, limits: PhaseLimits) -> Result<()> {
-        self.check_costs(&costs)?;
-        let phases = Phases::new(costs, limits, |device, rows| self.is_right(device, rows))?;
-        self.set_phases(Some(Arc::new(phases)));
-        Ok(())
-    }
-
-    /// From now on, sequences run every prompt and every answer so, whatever that costs.
-    ///
-    /// # Errors
-    /// As [`LanguageModel::place_phases`], or a device does not run such chunks.
-    pub fn fix_phases(&self, costs: PhaseCosts, fixed: FixedPhases) -> Result<()> {
-        self.check_costs(&costs)?;
-        for (device, rows) in [(fixed.prompt, fixed.rows), (fixed.answer, 1)] {
-            let cost = costs.devices.get(device);
-            if cost.and_then(|cost| cost.chunk(rows)).is_none() {
-                return Err(Error::config(format!(
-                    "device {device} runs no chunks of {rows} tokens"
-                )));
-            }
-        }
-        let mut phases = Phases::new(costs, PhaseLimits::default(), |_, _| true)?;
-        phases.fixed = Some(fixed);
-        self.set_phases(Some(Arc::new(phases)));
-        Ok(())
-    }
-
-    /// The plan of a prompt and an answer, as devices are now; none where phases are not placed.
-    ///
-    /// # Errors
-    /// No device within the limits can do it.
-    pub fn phase_plan(&self, prompt: usize, answer: usize) -> Option<Result<PhasePlan>> {
-        let workload = Workload {
-            past: 0,
-            prompt,
-            answer,
-            last: None,
-        };
-        let phases = self.phases()?;
-        Some(phases.plan(workload, None, self.now_ns()))
-    }
-
-    fn check_costs(&self, costs: &PhaseCosts) -> Result<()> {
-        costs.check(self.capacity()).map_err(Error::config)?;
-        if costs.fingerprint != self.phase_fingerprint() {
-            return Err(Error::config(format!(
-                "the costs of phases are of another model or other settings ({}, this is {}): measure them again",
-                costs.fingerprint,
-                self.phase_fingerprint()
-            )));
-        }
-        let devices = self.devices()?;
-        for cost in &costs.devices {
-            let Some(device) = devices.iter().find(|device| device.name() == cost.device) else {
-                return Err(Error::config(format!(
-                    "the costs of phases name the device {}, which is not there: measure them again",
-                    cost.device
-                )));
-            };
-            if device.identity() != cost.identity {
-                return Err(Error::config(format!(
-                    "the costs of phases are of another {} ({}, this is {}): measure them again",
-                    cost.device,
-                    cost.identity,
-                    device.identity()
-                )));
-            }
-        }
-        Ok(())
     }
 }

@@ -14,7 +14,8 @@ use std::time::Duration;
 use polychip::{Access, Input, Memory, Outputs, Session};
 
 use crate::build::Logits;
-use crate::model::{LanguageModel, SessionKey, rung};
+use crate::chunk::{SessionKey, rung};
+use crate::model::LanguageModel;
 use crate::phases::PhaseReport;
 use crate::{Error, Result, TokenId};
 use placed::Placed;
@@ -342,6 +343,14 @@ impl Sequence {
 }
 
 impl LanguageModel {
+    /// An empty sequence of tokens, with memory for keys and values of its own.
+    ///
+    /// # Errors
+    /// No memory is left.
+    pub fn sequence(&self) -> Result<Sequence> {
+        Sequence::new(self.clone())
+    }
+
     /// Bytes of keys and values of a position.
     #[must_use]
     pub fn position_bytes(&self) -> u64 {

@@ -4,8 +4,19 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Past;
 use crate::{Access, Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Text, Values, element};
+
+/// Keys and values of earlier positions, which stand before the others: `[batch, kv_heads, capacity, depth]` and `[batch,
+/// kv_heads, capacity, value_depth]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Past {
+    /// Type: `f32` or `f16`.
+    pub scalar: Scalar,
+    /// Positions that it has room for.
+    pub capacity: u64,
+    /// Numbers that [`VisiblePast`] gives; the largest says how many positions may be seen.
+    pub partials: u64,
+}
 
 /// Threads of a workgroup.
 const THREADS: u32 = 256;

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::LADDER;
+use crate::chunk::LADDER;
 
 /// The time of a chunk: what it takes behind no position, and what each position read before adds, since attention reads it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -105,5 +105,26 @@ impl PhaseCosts {
     #[must_use]
     pub fn position(&self, device: &str) -> Option<usize> {
         self.devices.iter().position(|known| known.device == device)
+    }
+}
+
+/// How phases are measured.
+#[derive(Clone, Debug)]
+pub struct MeasurePhases {
+    /// Largest chunk; larger ones are left out.
+    pub largest_chunk: usize,
+    /// Rounds of each chunk, of which the median counts. Chunks of one token are timed eight times as often.
+    pub rounds: usize,
+    /// Positions behind which chunks are timed a second time; fewer where there is no room for so many.
+    pub depth: usize,
+}
+
+impl Default for MeasurePhases {
+    fn default() -> MeasurePhases {
+        MeasurePhases {
+            largest_chunk: LADDER[0],
+            rounds: 3,
+            depth: 1024,
+        }
     }
 }

@@ -55,7 +55,7 @@ pub struct Chunk {
 
 /// Tokens of the answer that a device gives one after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Stretch {
+pub struct AnswerPart {
     /// Number of the device.
     pub device: usize,
     /// Positions before the first of them.
@@ -72,7 +72,7 @@ pub struct PhasePlan {
     /// The prompt, chunk by chunk.
     pub prompt: Vec<Chunk>,
     /// The answer.
-    pub answer: Vec<Stretch>,
+    pub answer: Vec<AnswerPart>,
     /// Devices that may be used at once, by number: those of the plan, and others whose memory fits beside them.
     pub allowed: Vec<usize>,
     /// Predicted nanoseconds of the prompt.
@@ -341,7 +341,7 @@ fn shortest(
                     run.past = at;
                     run.tokens += 1;
                 }
-                _ => plan.answer.push(Stretch {
+                _ => plan.answer.push(AnswerPart {
                     device,
                     past: at,
                     tokens: 1,

@@ -1,3 +1,5 @@
+//! Plans against all plans, tried one by one; drift, limits, comparisons with the reference.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -14,7 +14,7 @@ use polychip::Session;
 
 use super::Sequence;
 use crate::build::Logits;
-use crate::model::{SessionKey, rung};
+use crate::chunk::{SessionKey, rung};
 use crate::phases::{Chunk, Move, PhaseReport, PhaseShare, Phases, Ran, STAYS, Workload};
 use crate::{Error, Result, TokenId};
 
@@ -66,7 +66,7 @@ impl Sequence {
             };
         }
         let (rows, device) = match phases.fixed {
-            Some(fixed) if left == 1 && self.len() > 0 => {
+            Some(fixed) if left == 1 && !self.is_empty() => {
                 self.placed.answering = Some(fixed.answer);
                 (1, fixed.answer)
             }

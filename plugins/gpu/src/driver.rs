@@ -9,7 +9,6 @@
 pub(crate) mod adapter;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
 mod barriers;
-pub(crate) mod constants;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod external;
 #[cfg(any(target_os = "linux", target_os = "android"))]

@@ -81,7 +81,7 @@ impl GpuExecutable {
         } = loaded;
         program.check(&shared.target.limits)?;
         let arena = Piece::local(&gpu, program.arena_bytes)?;
-        let constants = gpu.constants.get(&gpu, bytes)?;
+        let constants = shared.constants.get(&gpu, bytes)?;
         let uses = program.port_uses(&ports);
         let mut made = GpuExecutable {
             info: ExecutableInfo {

@@ -12,6 +12,7 @@
 
 mod buffer;
 mod caps;
+mod constants;
 mod driver;
 mod exec;
 mod lower;

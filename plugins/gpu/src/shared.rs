@@ -6,6 +6,7 @@ use std::time::Duration;
 use polychip_gpu_lowering::Target;
 use polychip_sdk::{Error, ErrorKind, HostServices, Result};
 
+use crate::constants::Constants;
 use crate::driver::adapter::Found;
 use crate::driver::gpu::{Commands, Gpu};
 
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     /// How long a wait looks again and again before it sleeps.
     pub(crate) spin: Duration,
     names: Mutex<Vec<Weak<dyn NamesBuffers>>>,
+    /// Constants of the parts that are loaded.
+    pub(crate) constants: Constants,
 }
 
 /// Key of the driver's pipelines in the host's store.
@@ -73,6 +76,7 @@ impl Shared {
             gpu: RwLock::new(gpu),
             spin,
             names: Mutex::default(),
+            constants: Constants::default(),
         }
     }
 

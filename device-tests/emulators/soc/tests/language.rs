@@ -79,7 +79,7 @@ fn the_npu_reads_prompts_from_some_length_on_and_the_cpu_answers() {
     model.place_phases(costs.clone(), PhaseLimits::default()).unwrap();
     let crossover = (1..=384).find(|&prompt| readers(&model, &costs, prompt).contains(&NPU.to_owned()));
     let crossover = crossover.expect("no prompt is long enough for the NPU");
-    println!("emulated: the NPU reads from {crossover} tokens on; {costs:?}");
+    eprintln!("emulated: the NPU reads from {crossover} tokens on; {costs:?}");
     assert!(
         crossover > 1,
         "the NPU takes longer to be called than a token takes"
@@ -168,7 +168,7 @@ fn an_answer_leaves_a_cluster_that_throttles_and_its_tokens_stay_the_same() {
         }
     }
     let (step, moved) = moved.expect("the cluster never throttled");
-    println!("emulated: token {step}, {moved:?}");
+    eprintln!("emulated: token {step}, {moved:?}");
     assert_eq!((moved.from.as_str(), moved.to.as_str()), (CPU, NPU));
     assert!(moved.slowdown > 1.1, "{moved:?}");
     // whoever answers, the logits are those of the CPU alone

@@ -9,7 +9,6 @@ use std::time::Duration;
 use polychip_sdk::{Error, ErrorKind, Result};
 
 use super::adapter::Found;
-use super::constants::Constants;
 use super::lane::Lane;
 use super::pipeline::{Pipelines, descriptor};
 use super::timestamps::Clock;
@@ -27,8 +26,6 @@ pub struct Gpu {
     pub(crate) lanes: Vec<Lane>,
     /// Pipelines by the text of their kernels.
     pub(crate) pipelines: Pipelines,
-    /// Constants of the parts that are loaded.
-    pub(crate) constants: Constants,
     /// Its clock, where it tells times.
     pub(crate) clock: Option<Clock>,
     /// Largest buffer, in bytes.
@@ -108,7 +105,6 @@ impl Gpu {
             clock: timed.then(|| Clock::new(period, bits)),
             number: OPENED.fetch_add(1, Ordering::Relaxed),
             pipelines,
-            constants: Constants::default(),
             lanes,
             buffer_bytes: limits.max_buffer_size,
             offset_alignment: u64::from(limits.min_storage_buffer_offset_alignment),

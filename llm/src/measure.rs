@@ -6,10 +6,10 @@
 //!    clocks are low or its caches cold, is measured apart.
 //! 3. A device whose logits are not those of the reference is not used for that size, and it is said why.
 
-use polychip::Policy;
-
-use super::cost::{ChunkCost, DeviceCost, PhaseCosts};
-use crate::model::{LADDER, LanguageModel};
+use crate::chunk::LADDER;
+use crate::model::LanguageModel;
+use crate::phases::judge::{distance, reference, tolerance};
+use crate::phases::{ChunkCost, DeviceCost, MeasurePhases, PhaseCosts};
 use crate::sequence::Sequence;
 use crate::{Error, Result, TokenId};
 
@@ -26,33 +26,6 @@ const EMULATED_WARM_RUNS: usize = 1;
 /// Tokens of the chunk by which it is measured what an idle device takes longer.
 const ENTRY_ROWS: usize = 128;
 
-/// How phases are measured.
-#[derive(Clone, Debug)]
-pub struct MeasurePhases {
-    /// Largest chunk; larger ones are left out.
-    pub largest_chunk: usize,
-    /// Rounds of each chunk, of which the median counts. Chunks of one token are timed eight times as often.
-    pub rounds: usize,
-    /// Positions behind which chunks are timed a second time; fewer where there is no room for so many.
-    pub depth: usize,
-}
-
-impl Default for MeasurePhases {
-    fn default() -> MeasurePhases {
-        MeasurePhases {
-            largest_chunk: LADDER[0],
-            rounds: 3,
-            depth: 1024,
-        }
-    }
-}
-
-/// The reference: the CPU, where there is one.
-pub(super) fn reference(devices: &[String]) -> Option<&String> {
-    let cpu = devices.iter().find(|device| device.starts_with("cpu:"));
-    cpu.or(devices.first())
-}
-
 /// Tokens that look like a text to no one, the same each time.
 fn tokens(model: &LanguageModel, count: usize) -> Vec<TokenId> {
     let vocabulary = u64::from(model.config().vocabulary);
@@ -65,30 +38,8 @@ fn tokens(model: &LanguageModel, count: usize) -> Vec<TokenId> {
         .collect()
 }
 
-/// How far logits are from those of the reference: the length of the difference by the length of the reference about its mean.
-pub(super) fn distance(logits: &[f32], reference: &[f32]) -> f64 {
-    let mean = reference.iter().map(|x| f64::from(*x)).sum::<f64>() / reference.len().max(1) as f64;
-    let (mut off, mut own) = (0.0, 0.0);
-    for (a, b) in logits.iter().zip(reference) {
-        off += (f64::from(*a) - f64::from(*b)).powi(2);
-        own += (f64::from(*b) - mean).powi(2);
-    }
-    // a NaN is far
-    let distance = (off / own.max(f64::MIN_POSITIVE)).sqrt();
-    if distance.is_nan() || logits.len() != reference.len() {
-        f64::INFINITY
-    } else {
-        distance
-    }
-}
-
-/// How far a device's logits may be from the reference's: products of 8 bits and floats of 16 round by a few hundredths.
-pub(super) fn tolerance(policy: &Policy) -> f64 {
-    if policy.is_exact() { 0.02 } else { 0.15 }
-}
-
 /// Measures the devices that the model's policy lets it use.
-pub(super) fn measure(
+fn measure(
     model: &LanguageModel,
     how: &MeasurePhases,
     say: &mut dyn FnMut(usize, usize, &str),
@@ -234,4 +185,25 @@ fn entries(sequence: &mut Sequence, costs: &mut [DeviceCost], how: &MeasurePhase
         costs[device].entry_ns = (times[times.len() / 2] as f64 - usual).max(0.0);
     }
     Ok(())
+}
+
+impl LanguageModel {
+    /// Times chunks of every size on every device that the model's policy allows, and compares each device's answers with the
+    /// CPU's. `say` is told before each step how many are done, of how many, and what it is.
+    ///
+    /// # Errors
+    /// No device runs the model, or none of them answers.
+    pub fn measure_phases(
+        &self,
+        how: &MeasurePhases,
+        say: &mut dyn FnMut(usize, usize, &str),
+    ) -> Result<PhaseCosts> {
+        let costs = measure(self, how, say)?;
+        for cost in &costs.devices {
+            cost.chunks
+                .iter()
+                .for_each(|chunk| self.keep_right(&cost.device, chunk.rows));
+        }
+        Ok(costs)
+    }
 }

@@ -1,0 +1,43 @@
+//! Chunks: the sizes in which a text is read, and the sessions that read them.
+
+/// Sizes of chunks, the largest first: a prompt is cut into as few of them as leave little of the last one unused.
+pub(crate) const LADDER: [usize; 5] = [512, 128, 32, 8, 1];
+
+/// A session of chunks of one size.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SessionKey {
+    pub(crate) rows: usize,
+    /// Whether it gives the logits of all tokens.
+    pub(crate) all: bool,
+    /// The one device that it runs on; else it is planned over all that the policy allows.
+    pub(crate) device: Option<String>,
+}
+
+/// The size of the next chunk of a text of `left` tokens, which may be more than that.
+pub(crate) fn rung(left: usize) -> usize {
+    // a rung that would be filled by three quarters takes less time than the smaller ones would
+    let fills = |rows: &&usize| left * 4 >= **rows * 3;
+    LADDER.iter().find(fills).copied().unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_into_few_chunks() {
+        let cut = |mut left: usize| {
+            let mut rungs = Vec::new();
+            while left > 0 {
+                rungs.push(rung(left));
+                left = left.saturating_sub(rungs[rungs.len() - 1]);
+            }
+            rungs
+        };
+        assert_eq!(cut(1), [1]);
+        assert_eq!(cut(7), [8]);
+        assert_eq!(cut(30), [32]);
+        assert_eq!(cut(130), [128, 1, 1]);
+        assert_eq!(cut(1000), [512, 512]);
+    }
+}
