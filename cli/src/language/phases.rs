@@ -20,8 +20,6 @@ mod check;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    #[command(flatten)]
-    model: LanguageArguments,
     /// Tokens of a prompt to plan for; several separated by commas
     #[arg(short = 'p', long, value_name = "N", value_delimiter = ',', default_values_t = [32, 128, 512, 2048],
           value_parser = clap::value_parser!(u32).range(1..))]
@@ -41,6 +39,9 @@ pub(crate) struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    // last: a heading is that of all options behind it
+    #[command(flatten)]
+    model: LanguageArguments,
 }
 
 /// What `phases --json` prints.
