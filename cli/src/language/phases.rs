@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. Costs are measured by what a sequence does, or read from a file that names model, devices and settings.
 //! 2. With `--check`, every way to fix a device and a size of chunk for the prompt and a device for the answer is run beside the
-//!    plan, in turns.
+//!    plan, in turns, or listed with the time that kept it from being run.
+//! 3. A prompt that was asked for and is not planned is named.
 
 use std::path::PathBuf;
 
@@ -151,8 +152,15 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let answer = arguments.answer as usize;
     let mut plans = Vec::new();
     let room = model.capacity().saturating_sub(answer);
-    for &prompt in arguments.prompt.iter().filter(|prompt| **prompt as usize <= room) {
+    for &prompt in &arguments.prompt {
         let prompt = prompt as usize;
+        if prompt > room {
+            eprintln!(
+                "warning: a prompt of {prompt} and an answer of {answer} do not fit the room of {} tokens (--context): not planned",
+                model.capacity()
+            );
+            continue;
+        }
         let planned = planned(&model, prompt, answer)?;
         let check = match arguments.check {
             true => Some(check::check(&model, &costs, &limits, &planned, arguments.rounds)?),
@@ -305,9 +313,10 @@ fn text(answer: &Answer) -> String {
             "{}{emulated}: {:.0} MiB{}",
             device.device,
             device.memory_bytes as f64 / f64::from(1 << 20),
-            device
-                .power_mw
-                .map_or(String::new(), |mw| format!(", {:.1} W", mw / 1e3)),
+            device.power_mw.map_or(String::new(), |mw| format!(
+                ", {:.1} W as plans state it",
+                mw / 1e3
+            )),
         );
         for chunk in device.chunks.iter().rev() {
             let _ = writeln!(

@@ -46,6 +46,8 @@ pub(super) struct Placed {
 pub(super) struct Next {
     pub(super) rows: usize,
     device: Option<(Arc<Phases>, usize)>,
+    /// Whether it is a token of an answer.
+    is_answer: bool,
 }
 
 impl Sequence {
@@ -53,7 +55,11 @@ impl Sequence {
     pub(super) fn next(&mut self, left: usize, most: usize) -> Result<Next> {
         let Some(phases) = self.model.phases() else {
             let rows = rung(left.min(most.max(1)));
-            return Ok(Next { rows, device: None });
+            return Ok(Next {
+                rows,
+                device: None,
+                is_answer: false,
+            });
         };
         let known = self.placed.phases.as_ref();
         if !known.is_some_and(|known| Arc::ptr_eq(known, &phases)) {
@@ -65,25 +71,26 @@ impl Sequence {
                 ..Placed::default()
             };
         }
-        let (rows, device) = match phases.fixed {
+        let (rows, device, is_answer) = match phases.fixed {
             Some(fixed) if left == 1 && !self.is_empty() => {
                 self.placed.answering = Some(fixed.answer);
-                (1, fixed.answer)
+                (1, fixed.answer, true)
             }
             Some(fixed) => {
                 self.placed.answering = None;
-                (fixed.rows, fixed.prompt)
+                (fixed.rows, fixed.prompt, false)
             }
             None => self.planned(&phases, left, most)?,
         };
         Ok(Next {
             rows,
             device: Some((phases, device)),
+            is_answer,
         })
     }
 
-    /// The next chunk of the plan: its size and device.
-    fn planned(&mut self, phases: &Phases, left: usize, most: usize) -> Result<(usize, usize)> {
+    /// The next chunk of the plan: its size and device, and whether it is a token of an answer.
+    fn planned(&mut self, phases: &Phases, left: usize, most: usize) -> Result<(usize, usize, bool)> {
         let (now, past) = (self.now(), self.len());
         let fits = |ahead: &VecDeque<Chunk>| {
             let tokens: usize = ahead.iter().map(|chunk| chunk.tokens).sum();
@@ -92,7 +99,7 @@ impl Sequence {
         };
         let is_answer = left == 1 && past > 0 && !fits(&self.placed.ahead);
         if is_answer && let Some(device) = self.answering(phases, past, now) {
-            return Ok((1, device));
+            return Ok((1, device, true));
         }
         if !fits(&self.placed.ahead) {
             let room = self.model.capacity().saturating_sub(past + left);
@@ -109,7 +116,7 @@ impl Sequence {
         }
         let chunk = self.placed.ahead.pop_front();
         let chunk = chunk.ok_or_else(|| Error::config("a plan of no chunks"))?;
-        Ok((chunk.rows, chunk.device))
+        Ok((chunk.rows, chunk.device, false))
     }
 
     /// The device that gives the next token of an answer; none where all that is allowed must be planned anew.
@@ -152,7 +159,7 @@ impl Sequence {
         };
         let key = self.key(next.rows, Logits::Last, Some(phases.name(device)));
         if let Some(reference) = phases.uncompared(device, next.rows) {
-            return self.compared(tokens, (device, key), reference, &phases, take);
+            return self.compared(tokens, (device, key), (reference, next.is_answer), &phases, take);
         }
         let ran = Ran {
             device,
@@ -167,7 +174,7 @@ impl Sequence {
         let now = clock.now_ns();
         let took = now.saturating_sub(start);
         let expected = phases.observe(ran, took, now);
-        self.count(&phases, ran, tokens.len(), (took, expected));
+        self.count(&phases, (ran, next.is_answer), tokens.len(), (took, expected));
         Ok(())
     }
 
@@ -177,7 +184,13 @@ impl Sequence {
     }
 
     /// Counts what a device did.
-    fn count(&mut self, phases: &Phases, ran: Ran, tokens: usize, (took, expected): (u64, f64)) {
+    fn count(
+        &mut self,
+        phases: &Phases,
+        (ran, is_answer): (Ran, bool),
+        tokens: usize,
+        (took, expected): (u64, f64),
+    ) {
         self.placed.last = Some(ran.device);
         let share = PhaseShare {
             device: phases.name(ran.device).to_owned(),
@@ -187,7 +200,6 @@ impl Sequence {
             predicted_ns: expected,
         };
         let report = &mut self.placed.report;
-        let is_answer = ran.rows == 1 && self.placed.answering == Some(ran.device);
         let shares = if is_answer {
             &mut report.answer
         } else {
@@ -201,7 +213,7 @@ impl Sequence {
         &mut self,
         tokens: &[TokenId],
         (device, key): (usize, SessionKey),
-        reference: usize,
+        (reference, is_answer): (usize, bool),
         phases: &Phases,
         take: &mut dyn FnMut(&[f32]) -> Option<Vec<f32>>,
     ) -> Result<()> {
@@ -240,7 +252,7 @@ impl Sequence {
                 self.chunk(tokens, other, &mut |_| None)?;
             }
         }
-        self.count(phases, ran, tokens.len(), (took, took as f64));
+        self.count(phases, (ran, is_answer), tokens.len(), (took, took as f64));
         if let Some(kept) = take(&right) {
             self.logits = kept;
         }
