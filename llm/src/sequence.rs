@@ -64,8 +64,9 @@ impl Sequence {
     pub(crate) fn new(model: LanguageModel) -> Result<Sequence> {
         let config = model.config();
         let bytes = config.kv_heads as usize * model.capacity() * config.head_size as usize * HALF;
+        // a sequence seldom comes to the end of its room
         let memories: Result<Vec<Memory>, _> = (0..2 * config.layers)
-            .map(|_| Memory::new(bytes as u64))
+            .map(|_| Memory::sparse(bytes as u64))
             .collect();
         Ok(Sequence {
             memories: memories.map_err(Error::memory)?,

@@ -31,6 +31,20 @@ pub(crate) fn page_bytes() -> u64 {
     }
 }
 
+/// Zeroed pages of this many bytes, at least one.
+fn mapped(bytes: u64) -> Result<MmapRaw> {
+    let failed = |words: String| {
+        Error::new(
+            ErrorKind::OutOfMemory,
+            format!("{bytes} bytes of shared memory"),
+            words,
+        )
+    };
+    let len = usize::try_from(bytes.max(1)).map_err(|error| failed(error.to_string()))?;
+    let mapping = MmapMut::map_anon(len).map_err(|error| failed(error.to_string()))?;
+    Ok(MmapRaw::from(mapping))
+}
+
 /// Page-aligned, zeroed host memory. Clones share it.
 #[derive(Clone)]
 pub struct Memory {
@@ -216,25 +230,35 @@ impl Memory {
     /// # Errors
     /// The system has no memory left.
     pub fn new(bytes: u64) -> Result<Memory> {
-        let failed = |words: String| {
-            Error::new(
-                ErrorKind::OutOfMemory,
-                format!("{bytes} bytes of shared memory"),
-                words,
-            )
-        };
-        let len = usize::try_from(bytes.max(1)).map_err(|error| failed(error.to_string()))?;
-        let mapping = MmapMut::map_anon(len).map_err(|error| failed(error.to_string()))?;
-        let mapping = MmapRaw::from(mapping);
+        let mapping = mapped(bytes)?;
         #[cfg(target_os = "linux")]
-        if len >= 2 << 20 {
+        if mapping.len() >= 2 << 20 {
             // Fewer translation misses on large tensors; a kernel that refuses loses nothing.
             let _ = mapping.advise(memmap2::Advice::HugePage);
         }
-        Ok(Memory {
+        Ok(Memory::of(mapping, bytes))
+    }
+
+    /// As [`Memory::new`], for what is filled little by little, and often not to its end: in small pages only, so that what
+    /// nobody has touched takes no memory.
+    ///
+    /// # Errors
+    /// The system has no memory left.
+    pub fn sparse(bytes: u64) -> Result<Memory> {
+        let mapping = mapped(bytes)?;
+        #[cfg(target_os = "linux")]
+        {
+            // where the system gives huge pages to everybody; a kernel without any refuses, and loses nothing
+            let _ = mapping.advise(memmap2::Advice::NoHugePage);
+        }
+        Ok(Memory::of(mapping, bytes))
+    }
+
+    fn of(mapping: MmapRaw, bytes: u64) -> Memory {
+        Memory {
             shared: Arc::new(Shared::at(Some(Place::Mapped(mapping)))),
             bytes,
-        })
+        }
     }
 
     /// Memory that all of these devices can import that import any: a dma-buf where one of them wants that, an
@@ -465,6 +489,22 @@ mod tests {
         assert!(memory.duplicate([]).is_err());
         drop(open);
         memory.shared.begin_run(false).unwrap();
+    }
+
+    #[test]
+    #[cfg(all(target_os = "linux", not(miri)))] // Miri has no page tables
+    fn sparse_memory_takes_the_pages_that_were_touched() {
+        const MIB: usize = 1 << 20;
+        let memory = Memory::sparse(64 * MIB as u64).unwrap();
+        let mut bytes = memory.access(Access::Write).unwrap();
+        assert!(bytes[5 * MIB..6 * MIB].iter().all(|&byte| byte == 0));
+        (0..64).for_each(|piece| bytes[piece * MIB] = 1);
+        let start = format!("{:x}-", bytes.as_ptr() as usize);
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut lines = maps.lines().skip_while(|line| !line.starts_with(&start));
+        let resident = lines.find_map(|line| line.strip_prefix("Anonymous:")).unwrap();
+        let kib: usize = resident.trim().trim_end_matches(" kB").parse().unwrap();
+        assert!((64 * 4..2 * 1024).contains(&kib), "{kib} KiB");
     }
 
     #[test]
