@@ -10,8 +10,13 @@ with reduced precision is; exact precision, which rounds less, is compared with 
 - Polychip: `polychip bench-llm`, as it is and with `--precision reduced`, which multiplies as the others do.
 - llama.cpp: `llama-bench`, built on this machine for its processor (the source is in the Python package llama-cpp-python).
 - OpenVINO GenAI: the Python package openvino-genai, in whatever interpreter `--openvino` names.
+- mistral.rs: the Python package mistralrs in the interpreter that `--mistral` names, as it is published: it is not built for this
+  processor, as llama.cpp is. Its prompts are words, of about so many tokens.
 - ONNX Runtime GenAI: onnxruntime-genai in the interpreter that `--genai` names, of the folder `MODEL.gguf.genai` where there is
   one (`genai_model.py` makes it, of Q4_0).
+
+With `--bandwidth` the example `memory_bandwidth` (`cargo build --release -p polychip-llm --example memory_bandwidth`) is asked in every round, too, and printed is what part of that rate an answer reads the
+weights at: all of the file's tensors but the embeddings, or those where the head is them.
 
 What a program needs to load a model is not counted, and it is asked once before it counts. With `--taken` another program computes on
 the last core meanwhile.
@@ -137,6 +142,58 @@ def genai_worker(folder, threads):
         print(prompt / read, (answer - 1) / spent, flush=True)
 
 
+class MistralRs(OpenVino):
+    name = "mistral.rs"
+
+    def __init__(self, python, model, threads):
+        words = [python, __file__, "--mistral-worker", model]
+        environment = os.environ | {"RAYON_NUM_THREADS": str(threads), "RUST_LOG": "error"}
+        pipe = subprocess.PIPE
+        # it counts the cores that it may use, too
+        cores = sorted(os.sched_getaffinity(0))[:threads]
+        pin = lambda: os.sched_setaffinity(0, cores)
+        self.worker = subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, env=environment, preexec_fn=pin)
+        self.measure([32])
+
+
+def mistral_worker(model):
+    """As [`openvino_worker`]."""
+    import random
+
+    import mistralrs
+
+    path = pathlib.Path(model).resolve()
+    which = mistralrs.Which.GGUF(quantized_model_id=str(path.parent), quantized_filename=path.name)
+    runner = mistralrs.Runner(which=which, prefix_cache_n=0)
+    words = " the of and to in is that it was for on are as with his they at be this from have or by one had".split()
+    for line in sys.stdin:
+        prompt, answer = map(int, line.split())
+        text = "".join(f" {word}" for word in random.choices(words, k=prompt))
+        request = mistralrs.CompletionRequest(model="", prompt=text, max_tokens=answer, temperature=0.0)
+        usage = runner.send_completion_request(request).usage
+        print(usage.avg_prompt_tok_per_sec, usage.avg_compl_tok_per_sec, flush=True)
+
+
+class Bandwidth:
+    name = "memory"
+
+    def __init__(self, program, model, threads):
+        self.command = [program, "--threads", str(threads)]
+        self.token_bytes = weights_of_a_token(model)
+
+    def measure(self, _):
+        run = subprocess.run(self.command, check=True, capture_output=True, text=True)
+        return {f"tg{ANSWER}": json.loads(run.stdout)["bytes_per_s"] / self.token_bytes}
+
+
+def weights_of_a_token(model):
+    """Bytes of weights that an answered token reads."""
+    import gguf
+
+    tensors = {tensor.name: int(tensor.n_bytes) for tensor in gguf.GGUFReader(model).tensors}
+    return sum(tensors.values()) - (tensors["token_embd.weight"] if "output.weight" in tensors else 0)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+")
@@ -144,6 +201,8 @@ def main():
     parser.add_argument("--llama-bench")
     parser.add_argument("--openvino", metavar="PYTHON")
     parser.add_argument("--genai", metavar="PYTHON")
+    parser.add_argument("--mistral", metavar="PYTHON")
+    parser.add_argument("--bandwidth", metavar="PROGRAM")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--prompts", default="32,128,512,2048")
     parser.add_argument("--rounds", type=int, default=5)
@@ -165,6 +224,10 @@ def main():
                 runtimes.append(GenAi(options.genai, folder, threads))
             if options.openvino:
                 runtimes.append(OpenVino(options.openvino, model, threads))
+            if options.mistral:
+                runtimes.append(MistralRs(options.mistral, model, threads))
+            if options.bandwidth:
+                runtimes.append(Bandwidth(options.bandwidth, model, threads))
             raw = {runtime.name: [] for runtime in runtimes}
             for _ in range(options.rounds):
                 for runtime in runtimes:
@@ -174,10 +237,11 @@ def main():
             names = [*(f"pp{prompt}" for prompt in prompts), f"tg{ANSWER}"]
             print(" " * 18 + "".join(f"{name:>18}" for name in names))
             for name, rounds in raw.items():
-                medians = {test: statistics.median(one[test] for one in rounds) for test in names}
+                tests = [test for test in names if test in rounds[0]]
+                medians = {test: statistics.median(one[test] for one in rounds) for test in tests}
                 row["medians"][name] = medians
                 base = row["medians"]["polychip reduced"] if name != "polychip exact" else medians
-                cell = lambda test: f"{medians[test]:,.0f} ({base[test] / medians[test]:.2f})"
+                cell = lambda test: f"{medians[test]:,.0f} ({base[test] / medians[test]:.2f})" if test in medians else ""
                 print(f"{name:18}" + "".join(f"{cell(test):>18}" for test in names), flush=True)
             table.append(row)
     if options.json:
@@ -189,5 +253,7 @@ if __name__ == "__main__":
         openvino_worker(*sys.argv[2:])
     elif sys.argv[1:2] == ["--genai-worker"]:
         genai_worker(*sys.argv[2:])
+    elif sys.argv[1:2] == ["--mistral-worker"]:
+        mistral_worker(*sys.argv[2:])
     else:
         main()

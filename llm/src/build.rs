@@ -110,7 +110,12 @@ pub fn graph(file: &Gguf, config: &Config, angles: &Angles, shape: Shape) -> Res
         )));
     }
     let name = format!("{} {} rows", config.architecture, shape.rows);
-    Builder::new(file, config, shape, Draft::new(&name)).build(angles)
+    let files = file.pieces().iter();
+    // a piece that is no file has no weights of graphs
+    let files = files
+        .map(|piece| piece.name.clone().unwrap_or_default())
+        .collect();
+    Builder::new(file, config, shape, Draft::new(&name, files)).build(angles)
 }
 
 /// The values of a small tensor as f32.
@@ -321,8 +326,9 @@ impl<'a> Builder<'a> {
         let dims = [columns as usize, depth as usize];
         let range = tensor.range();
         let stored = Stored {
+            file: tensor.piece() as u32,
             offset: range.start,
-            bytes: self.file.bytes().slice(range),
+            bytes: self.file.pieces()[tensor.piece()].bytes.slice(range),
         };
         let weights = match tensor.kind() {
             TensorType::F32 => self.draft.stored(weight, DType::F32, &dims, stored),

@@ -220,8 +220,8 @@ impl Keys<'_> {
             rope_base: self.positive("rope.freq_base")?.unwrap_or(10_000.0),
             rope_pairing: match self.architecture {
                 // its converter reorders rows of queries and keys
-                Architecture::Llama => RopePairing::Interleaved,
-                Architecture::Qwen2 | Architecture::Qwen3 => RopePairing::Halves,
+                Architecture::Llama if !self.file.is_checkpoint() => RopePairing::Interleaved,
+                _ => RopePairing::Halves,
             },
             rope_scaling: self.rope_scaling()?,
             norm_epsilon,

@@ -16,6 +16,7 @@ mod read;
 mod tensor;
 mod tensor_type;
 mod value;
+mod writer;
 
 use std::fmt;
 use std::path::Path;
@@ -27,6 +28,9 @@ use polychip_host::ModelFolder;
 pub use tensor::Tensor;
 pub use tensor_type::TensorType;
 pub use value::{Array, Value, ValueType};
+pub use writer::GgufWriter;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use writer::Key;
 
 use crate::{Error, Result};
 use read::Contents;
@@ -50,9 +54,31 @@ use read::Contents;
 /// ```
 #[derive(Clone)]
 pub struct Gguf {
-    bytes: Bytes,
+    /// The first has the keys; tensors lie in any of them.
+    pieces: Arc<[Piece]>,
     folder: Arc<ModelFolder>,
     contents: Arc<Contents>,
+    is_checkpoint: bool,
+}
+
+/// A file, or a part of it, that tensors lie in.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// Its name beside the model; empty: the model itself. `None` for bytes that stand in no file.
+    pub name: Option<String>,
+    /// Its content.
+    pub bytes: Bytes,
+}
+
+/// A tensor that lies in another file than the keys.
+pub(crate) struct External {
+    pub(crate) name: String,
+    pub(crate) kind: TensorType,
+    /// The innermost first; as many weights as the range holds.
+    pub(crate) dims: Vec<u64>,
+    /// The place of its file among those beside the model.
+    pub(crate) file: usize,
+    pub(crate) range: std::ops::Range<usize>,
 }
 
 impl Gguf {
@@ -76,12 +102,57 @@ impl Gguf {
     fn of(folder: ModelFolder) -> Result<Gguf> {
         let bytes = folder.bytes();
         let contents = Arc::new(read::read(&bytes)?);
-        let folder = Arc::new(folder);
+        let name = Some(String::new());
         Ok(Gguf {
-            bytes,
-            folder,
+            pieces: [Piece { name, bytes }].into(),
+            folder: Arc::new(folder),
             contents,
+            is_checkpoint: false,
         })
+    }
+
+    /// Keys that were made of a folder's other files, and tensors in files of the folder that were opened.
+    pub(crate) fn of_checkpoint(
+        folder: ModelFolder,
+        header: Bytes,
+        files: Vec<(String, Bytes)>,
+        tensors: Vec<External>,
+    ) -> Result<Gguf> {
+        let mut contents = read::read(&header)?;
+        for tensor in tensors {
+            let entry = tensor::Entry {
+                kind: tensor.kind,
+                dims: tensor.dims,
+                piece: tensor.file + 1,
+                range: tensor.range,
+            };
+            if contents.tensors.insert(tensor.name.clone(), entry).is_some() {
+                return Err(Error::malformed(format!(
+                    "tensor {:?} is there twice",
+                    tensor.name
+                )));
+            }
+        }
+        let first = Piece {
+            name: None,
+            bytes: header,
+        };
+        let files = files.into_iter().map(|(name, bytes)| Piece {
+            name: Some(name),
+            bytes,
+        });
+        Ok(Gguf {
+            pieces: std::iter::once(first).chain(files).collect(),
+            folder: Arc::new(folder),
+            contents: Arc::new(contents),
+            is_checkpoint: true,
+        })
+    }
+
+    /// Whether it is a folder of safetensors, whose rows of queries and keys no converter has reordered.
+    #[must_use]
+    pub fn is_checkpoint(&self) -> bool {
+        self.is_checkpoint
     }
 
     /// Writes weights of a tensor as f32, from block `first` on, as many as `out` holds, read from the file and not from its
@@ -100,9 +171,11 @@ impl Gguf {
         let start = range.start + first * bytes;
         let mut blocks = vec![0; out.len() / len * bytes];
         assert!(start + blocks.len() <= range.end, "beyond the tensor's end");
-        self.folder
-            .read_at(start, &mut blocks)
-            .map_err(|source| Error::file(Path::new(&format!("tensor {}", tensor.name())), source))?;
+        let read = match self.pieces[tensor.piece()].name.as_deref() {
+            None | Some("") => self.folder.read_at(start, &mut blocks),
+            Some(file) => self.folder.read_external_at(file, start, &mut blocks),
+        };
+        read.map_err(|source| Error::file(Path::new(&format!("tensor {}", tensor.name())), source))?;
         kind.dequantize(&blocks, out);
         Ok(())
     }
@@ -129,7 +202,7 @@ impl Gguf {
         self.contents
             .metadata
             .get(key)
-            .map(|span| span.value(&self.bytes))
+            .map(|span| span.value(&self.pieces[0].bytes))
     }
 
     /// The text of a key, `None` where the file does not have it.
@@ -204,27 +277,34 @@ impl Gguf {
         self.contents
             .tensors
             .iter()
-            .map(|(name, entry)| entry.tensor(name, &self.bytes))
+            .map(|(name, entry)| entry.tensor(name, &self.pieces))
     }
 
     /// A tensor.
     #[must_use]
     pub fn tensor(&self, name: &str) -> Option<Tensor<'_>> {
         let (name, entry) = self.contents.tensors.get_key_value(name)?;
-        Some(entry.tensor(name, &self.bytes))
+        Some(entry.tensor(name, &self.pieces))
     }
 
-    /// The file. Clones share its memory.
+    /// The files that tensors lie in: the model's own alone, or those of a folder behind the keys that were made of it.
     #[must_use]
-    pub fn bytes(&self) -> Bytes {
-        self.bytes.clone()
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// Bytes of all files.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        let files = self.pieces.iter().filter(|piece| piece.name.is_some());
+        files.map(|piece| piece.bytes.len() as u64).sum()
     }
 }
 
 impl fmt::Debug for Gguf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gguf")
-            .field("bytes", &self.bytes.len())
+            .field("bytes", &self.file_bytes())
             .field("keys", &self.contents.metadata.len())
             .field("tensors", &self.contents.tensors.len())
             .finish()

@@ -1,4 +1,4 @@
-//! Language models: what a GGUF file says of one, its tokens, its chat template, and its answers.
+//! Language models: what a GGUF file, or a folder of safetensors, says of one, its tokens, its chat template, and its answers.
 //!
 //! Invariants:
 //! 1. Weights stay in the mapped file: a tensor is a view of blocks, and whoever dequantises says into which memory.
@@ -6,16 +6,15 @@
 //!    panic; what is allocated for it is bounded by a small multiple of its size.
 //! 3. Nothing falls back: an unknown architecture, block type, pre-tokenizer, position scaling or template function is refused.
 //!
-//! From the bottom up: the file (`gguf`, `config`), text (`tokenizer`, `detokenizer`, `stop`, `template`), graphs (`build`), what
+//! From the bottom up: the file (`gguf`, `checkpoint`, `config`), text (`tokenizer`, `detokenizer`, `stop`, `template`), graphs (`build`), what
 //! runs them (`model`, `sequence`), where (`phases`, `measure`, `placement`), answers (`sampler`, `generation`, `generate`).
-//!
-//! Not here: other formats than GGUF.
 //!
 //! Start with [`LanguageModel::open`] and [`Sequence::generate`].
 
 #![forbid(unsafe_code)]
 
 pub mod build;
+mod checkpoint;
 mod chunk;
 mod config;
 mod detokenizer;

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use polychip::{Device, Policy, Runtime, Session};
 
 use crate::build::{self, Angles, Logits, Shape};
+use crate::checkpoint;
 use crate::chunk::{SessionKey, rung};
 use crate::gguf::Gguf;
 use crate::phases::Phases;
@@ -101,13 +102,18 @@ struct Inner {
 }
 
 impl LanguageModel {
-    /// Maps a GGUF file and reads what it says; plans nothing yet.
+    /// Maps a GGUF file, or a folder of safetensors with its `config.json` and `tokenizer.json`, and reads what it says; plans
+    /// nothing yet.
     ///
     /// # Errors
     /// The file is not sound, needs what is not supported, or the room asked for is more than the model knows positions.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<LanguageModel> {
         let path = path.as_ref();
-        LanguageModel::of(path, Gguf::open(path)?, options)
+        let file = match checkpoint::folder(path) {
+            Some(folder) => checkpoint::open(folder)?,
+            None => Gguf::open(path)?,
+        };
+        LanguageModel::of(path, file, options)
     }
 
     /// As [`LanguageModel::open`], of a file in memory that messages call `name`.
@@ -244,7 +250,7 @@ impl LanguageModel {
         format!(
             "{}: {} bytes, {} layers of {}, vocabulary {}, room {}, {exact}, threads {threads}",
             inner.config.architecture,
-            inner.file.bytes().len(),
+            inner.file.file_bytes(),
             inner.config.layers,
             inner.config.embedding,
             inner.config.vocabulary,

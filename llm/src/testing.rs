@@ -7,9 +7,8 @@
 mod model;
 mod mutate;
 mod template;
-mod writer;
 
+pub use crate::gguf::GgufWriter;
 pub use model::{TinyModel, byte_level_tokens, random_blocks};
 pub use mutate::{Mutant, mutant};
 pub use template::template_mutant;
-pub use writer::GgufWriter;

@@ -8,7 +8,7 @@
 //! Not here: text out of a stream of tokens (`detokenizer`), where an answer stops (`stop`), chats (`template`).
 
 mod byte_level;
-mod pre;
+pub(crate) mod pre;
 mod sentence_piece;
 mod vocabulary;
 

@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     }
     let answer = Answer {
         model: arguments.model.model.display().to_string(),
-        file_bytes: model.file().bytes().len() as u64,
+        file_bytes: model.file().file_bytes(),
         threads: arguments.model.plan.threads,
         tests,
         peak_bytes: peak_bytes(),

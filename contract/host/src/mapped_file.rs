@@ -76,6 +76,21 @@ impl MappedFile {
     }
 }
 
+/// Reads from the file, where there is one.
+fn read_at(bytes: &Bytes, file: Option<&MappedFile>, offset: usize, out: &mut [u8]) -> io::Result<()> {
+    let bytes = bytes.get(offset..).and_then(|rest| rest.get(..out.len()));
+    let bytes = bytes.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
+    #[cfg(unix)]
+    if let Some(mapped) = file {
+        use std::os::unix::fs::FileExt;
+        return mapped.file.read_exact_at(out, offset as u64);
+    }
+    #[cfg(not(unix))]
+    let _ = file;
+    out.copy_from_slice(bytes);
+    Ok(())
+}
+
 /// A model's bytes, and the files beside it that it refers to.
 #[derive(Debug)]
 pub struct ModelFolder {
@@ -159,15 +174,17 @@ impl ModelFolder {
     /// # Errors
     /// The file cannot be read, or the bytes leave it.
     pub fn read_at(&self, offset: usize, out: &mut [u8]) -> io::Result<()> {
-        let bytes = self.bytes.get(offset..).and_then(|rest| rest.get(..out.len()));
-        let bytes = bytes.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
-        #[cfg(unix)]
-        if let Some(mapped) = &self.file {
-            use std::os::unix::fs::FileExt;
-            return mapped.file.read_exact_at(out, offset as u64);
-        }
-        out.copy_from_slice(bytes);
-        Ok(())
+        read_at(&self.bytes, self.file.as_ref(), offset, out)
+    }
+
+    /// As [`ModelFolder::read_at`], of a file beside the model that was opened.
+    ///
+    /// # Errors
+    /// As [`ModelFolder::read_at`], or no such file was opened.
+    pub fn read_external_at(&self, location: &str, offset: usize, out: &mut [u8]) -> io::Result<()> {
+        let external = self.external.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = external.get(location).ok_or(io::ErrorKind::NotFound)?;
+        read_at(&file.bytes, Some(file), offset, out)
     }
 
     /// Descriptors by the file indices of a graph: the model itself, then external files by name.
@@ -182,6 +199,22 @@ impl ModelFolder {
         files
             .map(|file| file.map_or(polychip_abi::POLYCHIP_NO_FD, MappedFile::fd))
             .collect()
+    }
+
+    /// Maps a file of the model's folder that a user named together with the model, so that links may lead out of the folder,
+    /// as they do in caches of downloads.
+    ///
+    /// # Errors
+    /// The name has more parts than a file's, the file cannot be opened or mapped, or the model has no folder.
+    pub fn open_beside(&self, name: &str) -> io::Result<Bytes> {
+        let folder = self.folder.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        if Path::new(name).file_name() != Some(std::ffi::OsStr::new(name)) {
+            let words = format!("{name:?} is not the name of a file beside the model");
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, words));
+        }
+        let mapped = MappedFile::open(&folder.join(name))?;
+        let mut external = self.external.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(external.entry(name.to_owned()).or_insert(mapped).bytes.clone())
     }
 
     /// Maps a file beside the model.

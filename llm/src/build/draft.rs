@@ -6,9 +6,11 @@ use bytes::Bytes;
 use polychip_graph::{Constant, Encoding, FileSlice, Graph, Node, Tensor, TensorId};
 use polychip_ops::{Attr, Attributes, BlockLayout, DType, Op, TensorType};
 
-/// Bytes of the model's file, and where they start in it.
+/// Bytes of one of the model's files, and where they start in it.
 pub(super) struct Stored {
     pub(super) bytes: Bytes,
+    /// By the graph's files.
+    pub(super) file: u32,
     pub(super) offset: usize,
 }
 
@@ -17,7 +19,10 @@ impl Stored {
         let offset = self.offset as u64;
         Constant {
             bytes: self.bytes,
-            file: Some(FileSlice { file: 0, offset }),
+            file: Some(FileSlice {
+                file: self.file,
+                offset,
+            }),
         }
     }
 }
@@ -30,10 +35,10 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    pub(super) fn new(name: &str) -> Draft {
+    /// A graph over these files.
+    pub(super) fn new(name: &str, files: Vec<String>) -> Draft {
         let mut graph = Graph::new(name);
-        // the model itself
-        graph.files = vec![String::new()];
+        graph.files = files;
         Draft {
             graph,
             constants: BTreeMap::new(),

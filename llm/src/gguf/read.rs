@@ -208,6 +208,7 @@ fn place(table: Vec<Row>, data: u64, alignment: u32, file: u64) -> Result<BTreeM
         let entry = Entry {
             kind: row.kind,
             dims: row.dims,
+            piece: 0,
             range,
         };
         match tensors.entry(row.name) {

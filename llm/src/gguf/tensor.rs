@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use half::{bf16, f16};
 
+use super::Piece;
 use super::tensor_type::TensorType;
 
 /// What the table of tensors says. The range lies inside the file and is as long as type and dimensions need.
@@ -11,15 +12,17 @@ use super::tensor_type::TensorType;
 pub(super) struct Entry {
     pub(super) kind: TensorType,
     pub(super) dims: Vec<u64>,
+    /// The piece that it lies in.
+    pub(super) piece: usize,
     pub(super) range: Range<usize>,
 }
 
 impl Entry {
-    pub(super) fn tensor<'a>(&'a self, name: &'a str, file: &'a [u8]) -> Tensor<'a> {
+    pub(super) fn tensor<'a>(&'a self, name: &'a str, pieces: &'a [Piece]) -> Tensor<'a> {
         Tensor {
             name,
             entry: self,
-            bytes: &file[self.range.clone()],
+            bytes: &pieces[self.piece].bytes[self.range.clone()],
         }
     }
 }
@@ -63,7 +66,13 @@ impl<'a> Tensor<'a> {
         self.bytes.is_empty()
     }
 
-    /// Where it lies in the file.
+    /// The file that it lies in, by its place among [`Gguf::pieces`](super::Gguf::pieces).
+    #[must_use]
+    pub fn piece(&self) -> usize {
+        self.entry.piece
+    }
+
+    /// Where it lies in its file.
     #[must_use]
     pub fn range(&self) -> Range<usize> {
         self.entry.range.clone()

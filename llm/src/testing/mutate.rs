@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::GgufWriter;
-use super::writer::Key;
+use crate::gguf::Key;
 
 /// One mutant of so many is made of bytes, whatever they mean.
 const OF_BYTES: u32 = 4;

@@ -10,14 +10,16 @@ use tokenizers::tokenizer::{PreTokenizedString, SplitDelimiterBehavior};
 use crate::{Error, Result};
 
 /// Words of GPT-2: contractions, letters, digits and others with one blank before them; blanks up to the last.
-const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+pub(crate) const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+/// Each digit is a word.
+pub(crate) const DIGITS: &str = r"\p{N}";
 /// Llama 3: digits by three, punctuation keeps line ends.
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 /// Qwen 2: as Llama 3, digits singly.
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 /// How one family of models cuts texts.
-pub(super) struct Family {
+pub(crate) struct Family {
     /// Names in files.
     names: &'static [&'static str],
     expressions: &'static [&'static str],
@@ -40,7 +42,7 @@ static FAMILIES: [Family; 5] = [
     Family {
         names: &["smollm"],
         // digits singly first
-        expressions: &[r"\p{N}", GPT2],
+        expressions: &[DIGITS, GPT2],
         compose: false,
         whole_words: false,
         adds_bos: false,
@@ -67,6 +69,21 @@ static FAMILIES: [Family; 5] = [
         adds_bos: false,
     },
 ];
+
+impl Family {
+    /// The name that files know it by.
+    pub(crate) fn name(&self) -> &'static str {
+        self.names[0]
+    }
+}
+
+/// The family that cuts so.
+pub(crate) fn family_of(expressions: &[String], compose: bool, whole_words: bool) -> Option<&'static Family> {
+    let is = |family: &&Family| {
+        family.expressions == expressions && family.compose == compose && family.whole_words == whole_words
+    };
+    FAMILIES.iter().find(is)
+}
 
 /// The family of a name.
 pub(super) fn family(name: &str) -> Result<&'static Family> {

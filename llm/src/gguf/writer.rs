@@ -1,24 +1,24 @@
-//! Writes a GGUF file, right or wrong.
+//! Writes a GGUF file, right or wrong: it checks nothing.
 
-use crate::gguf::{TensorType, ValueType};
+use super::{TensorType, ValueType};
 
 /// A key with the bytes of its value.
 #[derive(Clone, Debug)]
-pub(super) struct Key {
-    pub(super) name: String,
-    pub(super) code: u32,
-    pub(super) value: Vec<u8>,
+pub(crate) struct Key {
+    pub(crate) name: String,
+    pub(crate) code: u32,
+    pub(crate) value: Vec<u8>,
 }
 
 /// A tensor with its bytes.
 #[derive(Clone, Debug)]
-pub(super) struct Written {
-    pub(super) name: String,
-    pub(super) code: u32,
-    pub(super) dims: Vec<u64>,
-    pub(super) data: Vec<u8>,
+pub(crate) struct Written {
+    pub(crate) name: String,
+    pub(crate) code: u32,
+    pub(crate) dims: Vec<u64>,
+    pub(crate) data: Vec<u8>,
     /// Where it is said to lie; after the tensor before it otherwise.
-    pub(super) offset: Option<u64>,
+    pub(crate) offset: Option<u64>,
 }
 
 /// A file in the making.
@@ -28,8 +28,8 @@ pub struct GgufWriter {
     pub version: u32,
     /// What tensors are laid out by.
     pub alignment: u64,
-    pub(super) keys: Vec<Key>,
-    pub(super) tensors: Vec<Written>,
+    pub(crate) keys: Vec<Key>,
+    pub(crate) tensors: Vec<Written>,
 }
 
 impl Default for GgufWriter {

@@ -1,0 +1,136 @@
+//! Tensors of a folder, by the names that GGUF files give them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use bytes::Bytes;
+use polychip_host::ModelFolder;
+use safetensors::{Dtype, SafeTensors};
+use serde_json::Value;
+
+use super::Object;
+use crate::gguf::{External, TensorType};
+use crate::{Error, Result};
+
+const ALONE: &str = "model.safetensors";
+const INDEX: &str = "model.safetensors.index.json";
+
+/// A file's name and content.
+type File = (String, Bytes);
+
+/// Bytes of a file before its JSON.
+const LENGTH: usize = 8;
+
+/// The files with their bytes, and the tensors in them.
+pub(super) fn read(folder: &Path, files: &ModelFolder, tied: bool) -> Result<(Vec<File>, Vec<External>)> {
+    let (mut opened, mut tensors) = (Vec::new(), Vec::new());
+    for name in names(folder)? {
+        let path = folder.join(&name);
+        let bytes = files
+            .open_beside(&name)
+            .map_err(|source| Error::file(&path, source))?;
+        let (length, metadata) = SafeTensors::read_metadata(&bytes)
+            .map_err(|error| Error::malformed(format!("{}: {error}", path.display())))?;
+        let infos: BTreeMap<_, _> = metadata.tensors().into_iter().collect();
+        for (tensor, info) in infos {
+            let Some(known) = translated(&tensor, tied) else {
+                continue;
+            };
+            let kind = match info.dtype {
+                Dtype::F32 => TensorType::F32,
+                Dtype::F16 => TensorType::F16,
+                Dtype::BF16 => TensorType::BF16,
+                other => {
+                    return Err(Error::unsupported(format!(
+                        "{}: tensor {tensor:?} is of type {other:?}, which is not supported; supported are F32, F16 and BF16",
+                        path.display()
+                    )));
+                }
+            };
+            let (start, end) = info.data_offsets;
+            let data = LENGTH + length;
+            if info.shape.is_empty() || start >= end || data + end > bytes.len() {
+                return Err(Error::malformed(format!(
+                    "{}: tensor {tensor:?} of shape {:?} has no weights, or leaves the file",
+                    path.display(),
+                    info.shape
+                )));
+            }
+            tensors.push(External {
+                name: known,
+                kind,
+                dims: info.shape.iter().rev().map(|&dim| dim as u64).collect(),
+                file: opened.len(),
+                range: data + start..data + end,
+            });
+        }
+        opened.push((name, bytes));
+    }
+    Ok((opened, tensors))
+}
+
+/// The files' names: those that the index has, or the one.
+fn names(folder: &Path) -> Result<BTreeSet<String>> {
+    let Some(index) = Object::read(folder, INDEX)? else {
+        return match folder.join(ALONE).is_file() {
+            true => Ok(BTreeSet::from([ALONE.to_owned()])),
+            false => Err(Error::config(format!(
+                "{} has neither {ALONE} nor {INDEX}: models in other files (pytorch_model.bin, consolidated.00.pth) are not read",
+                folder.display()
+            ))),
+        };
+    };
+    let map = index.needed("weight_map", index.object("weight_map")?)?;
+    let files: BTreeMap<&String, Option<&str>> = map
+        .fields
+        .iter()
+        .map(|(tensor, file)| (tensor, Value::as_str(file)))
+        .collect();
+    files
+        .into_iter()
+        .map(|(tensor, file)| {
+            file.map(str::to_owned)
+                .ok_or_else(|| Error::config(format!("{INDEX}: the file of tensor {tensor:?} is no text")))
+        })
+        .collect()
+}
+
+/// A tensor's name in GGUF files; `None` for what is made of others. A name that is not known stays, and is refused when
+/// tensors are compared with the architecture's.
+fn translated(name: &str, tied: bool) -> Option<String> {
+    match name {
+        "model.embed_tokens.weight" => return Some("token_embd.weight".to_owned()),
+        "model.norm.weight" => return Some("output_norm.weight".to_owned()),
+        "lm_head.weight" => return (!tied).then(|| "output.weight".to_owned()),
+        _ => {}
+    }
+    let unknown = || Some(name.to_owned());
+    let Some((layer, part)) = name
+        .strip_prefix("model.layers.")
+        .and_then(|rest| rest.split_once('.'))
+    else {
+        return unknown();
+    };
+    // angles, which are made of the configuration
+    if part == "self_attn.rotary_emb.inv_freq" {
+        return None;
+    }
+    let Some((part, end)) = part.rsplit_once('.') else {
+        return unknown();
+    };
+    let part = match part {
+        "input_layernorm" => "attn_norm",
+        "self_attn.q_proj" => "attn_q",
+        "self_attn.k_proj" => "attn_k",
+        "self_attn.v_proj" => "attn_v",
+        "self_attn.o_proj" => "attn_output",
+        "self_attn.q_norm" => "attn_q_norm",
+        "self_attn.k_norm" => "attn_k_norm",
+        "post_attention_layernorm" => "ffn_norm",
+        "mlp.gate_proj" => "ffn_gate",
+        "mlp.up_proj" => "ffn_up",
+        "mlp.down_proj" => "ffn_down",
+        _ => return unknown(),
+    };
+    Some(format!("blk.{layer}.{part}.{end}"))
+}
