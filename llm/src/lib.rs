@@ -7,7 +7,7 @@
 //! 3. Nothing falls back: an unknown architecture, block type, pre-tokenizer, position scaling or template function is refused.
 //!
 //! From the bottom up: the file (`gguf`, `config`), text (`tokenizer`, `detokenizer`, `stop`, `template`), graphs (`build`), what
-//! runs them (`model`, `sequence`), where (`phases`, `measure`, `placement`), answers (`sampler`, `generation`, `generate`).
+//! runs them (`model`, `sequence`, several at once by `batch`), where (`phases`, `measure`, `placement`), answers (`sampler`, `generation`, `generate`).
 //!
 //! Not here: other formats than GGUF.
 //!
@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod batch;
 pub mod build;
 mod chunk;
 mod config;
@@ -35,6 +36,7 @@ mod template;
 pub mod testing;
 mod tokenizer;
 
+pub use batch::Batch;
 pub use config::{Architecture, Config, ExpectedTensor, RopePairing, RopeScaling};
 pub use detokenizer::Detokenizer;
 pub use error::{Error, ErrorKind};
