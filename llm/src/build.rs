@@ -16,6 +16,10 @@
 //! | `logits` | f32 `[1 or rows, vocabulary]` | |
 //! | `key.N`, `value.N` | f16 `[1, rows, kv_heads * head_size]` | what layer N adds |
 //!
+//! A step of several sequences ([`step`]) has a token of each as its rows: products read their weights once for all, and each row attends
+//! to its own sequence's memory. Instead of one mask and memory there are `mask.S`, bool `[1, capacity + 1]`, and `past_key.N.S`,
+//! `past_value.N.S` of each sequence `S`. Memories stay where they are, so whoever joins or leaves costs no copy.
+//!
 //! Invariants:
 //! 1. Weights are constants over the mapped file, in the blocks that they lie in.
 //! 2. Keys and values are rounded to f16 before they are used, so that a prompt's answers do not depend on how it was cut.
@@ -110,12 +114,47 @@ pub fn graph(file: &Gguf, config: &Config, angles: &Angles, shape: Shape) -> Res
         )));
     }
     let name = format!("{} {} rows", config.architecture, shape.rows);
-    let files = file.pieces().iter();
-    // a piece that is no file has no weights of graphs
-    let files = files
+    Builder::new(file, config, (shape, Rows::OfOne), Draft::new(&name, names(file))).build(angles)
+}
+
+/// The graph of a step: one token of each of so many sequences, with the logits of all.
+///
+/// # Errors
+/// As [`graph`].
+pub fn step(file: &Gguf, config: &Config, angles: &Angles, sequences: usize) -> Result<Graph> {
+    if sequences == 0 {
+        return Err(Error::config("a step of no sequences"));
+    }
+    let shape = Shape {
+        rows: sequences,
+        capacity: angles.capacity,
+        logits: Logits::All,
+    };
+    let name = format!("{} {sequences} sequences", config.architecture);
+    Builder::new(
+        file,
+        config,
+        (shape, Rows::OfMany),
+        Draft::new(&name, names(file)),
+    )
+    .build(angles)
+}
+
+/// The files that constants stand in. A piece that is no file has none of them.
+fn names(file: &Gguf) -> Vec<String> {
+    let pieces = file.pieces().iter();
+    pieces
         .map(|piece| piece.name.clone().unwrap_or_default())
-        .collect();
-    Builder::new(file, config, shape, Draft::new(&name, files)).build(angles)
+        .collect()
+}
+
+/// Whose tokens the rows of a graph are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rows {
+    /// Those of one sequence, one behind the other.
+    OfOne,
+    /// Those of as many sequences.
+    OfMany,
 }
 
 /// The values of a small tensor as f32.
@@ -133,7 +172,8 @@ fn missing(name: &str) -> Error {
 /// What all layers share.
 struct Shared {
     positions: TensorId,
-    mask: TensorId,
+    /// One for all rows, or one of each.
+    masks: Vec<TensorId>,
     cosines: TensorId,
     sines: TensorId,
 }
@@ -142,15 +182,17 @@ struct Builder<'a> {
     file: &'a Gguf,
     config: &'a Config,
     shape: Shape,
+    of: Rows,
     draft: Draft,
 }
 
 impl<'a> Builder<'a> {
-    fn new(file: &'a Gguf, config: &'a Config, shape: Shape, draft: Draft) -> Builder<'a> {
+    fn new(file: &'a Gguf, config: &'a Config, (shape, of): (Shape, Rows), draft: Draft) -> Builder<'a> {
         Builder {
             file,
             config,
             shape,
+            of,
             draft,
         }
     }
@@ -165,7 +207,15 @@ impl<'a> Builder<'a> {
         let width = config.embedding as usize;
         let mut x = self.draft.input("embedded", DType::F32, &[rows, width]);
         let positions = self.draft.input("positions", DType::I64, &[1, rows]);
-        let mask = self.draft.input("mask", DType::Bool, &[rows, capacity + rows]);
+        let masks = match self.of {
+            Rows::OfOne => vec![self.draft.input("mask", DType::Bool, &[rows, capacity + rows])],
+            Rows::OfMany => (0..rows)
+                .map(|row| {
+                    self.draft
+                        .input(&format!("mask.{row}"), DType::Bool, &[1, capacity + 1])
+                })
+                .collect(),
+        };
         let last = (logits == Logits::Last).then(|| self.draft.input("last", DType::I64, &[1]));
         let half = config.rope_dims as usize / 2;
         let table = |draft: &mut Draft, name: &str, bytes: &Bytes| {
@@ -173,7 +223,7 @@ impl<'a> Builder<'a> {
         };
         let shared = Shared {
             positions,
-            mask,
+            masks,
             cosines: table(&mut self.draft, "cosines", &angles.cosines),
             sines: table(&mut self.draft, "sines", &angles.sines),
         };
@@ -286,21 +336,52 @@ impl<'a> Builder<'a> {
         (half, self.draft.cast(half, DType::F32, shape))
     }
 
-    fn attention(&mut self, layer: u32, [q, k, v]: [TensorId; 3], shared: &Shared) -> TensorId {
+    /// Attention of all rows: of a chunk at once, of a step each over its own sequence's memory.
+    fn attention(&mut self, layer: u32, qkv: [TensorId; 3], shared: &Shared) -> TensorId {
         let config = self.config;
-        let Shape { rows, capacity, .. } = self.shape;
+        let rows = self.shape.rows;
+        if self.of == Rows::OfOne {
+            return self.attend(&layer.to_string(), qkv, shared.masks[0], rows);
+        }
+        let size = config.head_size as usize;
+        let [q, k, v] = [
+            (qkv[0], config.heads),
+            (qkv[1], config.kv_heads),
+            (qkv[2], config.kv_heads),
+        ]
+        .map(|(x, heads)| match rows {
+            1 => vec![x],
+            _ => {
+                let piece = [1, 1, heads as usize * size];
+                self.draft.split(x, 1, rows, DType::F32, &piece)
+            }
+        });
+        let attended: Vec<TensorId> = (0..rows)
+            .map(|row| {
+                let name = format!("{layer}.{row}");
+                self.attend(&name, [q[row], k[row], v[row]], shared.masks[row], 1)
+            })
+            .collect();
+        let axis = Attributes::new().with_int(Attr::Axis, 1);
+        let shape = [1, rows, config.heads as usize * size];
+        self.draft.node(Op::Concat, &attended, axis, DType::F32, &shape)
+    }
+
+    /// Attention over the memory of this name.
+    fn attend(&mut self, name: &str, [q, k, v]: [TensorId; 3], mask: TensorId, rows: usize) -> TensorId {
+        let config = self.config;
         let (kv_heads, size) = (config.kv_heads as usize, config.head_size as usize);
-        let past = [1, kv_heads, capacity, size];
+        let past = [1, kv_heads, self.shape.capacity, size];
         let [past_k, past_v] = ["key", "value"].map(|which| {
             let stored = self
                 .draft
-                .input(&format!("past_{which}.{layer}"), DType::F16, &past);
+                .input(&format!("past_{which}.{name}"), DType::F16, &past);
             self.draft.cast(stored, DType::F32, &past)
         });
         let attributes = Attributes::new()
             .with_int(Attr::QNumHeads, i64::from(config.heads))
             .with_int(Attr::KvNumHeads, i64::from(config.kv_heads));
-        let inputs = [q, k, v, shared.mask, past_k, past_v];
+        let inputs = [q, k, v, mask, past_k, past_v];
         let shape = [1, rows, config.heads as usize * size];
         self.draft
             .node(Op::Attention, &inputs, attributes, DType::F32, &shape)

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::detokenizer::Pieces;
 use crate::sequence::Sequence;
-use crate::{Answer, Error, Finish, Generate, LanguageModel, Result, Sampler, StopStrings, TokenId};
+use crate::{Answer, Batch, Error, Finish, Generate, LanguageModel, Result, Sampler, StopStrings, TokenId};
 
 /// What a step came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,6 +133,47 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
             self.finish = Some(Finish::Cancelled);
         }
         step
+    }
+
+    /// Goes on by one run of all of them: a token of each answer, with one read of the model's weights. As many as
+    /// [`Batch::size`] says are best; none may be reading its prompt. Those that have finished stay as they are.
+    ///
+    /// # Errors
+    /// A device failed, which ends all of them. That no logit of one is a number ends that one.
+    pub fn step_together(batch: &mut Batch, answers: &mut [&mut Self]) -> Result<Vec<Result<Step>>> {
+        if let Some(answer) = answers.iter().find(|answer| answer.is_reading()) {
+            return Err(Error::config(format!(
+                "an answer that has read {} of {} tokens of its prompt cannot take a step with others",
+                answer.sequence().len(),
+                answer.prompt.len()
+            )));
+        }
+        let started = Instant::now();
+        let mut tokens = Vec::with_capacity(answers.len());
+        for answer in answers.iter_mut() {
+            if let Some(token) = answer.unread.take() {
+                tokens.push((answer.sequence.borrow_mut(), token));
+            }
+        }
+        let run = batch.step(&mut tokens);
+        drop(tokens);
+        let mut steps = Vec::with_capacity(answers.len());
+        for answer in answers.iter_mut() {
+            if answer.finish.is_some() {
+                steps.push(Ok(Step::Finished(String::new())));
+                continue;
+            }
+            let step = match run {
+                Ok(()) => answer.choose(),
+                Err(_) => Ok(Step::Read),
+            };
+            if run.is_err() || step.is_err() {
+                answer.finish = Some(Finish::Cancelled);
+            }
+            answer.decode += started.elapsed();
+            steps.push(step);
+        }
+        run.map(|()| steps)
     }
 
     /// Reads a chunk of the prompt, or the answer's last token: whether all is read then.

@@ -6,13 +6,15 @@
 //!    panic; what is allocated for it is bounded by a small multiple of its size.
 //! 3. Nothing falls back: an unknown architecture, block type, pre-tokenizer, position scaling or template function is refused.
 //!
-//! From the bottom up: the file (`gguf`, `checkpoint`, `config`), text (`tokenizer`, `detokenizer`, `stop`, `template`), graphs (`build`), what
-//! runs them (`model`, `sequence`), where (`phases`, `measure`, `placement`), answers (`sampler`, `generation`, `generate`).
+//! From the bottom up: the file (`gguf`, `checkpoint`, `config`), text (`tokenizer`, `detokenizer`, `stop`, `template`), graphs
+//! (`build`), what runs them (`model`, `sequence`, several at once by `batch`), where (`phases`, `measure`, `placement`), answers (`sampler`,
+//! `generation`, `generate`).
 //!
 //! Start with [`LanguageModel::open`] and [`Sequence::generate`].
 
 #![forbid(unsafe_code)]
 
+mod batch;
 pub mod build;
 mod checkpoint;
 mod chunk;
@@ -34,6 +36,7 @@ mod template;
 pub mod testing;
 mod tokenizer;
 
+pub use batch::Batch;
 pub use config::{Architecture, Config, ExpectedTensor, RopePairing, RopeScaling};
 pub use detokenizer::Detokenizer;
 pub use error::{Error, ErrorKind};

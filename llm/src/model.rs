@@ -304,6 +304,7 @@ impl LanguageModel {
             self.session(&SessionKey {
                 rows,
                 all: false,
+                is_step: false,
                 device: device.map(str::to_owned),
             })
         };
@@ -346,8 +347,17 @@ impl LanguageModel {
             capacity: inner.capacity,
             logits: if key.all { Logits::All } else { Logits::Last },
         };
-        let graph = build::graph(&inner.file, &inner.config, &inner.angles, shape)?;
-        let name = format!("{} ({rows} tokens)", inner.path.display());
+        let (graph, of) = match key.is_step {
+            true => (
+                build::step(&inner.file, &inner.config, &inner.angles, rows)?,
+                "sequences",
+            ),
+            false => (
+                build::graph(&inner.file, &inner.config, &inner.angles, shape)?,
+                "tokens",
+            ),
+        };
+        let name = format!("{} ({rows} {of})", inner.path.display());
         let model = inner.runtime.load_graph_over(&name, graph, inner.file.folder());
         let mut policy = inner.policy.clone();
         if let Some(device) = &key.device {

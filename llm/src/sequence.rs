@@ -24,21 +24,31 @@ use placed::Placed;
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// Bytes of a key's or value's element.
-const HALF: usize = 2;
+pub(crate) const HALF: usize = 2;
 
 /// What a model has read so far.
 #[derive(Debug)]
 pub struct Sequence {
     model: LanguageModel,
     /// Keys, then values, of layer 0, of layer 1 ..., `[kv_heads, capacity, head_size]`.
-    memories: Vec<Memory>,
+    pub(crate) memories: Vec<Memory>,
     /// A session's view of them.
     views: BTreeMap<SessionKey, View>,
+    /// Its place in steps of so many sequences.
+    pub(crate) places: BTreeMap<usize, Place>,
     /// Who ran last.
-    current: Option<SessionKey>,
+    pub(crate) current: Option<SessionKey>,
     placed: Placed,
     tokens: Vec<TokenId>,
     logits: Vec<f32>,
+}
+
+/// A place in steps of several sequences, with the inputs over the memories there: they are the sequence's, so that its memory goes
+/// with it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) index: usize,
+    pub(crate) past: Vec<Input>,
 }
 
 /// The inputs of a session.
@@ -62,16 +72,15 @@ struct View {
 
 impl Sequence {
     pub(crate) fn new(model: LanguageModel) -> Result<Sequence> {
-        let config = model.config();
-        let bytes = config.kv_heads as usize * model.capacity() * config.head_size as usize * HALF;
         // a sequence seldom comes to the end of its room
-        let memories: Result<Vec<Memory>, _> = (0..2 * config.layers)
-            .map(|_| Memory::sparse(bytes as u64))
+        let memories: Result<Vec<Memory>, _> = (0..2 * model.config().layers)
+            .map(|_| Memory::sparse(model.memory_bytes()))
             .collect();
         Ok(Sequence {
             memories: memories.map_err(Error::memory)?,
             model,
             views: BTreeMap::new(),
+            places: BTreeMap::new(),
             current: None,
             placed: Placed::default(),
             tokens: Vec::new(),
@@ -248,6 +257,7 @@ impl Sequence {
         SessionKey {
             rows,
             all: logits == Logits::All,
+            is_step: false,
             device: device.map(str::to_owned),
         }
     }
@@ -281,7 +291,7 @@ impl Sequence {
         Ok(())
     }
 
-    fn check(&self, tokens: &[TokenId]) -> Result<()> {
+    pub(crate) fn check(&self, tokens: &[TokenId]) -> Result<()> {
         if tokens.is_empty() {
             return Err(Error::tokenizer("there are no tokens to read"));
         }
@@ -294,6 +304,13 @@ impl Sequence {
             )));
         }
         Ok(())
+    }
+
+    /// A token was read by others, which wrote its keys and values, and gave these logits.
+    pub(crate) fn take(&mut self, token: TokenId, logits: &[f32]) {
+        self.logits.clear();
+        self.logits.extend_from_slice(logits);
+        self.tokens.push(token);
     }
 
     /// Plans the session of a key and makes its inputs, where that was not done.
@@ -350,6 +367,12 @@ impl LanguageModel {
     /// No memory is left.
     pub fn sequence(&self) -> Result<Sequence> {
         Sequence::new(self.clone())
+    }
+
+    /// Bytes of a layer's keys, or of its values, of a whole sequence.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let config = self.config();
+        (config.kv_heads as usize * self.capacity() * config.head_size as usize * HALF) as u64
     }
 
     /// Bytes of keys and values of a position.

@@ -32,6 +32,7 @@ struct Inner {
     answer: Counter,
     first: Histogram,
     gap: Histogram,
+    together: Histogram,
     kv: Gauge,
 }
 
@@ -51,6 +52,7 @@ impl Metrics {
             answer: Counter::default(),
             first: times(),
             gap: times(),
+            together: Histogram::new(exponential_buckets(1.0, 2.0, 5)),
             kv: Gauge::default(),
             registry: Registry::default(),
         };
@@ -85,6 +87,11 @@ impl Metrics {
             "Time from a token of an answer to the next one",
             Unit::Seconds,
             inner.gap.clone(),
+        );
+        registry.register(
+            "batch_answers",
+            "Answers that got a token by one run of the model",
+            inner.together.clone(),
         );
         registry.register_with_unit(
             "kv",
@@ -121,6 +128,11 @@ impl Metrics {
     /// A further token was chosen.
     pub(crate) fn next_token(&self, after: Duration) {
         self.0.gap.observe(after.as_secs_f64());
+    }
+
+    /// So many answers took a step together.
+    pub(crate) fn stepped(&self, answers: usize) {
+        self.0.together.observe(answers as f64);
     }
 
     /// An answer ended.

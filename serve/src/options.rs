@@ -25,6 +25,7 @@ pub struct Options {
     pub(crate) name: Option<String>,
     pub(crate) api_key: Option<String>,
     pub(crate) max_active: usize,
+    pub(crate) max_batch: usize,
     pub(crate) max_queue: usize,
     pub(crate) max_tokens: Option<usize>,
     pub(crate) kv_bytes: Option<u64>,
@@ -43,6 +44,7 @@ impl Default for Options {
             name: None,
             api_key: None,
             max_active: 8,
+            max_batch: 16,
             max_queue: 64,
             max_tokens: None,
             kv_bytes: None,
@@ -94,6 +96,14 @@ impl Options {
     #[must_use]
     pub fn max_active(mut self, answers: usize) -> Options {
         self.max_active = answers;
+        self
+    }
+
+    /// Most answers that get a token by one run, with one read of the weights: 16 where nobody says, which is the most that there is.
+    /// 1 makes each answer as if it were alone.
+    #[must_use]
+    pub fn max_batch(mut self, answers: usize) -> Options {
+        self.max_batch = answers;
         self
     }
 
@@ -173,6 +183,7 @@ impl Options {
     pub(crate) fn check(&self) -> Result<(), Error> {
         for (what, value) in [
             ("max_active", self.max_active),
+            ("max_batch", self.max_batch),
             ("max_tokens", self.max_tokens.unwrap_or(1)),
             ("max_body_bytes", self.max_body_bytes.unwrap_or(1)),
             ("max_connections", self.max_connections),

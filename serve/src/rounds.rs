@@ -1,8 +1,9 @@
 //! The thread that runs the model: rounds in which each answer gets a step.
 //!
 //! Invariants:
-//! 1. In a round each answer gets at most one token, and prompts together at most one chunk: between two tokens of an answer
-//!    lie one token of each other answer and one chunk, however long prompts are and however many there are.
+//! 1. In a round each answer gets at most one token, those of up to 16 answers by one run, and prompts together at most one chunk:
+//!    between two tokens of an answer lie one token of each other answer and one chunk, however long prompts are and however many
+//!    there are.
 //! 2. A client that reads slowly stops its own answer only; one that has hung up is let go before its next step.
 //! 3. How a prompt is cut into chunks depends on itself, and on what of it was read before, alone: sums differ in their last bits
 //!    where it is cut otherwise.
@@ -10,10 +11,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use polychip_llm::{Finish, Generation, LanguageModel, Sequence, Step};
+use polychip_llm::{Batch, Finish, Generation, LanguageModel, Sequence, Step};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::oneshot;
 
+use crate::Options;
 use crate::job::{Client, Ended, Job, Usage};
 use crate::metrics::Metrics;
 use crate::pool::{Lease, Pool, WORTH_A_COPY};
@@ -34,6 +36,8 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) struct Rounds {
     queue: Arc<Queue>,
     pool: Pool,
+    batch: Batch,
+    max_batch: usize,
     metrics: Metrics,
     capacity: usize,
     patience: Duration,
@@ -91,15 +95,16 @@ impl Rounds {
         queue: Arc<Queue>,
         metrics: Metrics,
         budget: u64,
-        max_active: usize,
-        patience: Duration,
+        options: &Options,
     ) -> Rounds {
         Rounds {
             queue,
-            pool: Pool::new(model.clone(), budget, max_active),
+            pool: Pool::new(model.clone(), budget, options.max_active),
+            batch: Batch::new(model),
+            max_batch: options.max_batch,
             metrics,
             capacity: model.capacity(),
-            patience,
+            patience: options.patience,
             active: Vec::new(),
             chunks: 0,
         }
@@ -185,24 +190,83 @@ impl Rounds {
 
     /// Gives each answer a step; whether anything was done.
     fn round(&mut self) -> bool {
+        let mut ready = Vec::new();
         let mut done = false;
         let mut index = 0;
         while index < self.active.len() {
             let active = &mut self.active[index];
-            let mut left = active.look(self.patience);
-            if matches!(left, Left::Ready) && !active.generation.is_reading() {
-                left = active.step(1, &self.metrics);
-                done = true;
-            }
-            match left {
+            match active.look(self.patience) {
                 Left::Over(how) => {
                     self.leave(index, how);
                     done = true;
+                    continue;
                 }
-                Left::Ready | Left::Slow => index += 1,
+                Left::Ready if !active.generation.is_reading() => ready.push(index),
+                Left::Ready | Left::Slow => {}
             }
+            index += 1;
         }
+        done |= !ready.is_empty();
+        self.step(&ready);
         self.read() || done
+    }
+
+    /// Gives each of these answers, in rising order, a token: as many at once as a step has room for.
+    fn step(&mut self, ready: &[usize]) {
+        let mut over = Vec::new();
+        // an answer that must be the same to the bit takes its steps alone: in company its sums may differ in their last bits
+        let (company, alone): (Vec<usize>, Vec<usize>) =
+            ready.iter().partition(|index| self.active[**index].may_reuse);
+        let mut rest = &company[..];
+        while !rest.is_empty() {
+            let size = self.batch.size(rest.len().min(self.max_batch));
+            let (group, behind) = rest.split_at(size);
+            over.extend(self.step_together(group));
+            rest = behind;
+        }
+        for index in alone {
+            over.extend(self.step_together(&[index]));
+        }
+        over.sort_by_key(|(index, _)| *index);
+        for (index, how) in over.into_iter().rev() {
+            self.leave(index, how);
+        }
+    }
+
+    /// Gives these answers a token by one run; those that are over then, and how.
+    fn step_together(&mut self, group: &[usize]) -> Vec<(usize, Option<Result<Ended, Problem>>)> {
+        self.metrics.stepped(group.len());
+        let members = self.active.iter_mut().enumerate();
+        let mut members: Vec<_> = members.filter(|(index, _)| group.contains(index)).collect();
+        let lefts: Vec<Left> = if let [(_, active)] = &mut members[..] {
+            vec![active.step(1, &self.metrics)]
+        } else {
+            let mut answers: Vec<&mut Generation> = members
+                .iter_mut()
+                .map(|(_, active)| &mut active.generation)
+                .collect();
+            match Generation::step_together(&mut self.batch, &mut answers) {
+                Ok(steps) => {
+                    let members = members.iter_mut().zip(steps);
+                    members
+                        .map(|((_, active), step)| active.went(step, &self.metrics))
+                        .collect()
+                }
+                Err(error) => {
+                    tracing::error!("{} answers failed: {error}", group.len());
+                    let failed = |_| Left::Over(Some(Err(Problem::internal(error.to_string()))));
+                    members.iter().map(failed).collect()
+                }
+            }
+        };
+        let ended = members
+            .iter()
+            .zip(lefts)
+            .filter_map(|((index, _), left)| match left {
+                Left::Over(how) => Some((*index, how)),
+                Left::Ready | Left::Slow => None,
+            });
+        ended.collect()
     }
 
     /// Reads of prompts as much as a round has room for, the one first that has waited longest; whether there is one.
@@ -327,9 +391,15 @@ impl Active {
         }
     }
 
-    /// Goes on by one run.
+    /// Goes on by one run of its own.
     fn step(&mut self, rows: usize, metrics: &Metrics) -> Left {
-        let step = match self.generation.step(rows) {
+        let step = self.generation.step(rows);
+        self.went(step, metrics)
+    }
+
+    /// Tells the client what a step came to.
+    fn went(&mut self, step: Result<Step, polychip_llm::Error>, metrics: &Metrics) -> Left {
+        let step = match step {
             Ok(step) => step,
             Err(error) => {
                 tracing::error!("an answer failed: {error}");

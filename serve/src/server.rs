@@ -13,7 +13,7 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use polychip_llm::LanguageModel;
+use polychip_llm::{Batch, LanguageModel};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::{sleep, timeout};
@@ -86,7 +86,7 @@ impl Handle {
 }
 
 impl Server {
-    /// Listens, and plans the model for chunks of all sizes, so that no request waits for that. Clients may connect from now on;
+    /// Listens, and plans the model for chunks and steps of all sizes, so that no request waits for that. Clients may connect from now on;
     /// they are answered once it runs.
     ///
     /// # Errors
@@ -101,6 +101,8 @@ impl Server {
         for rows in CHUNKS.into_iter().filter(|rows| *rows <= model.capacity()) {
             model.prepare(rows).map_err(Error::model)?;
         }
+        let together = Batch::new(&model).prepare(options.max_active.min(options.max_batch));
+        together.map_err(Error::model)?;
         let metrics = Metrics::new();
         let queue = Queue::new(options.max_active, options.max_queue, metrics.clone());
         let file = model.path().file_stem().unwrap_or_default();
@@ -169,8 +171,7 @@ impl Server {
             Arc::clone(&self.site.queue),
             self.site.metrics.clone(),
             self.options.budget(of_one),
-            self.options.max_active,
-            self.options.patience,
+            &self.options,
         );
         let (ended, has_ended) = oneshot::channel();
         let thread = std::thread::Builder::new()

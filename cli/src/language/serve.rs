@@ -53,6 +53,9 @@ struct ServerArguments {
     /// Answers that are made at once, each with keys and values of its own
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=4096))]
     max_active: u32,
+    /// Answers that get a token by one run, with one read of the weights; 1 makes each as if it were alone
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=16))]
+    max_batch: u32,
     /// Requests that may wait beside them; one more gets 429
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=65536))]
     max_queue: u32,
@@ -125,6 +128,7 @@ impl ServerArguments {
             .address(self.host)
             .port(self.port)
             .max_active(self.max_active as usize)
+            .max_batch(self.max_batch as usize)
             .max_queue(self.max_queue as usize)
             .timeout(seconds(self.timeout))
             .grace(seconds(self.grace));

@@ -110,6 +110,31 @@ impl Draft {
         output
     }
 
+    /// A tensor in `count` equal pieces along an axis, each of these dimensions.
+    pub(super) fn split(
+        &mut self,
+        x: TensorId,
+        axis: i64,
+        count: usize,
+        dtype: DType,
+        dims: &[usize],
+    ) -> Vec<TensorId> {
+        self.made += 1;
+        let mut pieces = Vec::with_capacity(count);
+        for index in 0..count {
+            let name = format!("{}.{}.{index}", Op::Split.name(), self.made);
+            let tensor = self.tensor(&name, dtype, dims);
+            pieces.push(self.graph.add_tensor(tensor));
+        }
+        let attributes = Attributes::new()
+            .with_int(Attr::Axis, axis)
+            .with_int(Attr::NumOutputs, count as i64);
+        let outputs = pieces.iter().copied().map(Some).collect();
+        self.graph
+            .add_node(Node::new(Op::Split, vec![Some(x)], outputs).with(attributes));
+        pieces
+    }
+
     pub(super) fn cast(&mut self, x: TensorId, to: DType, dims: &[usize]) -> TensorId {
         let attributes = Attributes::new().with_int(Attr::To, i64::from(to.code()));
         self.node(Op::Cast, &[x], attributes, to, dims)

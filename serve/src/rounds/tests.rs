@@ -32,7 +32,8 @@ impl Desk {
         let metrics = Metrics::new();
         let queue = Arc::new(Queue::new(active, 10, metrics.clone()));
         let budget = positions * model.position_bytes();
-        let rounds = Rounds::new(&model, Arc::clone(&queue), metrics, budget, active, patience);
+        let options = crate::Options::new().max_active(active).patience(patience);
+        let rounds = Rounds::new(&model, Arc::clone(&queue), metrics, budget, &options);
         Desk { queue, rounds }
     }
 
@@ -226,4 +227,57 @@ fn the_thread_ends_when_the_queue_is_closed_and_empty() {
     desk.queue.enter(Phase::GivenUp);
     desk.rounds.run(oneshot::channel().0);
     assert!(matches!(&drain(&mut events)[..], [Event::Failed(_)]));
+}
+
+/// The text of an answer, and its end.
+fn text(events: Vec<Event>) -> (String, Ended) {
+    let mut text = String::new();
+    for event in events {
+        match event {
+            Event::Piece(piece) => text.push_str(&piece),
+            Event::Ended(ended) => {
+                text.push_str(&ended.rest);
+                return (text, ended);
+            }
+            Event::Failed(problem) => panic!("{problem:?}"),
+        }
+    }
+    panic!("it has not ended");
+}
+
+#[test]
+fn answers_at_once_are_those_of_answers_alone() {
+    let prompts: Vec<std::ops::Range<u32>> = (0..7).map(|index| index..20 + 9 * index).collect();
+    let alone: Vec<(String, Ended)> = prompts
+        .iter()
+        .map(|prompt| {
+            let mut desk = Desk::new(1, 10_000, Duration::from_secs(60));
+            let mut events = desk.ask(prompt.clone(), 12 + prompt.start as usize * 5);
+            while desk.round() {}
+            text(drain(&mut events))
+        })
+        .collect();
+    // they come one after the other, end at different times, and one hangs up in the middle
+    let mut desk = Desk::new(8, 20_000, Duration::from_secs(60));
+    let mut asked = Vec::new();
+    let gone = desk.ask(300..340, 400);
+    for prompt in &prompts {
+        asked.push(desk.ask(prompt.clone(), 12 + prompt.start as usize * 5));
+        desk.round();
+    }
+    drop(gone);
+    while desk.round() {}
+    for (mut events, alone) in asked.into_iter().zip(alone) {
+        assert_eq!(text(drain(&mut events)), alone);
+    }
+    let metrics = desk.rounds.metrics.text();
+    let of = |name: &str| {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap().trim().parse::<f64>().unwrap()
+    };
+    let (answers, steps) = (
+        of("polychip_batch_answers_sum"),
+        of("polychip_batch_answers_count"),
+    );
+    assert!(answers > 3.0 * steps, "{answers} tokens by {steps} steps");
 }
