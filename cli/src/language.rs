@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use polychip_llm::phases::{PhaseCosts, PhaseLimits, PhaseShare};
 use polychip_llm::{
-    Answer, Generate, LanguageModel, Message, Options, Sampling, Sequence, Specials, TokenId,
+    Adapter, Answer, Generate, LanguageModel, Message, Options, Sampling, Sequence, Specials, TokenId,
 };
 
 use crate::exit::bad_input;
@@ -24,11 +24,14 @@ use crate::setup::PlanArguments;
 /// The model and where it runs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LanguageArguments {
-    /// Language model in a GGUF file
+    /// Language model: a GGUF file, or a folder of safetensors
     pub(crate) model: PathBuf,
     /// Room for so many tokens of prompt and answer together (4096 where left out, or as many as the model knows)
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) context: Option<u32>,
+    /// Add what a LoRA adapter in a GGUF file was trained to add, times SCALE (1 where left out); may be given several times
+    #[arg(long, value_name = "FILE[:SCALE]", value_parser = scaled)]
+    pub(crate) lora: Vec<(PathBuf, f32)>,
     /// Run each chunk of a prompt and each token of an answer on the device where the costs in this file, made by `polychip phases
     /// -o`, have it cheapest
     #[arg(long, value_name = "FILE", help_heading = "Phases")]
@@ -81,6 +84,9 @@ impl LanguageArguments {
         if let Some(context) = self.context {
             options = options.capacity(context as usize);
         }
+        for (file, scale) in &self.lora {
+            options = options.adapter(Adapter::open(file, *scale)?);
+        }
         let model = open(&self.model, options)?;
         if let Some(file) = &self.phases {
             model.place_phases(costs(file)?, self.phase_limits())?;
@@ -95,6 +101,17 @@ impl LanguageArguments {
             seconds_per_joule: self.plan.policy().joule_price().as_secs_f64(),
             largest_chunk: None,
         }
+    }
+}
+
+/// A file, and a number behind its last colon.
+fn scaled(text: &str) -> Result<(PathBuf, f32), String> {
+    match text
+        .rsplit_once(':')
+        .map(|(file, scale)| (file, scale.parse::<f32>()))
+    {
+        Some((file, Ok(scale))) if scale.is_finite() => Ok((file.into(), scale)),
+        _ => Ok((text.into(), 1.0)),
     }
 }
 

@@ -32,6 +32,7 @@ use bytes::Bytes;
 use polychip_graph::{Graph, TensorId};
 use polychip_ops::{Attr, Attributes, DType, Op};
 
+use crate::adapter::Adapter;
 use crate::config::{Config, RopePairing, RopeScaling};
 use crate::gguf::{Gguf, TensorType};
 use crate::{Error, Result};
@@ -102,42 +103,49 @@ impl Angles {
     }
 }
 
+/// What graphs are made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// The weights.
+    pub file: &'a Gguf,
+    /// What the file says of itself.
+    pub config: &'a Config,
+    /// The angles of all positions.
+    pub angles: &'a Angles,
+    /// What is added to products; each fits the file.
+    pub adapters: &'a [Adapter],
+}
+
 /// The graph of a chunk.
 ///
 /// # Errors
 /// The capacity is not that of the angles, or a tensor is missing.
-pub fn graph(file: &Gguf, config: &Config, angles: &Angles, shape: Shape) -> Result<Graph> {
-    if shape.capacity != angles.capacity || shape.rows == 0 {
+pub fn graph(source: Source<'_>, shape: Shape) -> Result<Graph> {
+    if shape.capacity != source.angles.capacity || shape.rows == 0 {
         return Err(Error::config(format!(
             "a graph of {} rows and {} positions, with angles of {}",
-            shape.rows, shape.capacity, angles.capacity
+            shape.rows, shape.capacity, source.angles.capacity
         )));
     }
-    let name = format!("{} {} rows", config.architecture, shape.rows);
-    Builder::new(file, config, (shape, Rows::OfOne), Draft::new(&name, names(file))).build(angles)
+    let name = format!("{} {} rows", source.config.architecture, shape.rows);
+    Builder::new(source, (shape, Rows::OfOne), &name).build()
 }
 
 /// The graph of a step: one token of each of so many sequences, with the logits of all.
 ///
 /// # Errors
 /// As [`graph`].
-pub fn step(file: &Gguf, config: &Config, angles: &Angles, sequences: usize) -> Result<Graph> {
+pub fn step(source: Source<'_>, sequences: usize) -> Result<Graph> {
     if sequences == 0 {
         return Err(Error::config("a step of no sequences"));
     }
     let shape = Shape {
         rows: sequences,
-        capacity: angles.capacity,
+        capacity: source.angles.capacity,
         logits: Logits::All,
     };
-    let name = format!("{} {sequences} sequences", config.architecture);
-    Builder::new(
-        file,
-        config,
-        (shape, Rows::OfMany),
-        Draft::new(&name, names(file)),
-    )
-    .build(angles)
+    let name = format!("{} {sequences} sequences", source.config.architecture);
+    Builder::new(source, (shape, Rows::OfMany), &name).build()
 }
 
 /// The files that constants stand in. A piece that is no file has none of them.
@@ -179,6 +187,7 @@ struct Shared {
 }
 
 struct Builder<'a> {
+    source: Source<'a>,
     file: &'a Gguf,
     config: &'a Config,
     shape: Shape,
@@ -187,23 +196,25 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(file: &'a Gguf, config: &'a Config, (shape, of): (Shape, Rows), draft: Draft) -> Builder<'a> {
+    fn new(source: Source<'a>, (shape, of): (Shape, Rows), name: &str) -> Builder<'a> {
+        let Source { file, config, .. } = source;
         Builder {
+            source,
             file,
             config,
             shape,
             of,
-            draft,
+            draft: Draft::new(name, names(file)),
         }
     }
 
-    fn build(mut self, angles: &Angles) -> Result<Graph> {
+    fn build(mut self) -> Result<Graph> {
         let Shape {
             rows,
             capacity,
             logits,
         } = self.shape;
-        let config = self.config;
+        let Source { config, angles, .. } = self.source;
         let width = config.embedding as usize;
         let mut x = self.draft.input("embedded", DType::F32, &[rows, width]);
         let positions = self.draft.input("positions", DType::I64, &[1, rows]);
@@ -428,10 +439,37 @@ impl<'a> Builder<'a> {
         if let Some(bias) = bias {
             inputs.push(self.vector(&bias)?);
         }
+        let y = self.product(&inputs, &[rows, dims[0]]);
+        Ok(self.adapted(x, y, weight, rows))
+    }
+
+    /// The first times the transposed second, plus the third where there is one.
+    fn product(&mut self, inputs: &[TensorId], shape: &[usize]) -> TensorId {
         let attributes = Attributes::new().with_int(Attr::TransB, 1);
-        Ok(self
-            .draft
-            .node(Op::Gemm, &inputs, attributes, DType::F32, &[rows, dims[0]]))
+        self.draft.node(Op::Gemm, inputs, attributes, DType::F32, shape)
+    }
+
+    /// A product of `x` with what adapters add to it.
+    fn adapted(&mut self, x: TensorId, y: TensorId, weight: &str, rows: usize) -> TensorId {
+        let mut y = y;
+        for (index, adapter) in self.source.adapters.iter().enumerate() {
+            let Some(part) = adapter.part(weight) else {
+                continue;
+            };
+            let mut half = |which: &str, dims: [usize; 2], bytes: &Bytes| {
+                let name = format!("{weight}.lora_{which}.{index}");
+                self.draft.constant(&name, DType::F32, &dims, bytes.clone())
+            };
+            let a = half("a", [part.rank, part.depth], &part.a);
+            let b = half("b", [part.columns, part.rank], &part.b);
+            let narrow = self.product(&[x, a], &[rows, part.rank]);
+            let shape = [rows, part.columns];
+            let added = self.product(&[narrow, b], &shape);
+            y = self
+                .draft
+                .node(Op::Add, &[y, added], Attributes::new(), DType::F32, &shape);
+        }
+        y
     }
 
     /// A norm's weights or a bias, as f32.

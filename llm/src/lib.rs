@@ -6,7 +6,7 @@
 //!    panic; what is allocated for it is bounded by a small multiple of its size.
 //! 3. Nothing falls back: an unknown architecture, block type, pre-tokenizer, position scaling or template function is refused.
 //!
-//! From the bottom up: the file (`gguf`, `checkpoint`, `config`), text (`tokenizer`, `detokenizer`, `stop`, `template`), graphs
+//! From the bottom up: the file (`gguf`, `checkpoint`, `config`, `adapter`), text (`tokenizer`, `detokenizer`, `stop`, `template`), graphs
 //! (`build`), what runs them (`model`, `sequence`, several at once by `batch`), where (`phases`, `measure`, `placement`), answers (`sampler`,
 //! `generation`, `generate`).
 //!
@@ -14,6 +14,7 @@
 
 #![forbid(unsafe_code)]
 
+mod adapter;
 mod batch;
 pub mod build;
 mod checkpoint;
@@ -36,6 +37,7 @@ mod template;
 pub mod testing;
 mod tokenizer;
 
+pub use adapter::Adapter;
 pub use batch::Batch;
 pub use config::{Architecture, Config, ExpectedTensor, RopePairing, RopeScaling};
 pub use detokenizer::Detokenizer;

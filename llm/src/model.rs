@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip::{Device, Policy, Runtime, Session};
 
-use crate::build::{self, Angles, Logits, Shape};
+use crate::build::{self, Angles, Logits, Shape, Source};
 use crate::checkpoint;
 use crate::chunk::{SessionKey, rung};
 use crate::gguf::Gguf;
 use crate::phases::Phases;
-use crate::{ChatTemplate, Config, Error, Result, TokenId, Tokenizer};
+use crate::{Adapter, ChatTemplate, Config, Error, Result, TokenId, Tokenizer};
 
 /// Positions that a memory of keys and values has room for where nobody says: fewer where the model knows fewer.
 const DEFAULT_CAPACITY: usize = 4096;
@@ -28,6 +28,7 @@ pub struct Options {
     runtime: Option<Runtime>,
     policy: Policy,
     capacity: Option<usize>,
+    adapters: Vec<Adapter>,
 }
 
 impl Default for Options {
@@ -36,6 +37,7 @@ impl Default for Options {
             runtime: None,
             policy: Policy::latency(),
             capacity: None,
+            adapters: Vec::new(),
         }
     }
 }
@@ -67,6 +69,13 @@ impl Options {
         self.capacity = Some(positions);
         self
     }
+
+    /// Adds what this adapter was trained to add; several add up.
+    #[must_use]
+    pub fn adapter(mut self, adapter: Adapter) -> Options {
+        self.adapters.push(adapter);
+        self
+    }
 }
 
 /// A language model. Clones share it.
@@ -94,6 +103,7 @@ struct Inner {
     policy: Policy,
     capacity: usize,
     angles: Angles,
+    adapters: Vec<Adapter>,
     sessions: Mutex<BTreeMap<SessionKey, Arc<Session>>>,
     /// Where chunks are run, where that is planned by phases.
     phases: Mutex<Option<Arc<Phases>>>,
@@ -136,6 +146,9 @@ impl LanguageModel {
             None => Runtime::builder().build().map_err(Error::run)?,
         };
         let angles = Angles::new(&file, &config, capacity)?;
+        for adapter in &options.adapters {
+            adapter.check(&file, &config)?;
+        }
         Ok(LanguageModel(Arc::new(Inner {
             path: name.into(),
             file,
@@ -146,6 +159,7 @@ impl LanguageModel {
             policy: options.policy,
             capacity,
             angles,
+            adapters: options.adapters,
             sessions: Mutex::default(),
             phases: Mutex::default(),
             right: Mutex::default(),
@@ -162,6 +176,12 @@ impl LanguageModel {
     #[must_use]
     pub fn file(&self) -> &Gguf {
         &self.0.file
+    }
+
+    /// What is added to its products.
+    #[must_use]
+    pub fn adapters(&self) -> &[Adapter] {
+        &self.0.adapters
     }
 
     /// Its hyper-parameters.
@@ -247,8 +267,13 @@ impl LanguageModel {
             .policy
             .thread_limit()
             .map_or("all".to_owned(), |n| n.to_string());
+        let adapters: String = inner
+            .adapters
+            .iter()
+            .map(|adapter| format!(", adapter {}", adapter.path().display()))
+            .collect();
         format!(
-            "{}: {} bytes, {} layers of {}, vocabulary {}, room {}, {exact}, threads {threads}",
+            "{}: {} bytes, {} layers of {}, vocabulary {}, room {}, {exact}, threads {threads}{adapters}",
             inner.config.architecture,
             inner.file.file_bytes(),
             inner.config.layers,
@@ -347,15 +372,15 @@ impl LanguageModel {
             capacity: inner.capacity,
             logits: if key.all { Logits::All } else { Logits::Last },
         };
+        let source = Source {
+            file: &inner.file,
+            config: &inner.config,
+            angles: &inner.angles,
+            adapters: &inner.adapters,
+        };
         let (graph, of) = match key.is_step {
-            true => (
-                build::step(&inner.file, &inner.config, &inner.angles, rows)?,
-                "sequences",
-            ),
-            false => (
-                build::graph(&inner.file, &inner.config, &inner.angles, shape)?,
-                "tokens",
-            ),
+            true => (build::step(source, rows)?, "sequences"),
+            false => (build::graph(source, shape)?, "tokens"),
         };
         let name = format!("{} ({rows} {of})", inner.path.display());
         let model = inner.runtime.load_graph_over(&name, graph, inner.file.folder());

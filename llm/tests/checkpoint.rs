@@ -22,6 +22,9 @@ fn tiny(architecture: Architecture, kind: TensorType) -> TinyModel {
     }
 }
 
+/// A tensor's type, shape and bytes.
+type Values = (Dtype, Vec<usize>, Vec<u8>);
+
 /// A tensor's name in folders.
 fn published(name: &str) -> String {
     match name {
@@ -65,7 +68,7 @@ fn write(
 ) -> Result<()> {
     let file = Gguf::read(model.writer().finish().into())?;
     let config = model.config();
-    let mut files: Vec<BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>> = vec![BTreeMap::new(); pieces];
+    let mut files: Vec<BTreeMap<String, Values>> = vec![BTreeMap::new(); pieces];
     for (index, tensor) in file.tensors().enumerate() {
         let dims: Vec<usize> = tensor.dims().iter().rev().map(|&dim| dim as usize).collect();
         let is_rotated = tensor.name().ends_with("attn_q.weight") || tensor.name().ends_with("attn_k.weight");

@@ -1,0 +1,186 @@
+//! Adapters: products of low rank that are added to a model's own, from a file of their own (LoRA, arXiv 2106.09685).
+//!
+//! Invariants:
+//! 1. An adapter changes matrices that the model has, by products that fit them, or is refused.
+//! 2. The model's weights stay as they are: an adapter is two small products more at run time.
+//!
+//! Not here: adapters in safetensors.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+
+use crate::config::Config;
+use crate::gguf::{Gguf, Tensor};
+use crate::{Error, Result};
+
+/// What is added to a model's products.
+#[derive(Clone, Debug)]
+pub struct Adapter {
+    path: PathBuf,
+    scale: f32,
+    architecture: String,
+    parts: BTreeMap<String, Part>,
+}
+
+/// What is added to one product: `b * (a * x)`.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) rank: usize,
+    pub(crate) depth: usize,
+    pub(crate) columns: usize,
+    /// f32 `[rank, depth]`.
+    pub(crate) a: Bytes,
+    /// f32 `[columns, rank]`, scaled.
+    pub(crate) b: Bytes,
+}
+
+impl Adapter {
+    /// Reads a GGUF file with an adapter, as converters of LoRA write it; what it adds is multiplied by `scale`, 1 for what it was
+    /// trained for.
+    ///
+    /// # Errors
+    /// The file is not sound, holds no adapter or one of another kind, or a tensor of it has no partner.
+    pub fn open(path: impl AsRef<Path>, scale: f32) -> Result<Adapter> {
+        let path = path.as_ref();
+        Adapter::read(path, &Gguf::open(path)?, scale)
+    }
+
+    /// As [`Adapter::open`], of a file that is open and that messages call `name`.
+    ///
+    /// # Errors
+    /// As [`Adapter::open`].
+    pub fn read(name: impl Into<PathBuf>, file: &Gguf, scale: f32) -> Result<Adapter> {
+        let path = name.into();
+        let wrong = |words: String| Error::config(format!("adapter {}: {words}", path.display()));
+        if !scale.is_finite() {
+            return Err(wrong(format!("the scale is {scale}, no number")));
+        }
+        let kind = (file.text("general.type")?, file.text("adapter.type")?);
+        if kind != (Some("adapter"), Some("lora")) {
+            return Err(Error::unsupported(format!(
+                "adapter {}: keys \"general.type\" and \"adapter.type\" are {:?} and {:?}, supported are \"adapter\" and \"lora\"",
+                path.display(),
+                kind.0.unwrap_or("missing"),
+                kind.1.unwrap_or("missing")
+            )));
+        }
+        let architecture = file.text("general.architecture")?.unwrap_or_default().to_owned();
+        let alpha = file.float("adapter.lora.alpha")?.unwrap_or(0.0);
+        let mut parts = BTreeMap::new();
+        for tensor in file.tensors() {
+            let Some((base, which)) = tensor.name().rsplit_once(".lora_") else {
+                let words = format!("tensor {:?} is no half of a product of low rank", tensor.name());
+                return Err(wrong(words));
+            };
+            let other = match which {
+                "a" => "b",
+                _ => "a",
+            };
+            let partner = format!("{base}.lora_{other}");
+            let partner = file
+                .tensor(&partner)
+                .ok_or_else(|| wrong(format!("tensor {:?} has no partner {partner:?}", tensor.name())))?;
+            if which != "a" {
+                continue;
+            }
+            let part = Part::new(&tensor, &partner, alpha, scale).ok_or_else(|| {
+                wrong(format!(
+                    "tensors {:?} and {:?} of dimensions {:?} and {:?} (innermost first) are no product",
+                    tensor.name(),
+                    partner.name(),
+                    tensor.dims(),
+                    partner.dims()
+                ))
+            })?;
+            parts.insert(base.to_owned(), part);
+        }
+        if parts.is_empty() {
+            return Err(wrong("it has no tensors".to_owned()));
+        }
+        Ok(Adapter {
+            path,
+            scale,
+            architecture,
+            parts,
+        })
+    }
+
+    /// The file, or the name that it was given.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What its products are multiplied by, beside what it was trained for.
+    #[must_use]
+    pub fn scale(&self) -> f32 {
+        self.scale
+    }
+
+    /// What it adds to the product with this tensor.
+    pub(crate) fn part(&self, weight: &str) -> Option<&Part> {
+        self.parts.get(weight)
+    }
+
+    /// Compares it with the model that it is to be used with.
+    pub(crate) fn check(&self, file: &Gguf, config: &Config) -> Result<()> {
+        let wrong = |words: String| Error::config(format!("adapter {}: {words}", self.path.display()));
+        if self.architecture != config.architecture.name() {
+            return Err(wrong(format!(
+                "it is of architecture {:?}, the model of {}",
+                self.architecture, config.architecture
+            )));
+        }
+        if file.is_checkpoint() {
+            return Err(Error::unsupported(format!(
+                "adapter {}: an adapter in a GGUF file goes with a model in one, not with a folder of safetensors, whose rows are in another order",
+                self.path.display()
+            )));
+        }
+        for (name, part) in &self.parts {
+            // embeddings are looked up, not multiplied
+            let matrix = file.tensor(name).filter(|_| name != "token_embd.weight");
+            let matrix = matrix.ok_or_else(|| {
+                wrong(format!(
+                    "it changes {name:?}, which is no matrix of the model's products"
+                ))
+            })?;
+            let wanted = [part.depth as u64, part.columns as u64];
+            if matrix.dims() != wanted {
+                return Err(wrong(format!(
+                    "it changes {name:?} as one of dimensions {wanted:?}, the model's are {:?} (innermost first)",
+                    matrix.dims()
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Part {
+    fn new(a: &Tensor<'_>, b: &Tensor<'_>, alpha: f32, scale: f32) -> Option<Part> {
+        let (&[depth, rank], &[inner, columns]) = (a.dims(), b.dims()) else {
+            return None;
+        };
+        if rank != inner {
+            return None;
+        }
+        // alpha 0 is none
+        let trained = if alpha == 0.0 { 1.0 } else { alpha / rank as f32 };
+        let floats = |tensor: &Tensor<'_>, by: f32| {
+            let mut values = vec![0.0; tensor.len()];
+            tensor.dequantize(0, &mut values);
+            let bytes = values.iter().flat_map(|value| (value * by).to_le_bytes());
+            Bytes::from(bytes.collect::<Vec<u8>>())
+        };
+        Some(Part {
+            rank: usize::try_from(rank).ok()?,
+            depth: usize::try_from(depth).ok()?,
+            columns: usize::try_from(columns).ok()?,
+            a: floats(a, 1.0),
+            b: floats(b, trained * scale),
+        })
+    }
+}
