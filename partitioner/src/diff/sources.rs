@@ -10,6 +10,7 @@
 
 use super::pairs;
 use crate::cost::{Cost, Provenance};
+use crate::index::DeviceIndex;
 use crate::objective::Goal;
 use crate::plan::{Crossing, Plan};
 use crate::record::Offer;
@@ -310,37 +311,33 @@ impl<'a> Known<'a> {
             nodes: Vec::new(),
             ..self.plan(side).clone()
         };
-        let name = |plan: &Plan, index: usize| plan.devices.get(index).cloned().unwrap_or_default();
-        let launches: BTreeMap<String, (Nanos, Microjoules)> = self
-            .new
+        let name = |devices: &[String], device: DeviceIndex| {
+            let found = devices.get(device.index());
+            found.cloned().unwrap_or_default()
+        };
+        let link = |devices: &[String], crossing: &Crossing| {
+            let ends = [crossing.from_device, crossing.to_device];
+            (ends.map(|device| name(devices, device)), crossing.bytes)
+        };
+        let (new, devices) = (self.new, plan.devices.clone());
+        let launches: BTreeMap<String, (Nanos, Microjoules)> = new
             .parts
             .iter()
-            .map(|part| {
-                let launch = (part.launch, part.launch_energy);
-                (name(self.new, part.device.index()), launch)
-            })
+            .map(|part| (name(&new.devices, part.device), (part.launch, part.launch_energy)))
             .collect();
-        let link = |plan: &Plan, crossing: &Crossing| {
-            let (from, to) = (crossing.from_device.index(), crossing.to_device.index());
-            (name(plan, from), name(plan, to), crossing.bytes)
-        };
-        let transfers: BTreeMap<_, (Nanos, Microjoules)> = self
-            .new
+        let transfers: BTreeMap<_, (Nanos, Microjoules)> = new
             .crossings
             .iter()
-            .map(|crossing| (link(self.new, crossing), (crossing.time, crossing.energy)))
+            .map(|crossing| (link(&new.devices, crossing), (crossing.time, crossing.energy)))
             .collect();
-        for index in 0..plan.parts.len() {
-            let device = name(&plan, plan.parts[index].device.index());
-            let part = &mut plan.parts[index];
-            part.cost = costs[index];
-            if let Some(&(launch, energy)) = launches.get(&device) {
+        for (part, cost) in plan.parts.iter_mut().zip(costs) {
+            part.cost = *cost;
+            if let Some(&(launch, energy)) = launches.get(&name(&devices, part.device)) {
                 (part.launch, part.launch_energy) = (launch, energy);
             }
         }
-        for index in 0..plan.crossings.len() {
-            if let Some(&(time, energy)) = transfers.get(&link(&plan, &plan.crossings[index])) {
-                let crossing = &mut plan.crossings[index];
+        for crossing in &mut plan.crossings {
+            if let Some(&(time, energy)) = transfers.get(&link(&devices, crossing)) {
                 (crossing.time, crossing.energy) = (time, energy);
             }
         }
