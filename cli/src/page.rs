@@ -18,8 +18,7 @@ mod usage;
 
 use std::io::Write as _;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::prelude::*;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use polychip::Planned;
@@ -216,7 +215,7 @@ fn filled(json: &str) -> anyhow::Result<String> {
         .ok_or_else(|| anyhow::anyhow!("invariant: the page has a place for its data"))?;
     let mut packed = GzEncoder::new(Vec::new(), Compression::best());
     packed.write_all(json.as_bytes())?;
-    Ok([before, &STANDARD.encode(packed.finish()?), after].concat())
+    Ok([before, &BASE64_STANDARD.encode(packed.finish()?), after].concat())
 }
 
 /// Which node reads what which node writes, each pair once, ascending.
@@ -249,7 +248,7 @@ mod tests {
         let page = filled(&json).unwrap();
         let start = page.find("id=\"data\">").unwrap() + "id=\"data\">".len();
         let end = start + page[start..].find("</script>").unwrap();
-        let packed = STANDARD.decode(&page[start..end]).unwrap();
+        let packed = BASE64_STANDARD.decode(&page[start..end]).unwrap();
         let mut read = String::new();
         GzDecoder::new(packed.as_slice())
             .read_to_string(&mut read)

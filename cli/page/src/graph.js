@@ -108,7 +108,7 @@ function words(box, data, device) {
   const { letter } = device.get(part.device);
   const times = box.times > 1 ? ` ×${box.times}` : "";
   if (box.kind === "part") return [`${letter} part ${box.part}${times}`, `${count(part.nodes, "node")}, ${time(part.cost.time_ps)}`];
-  if (box.kind === "block") return [`${letter} block of ${count(box.period, "node")}${times}`, box.first.map((node) => nodes[node].op).join(", ")];
+  if (box.kind === "block") return [`${letter} ${box.times} × ${count(box.period, "node")}`, box.first.map((node) => nodes[node].op).join(", ")];
   const node = nodes[box.nodes[0]];
   return [`${letter} ${node.op}${times}`, box.times > 1 ? `first: ${costTime(node.cost)}` : costTime(node.cost)];
 }

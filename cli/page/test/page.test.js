@@ -132,6 +132,7 @@ test("singular and plural are right, and no line ends between a figure and its u
   for (const file of [PAGE, COMPARED, AT_ONCE]) {
     const { page, close } = await open(file);
     await page.locator("#timeline summary").click();
+    await page.waitForSelector("#timeline-table tbody tr");
     const text = await page.evaluate(() => document.body.innerText);
     assert.doesNotMatch(text, /(^|[^\d.,])1\s(nodes|parts|devices)\b/);
     assert.doesNotMatch(text, /(^|\s)(0|[2-9]|\d\d+)\s(node|part|device)\b/);
@@ -231,6 +232,7 @@ test("the timeline, costs and unlocks are there", async () => {
   const { page, shot, close } = await open(PAGE);
   const { report, timeline, devices } = read(PAGE);
   await page.locator("#timeline summary").click();
+  await page.waitForSelector("#timeline-table tbody tr");
   assert.equal(await page.locator("#timeline-table tbody tr").count(), timeline.length);
   assert.ok((await page.locator("#timeline-chart rect").count()) >= report.parts.length);
   assert.equal(await page.locator("#costs table").count(), 4);

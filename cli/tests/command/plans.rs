@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::prelude::*;
 use flate2::read::GzDecoder;
 
 use crate::model::{F32, Model, node, port};
@@ -244,7 +243,7 @@ fn limits_of_power_and_temperature_are_held_or_said_to_be_missed() {
 pub(crate) fn data_of(page: &str) -> serde_json::Value {
     let (_, rest) = page.split_once("id=\"data\">").unwrap();
     let (packed, _) = rest.split_once("</script>").unwrap();
-    let packed = STANDARD.decode(packed).unwrap();
+    let packed = BASE64_STANDARD.decode(packed).unwrap();
     serde_json::from_reader(GzDecoder::new(packed.as_slice())).unwrap()
 }
 
