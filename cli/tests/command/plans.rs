@@ -363,6 +363,11 @@ fn the_page_holds_the_plan() {
     assert_eq!(data["devices"][1]["emulated"], true);
     let end = data["timeline"].as_array().unwrap().last().unwrap()["end_ps"].clone();
     assert_eq!(end, data["report"]["totals"]["time_ps"]);
+    // what devices are used for adds up to the plan
+    let devices = data["devices"].as_array().unwrap().iter();
+    let times = ["compute_ps", "launch_ps", "transfer_ps"];
+    let busy = devices.flat_map(|device| times.map(|time| device[time].as_u64().unwrap()));
+    assert_eq!(Some(busy.sum()), data["report"]["totals"]["time_ps"].as_u64());
     // what the plan would cost with the first node on the other device
     assert!(!data["nodes"]["on"][0]["forced"][0].is_null());
     assert_eq!(data["devices"][1]["label"], "fast (null:1)");
