@@ -14,7 +14,7 @@ const bundled = await build({
   entryPoints: [path.join(here, "src/main.js")],
   bundle: true,
   minify: true,
-  format: "iife",
+  format: "esm",
   target: ["es2022"],
   charset: "utf8",
   legalComments: "none",

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use polychip::{Event, MeasuredFigure, Warning};
+use polychip_partitioner::report::count;
 use polychip_partitioner::{Explanation, NodeExplanation, Report, Unlock};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -167,8 +168,11 @@ impl std::fmt::Display for Answer {
             };
             writeln!(
                 text,
-                "  {} on {}: {} ({} nodes{derived})",
-                unlock.op, unlock.device, unlock.words, unlock.nodes
+                "  {} on {}: {} ({}{derived})",
+                unlock.op,
+                unlock.device,
+                unlock.words,
+                count(unlock.nodes as usize, "node")
             )?;
         }
         f.write_str(&text)

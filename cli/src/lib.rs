@@ -183,6 +183,6 @@ pub fn plan_page(title: &str, planned: &polychip::Planned) -> anyhow::Result<Str
         planned,
         &report,
         &partition::explained(planned)?,
-        None,
+        page::Beside::default(),
     )
 }

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use polychip::{LinkEnergyOptions, Planned, Policy, Runtime, Session};
+use polychip_partitioner::report::count;
 use polychip_partitioner::{Nanos, Part};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -390,7 +391,7 @@ impl std::fmt::Display for Answer {
             let nodes: Vec<String> = candidate
                 .nodes
                 .iter()
-                .map(|(device, nodes)| format!("{nodes} nodes on {device}"))
+                .map(|(device, nodes)| format!("{} on {device}", count(*nodes, "node")))
                 .collect();
             let Latency { min, p10, p50, .. } = candidate.latency_ns;
             writeln!(

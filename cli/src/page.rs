@@ -2,25 +2,38 @@
 //!
 //! Invariants:
 //! 1. The page needs nothing but itself: no network, no other file; its own policy forbids both.
-//! 2. What a model says (names, words of devices) is data: no `<` of it reaches the markup.
+//! 2. What a model says (names, words of devices) is data: it stands in the page packed, and no `<` of it reaches the
+//!    markup.
 //! 3. Figures of emulated devices are labelled so, as everywhere.
+//! 4. Words that the command line says, too, come from where it has them: certificate, rules, limits, differences.
 //!
 //! `page/page.html` is made by `npm run build` in `cli/page` and committed, so that building the program takes no
 //! Node.js; CI makes it again and compares.
 //! Not here: what the page looks like (`cli/page/src`).
 
+mod against;
+mod nodes;
 mod timeline;
+mod usage;
 
+use std::io::Write as _;
+
+use base64::prelude::*;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use polychip::Planned;
+use polychip_partitioner::report::count;
 use polychip_partitioner::{
-    self as partitioner, Alternative, Certificate, Cost, DeviceIndex, Explanation, Microjoules, Nanos,
-    NodeExplanation, PartIndex, Plan, Provenance, Report, Unlock,
+    self as partitioner, DeviceIndex, Explanation, Microjoules, Nanos, Plan, Provenance, Report, Unlock,
 };
 use serde::Serialize;
 
+use against::Against;
+use nodes::Nodes;
 use timeline::Span;
+use usage::Usage;
 
-use crate::per_op::{NodeSteps, PerOp, name_in};
+use crate::per_op::PerOp;
 
 /// The page without data.
 const PAGE: &str = include_str!("page/page.html");
@@ -36,51 +49,39 @@ const PLACE: &str = "<!--DATA-->";
 struct Data<'a> {
     title: String,
     program: String,
+    /// What a run takes, and where, in one sentence.
+    verdict: String,
     report: &'a Report,
     certificate: String,
     /// Rules of other runtimes, and what they would have cost, in words.
     comparisons: Vec<(String, String)>,
+    /// Limits that make the plan dearer, and by how much, in words.
+    limits: Vec<String>,
     devices: Vec<DeviceLine>,
-    nodes: Vec<NodeLine<'a>>,
+    nodes: Nodes<'a>,
     /// Which node reads what which node writes.
     edges: Vec<(usize, usize)>,
     timeline: Vec<Span>,
     /// Devices work at once.
     at_once: bool,
+    /// When a run ends.
+    ends_ps: Nanos,
     unlocks: &'a [Unlock],
     events: Vec<String>,
     /// Plans that no other plan beats in both time and energy; empty where nobody looked for them.
     front: Vec<FrontPoint>,
+    /// The plan that this one is compared with.
+    against: Option<Against>,
 }
 
 #[derive(Debug, Serialize)]
 struct DeviceLine {
-    name: String,
+    #[serde(flatten)]
+    usage: Usage,
+    /// Its kind.
     about: String,
     emulated: bool,
-    launch_ps: Nanos,
-    nodes: usize,
-}
-
-#[derive(Debug, Serialize)]
-struct NodeLine<'a> {
-    node: u32,
-    name: &'a str,
-    op: &'a str,
-    part: PartIndex,
-    device: &'a str,
-    cost: Option<Cost>,
-    alternatives: Vec<AlternativeLine<'a>>,
-    /// What was measured of it; none where nothing was.
-    measured: Option<NodeSteps>,
-}
-
-#[derive(Debug, Serialize)]
-struct AlternativeLine<'a> {
-    #[serde(flatten)]
-    alternative: &'a Alternative,
-    /// The reason in words.
-    words: String,
+    own_launch_ps: Nanos,
 }
 
 /// One plan of a front.
@@ -96,50 +97,79 @@ struct FrontPoint {
     chosen: bool,
 }
 
-/// The page of a plan, with what its kernels took where that was measured.
+/// What a page may show beside the plan.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Beside<'a> {
+    /// What the plan's kernels took.
+    pub(crate) per_op: Option<&'a PerOp>,
+    /// A plan to compare it with, and what it is called.
+    pub(crate) against: Option<(&'a str, &'a Plan)>,
+}
+
+/// The page of a plan.
 pub(crate) fn page(
     title: String,
     planned: &Planned,
     report: &Report,
     explanation: &Explanation,
-    per_op: Option<&PerOp>,
+    beside: Beside<'_>,
 ) -> anyhow::Result<String> {
-    let plan = planned.plan();
-    let devices = planned.devices().iter().zip(planned.targets()).enumerate();
-    let devices = devices.map(|(index, (device, target))| {
-        let here = plan.parts.iter().filter(|part| part.device.index() == index);
-        let info = device.info();
-        DeviceLine {
-            name: target.name.clone(),
-            about: format!("{} ({})", info.name, info.kind.word()),
-            emulated: target.emulated,
-            launch_ps: target.launch,
-            nodes: here.map(|part| part.nodes.len()).sum(),
-        }
+    let plan = &Plan {
+        device_names: planned.device_names(),
+        ..planned.plan().clone()
+    };
+    let usage = usage::of(plan);
+    let limits = report.limits.iter().filter(|line| line.binds);
+    let price = report.price.iter().map(|price| {
+        format!(
+            "holding the limits: {} against the best plan without them",
+            price.words
+        )
     });
     let data = Data {
         title,
         program: concat!("polychip ", env!("CARGO_PKG_VERSION")).to_owned(),
+        verdict: usage::verdict(plan, report, &usage),
         report,
-        certificate: certificate(&plan.certificate),
-        comparisons: comparisons(report),
-        devices: devices.collect(),
-        nodes: explanation
-            .nodes
+        certificate: plan.certificate.words(plan.schedule.is_some()),
+        comparisons: report
+            .comparisons
             .iter()
-            .map(|node| {
-                let name = name_in(planned.graph(), node.node);
-                NodeLine::new(node, per_op.and_then(|per_op| per_op.of_node(&node.device, name)))
+            .map(|line| (in_names(&line.comparison.rule, &usage), line.words.clone()))
+            .collect(),
+        limits: limits.map(|line| line.words.clone()).chain(price).collect(),
+        nodes: Nodes::new(explanation, &plan.devices, planned.graph(), beside.per_op)?,
+        devices: usage
+            .into_iter()
+            .zip(planned.devices().iter().zip(planned.targets()))
+            .map(|(usage, (device, target))| DeviceLine {
+                usage,
+                about: device.info().kind.word().to_owned(),
+                emulated: target.emulated,
+                own_launch_ps: target.launch,
             })
             .collect(),
         edges: edges(planned),
-        timeline: timeline::of(plan, planned.graph()),
+        timeline: timeline::of(plan, Some(planned.graph())),
         at_once: plan.schedule.is_some(),
+        ends_ps: plan.time(),
         unlocks: &explanation.unlocks,
         events: planned.events().iter().map(ToString::to_string).collect(),
         front: front(planned),
+        against: beside
+            .against
+            .map(|(title, old)| against::of(title.to_owned(), old, planned)),
     };
     filled(&serde_json::to_string(&data)?)
+}
+
+/// A rule with devices by what people call them.
+fn in_names(rule: &str, usage: &[Usage]) -> String {
+    let words = rule.split(' ').map(|word| {
+        let device = usage.iter().find(|device| device.name == word);
+        device.map_or(word, |device| device.label.as_str())
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Plans between fastest and most frugal; none where an energy is not known.
@@ -147,16 +177,23 @@ fn front(planned: &Planned) -> Vec<FrontPoint> {
     let nodes = planned.graph().node_count();
     let found = partitioner::front(planned.request(), FRONT);
     let ours = planned.plan().devices_of_nodes(nodes);
+    let ours_named = Plan {
+        device_names: planned.device_names(),
+        ..planned.plan().clone()
+    };
+    let names: Vec<String> = (0..ours_named.devices.len())
+        .map(|index| ours_named.device_label(DeviceIndex::new(index)))
+        .collect();
     let plans = found.map(|front| front.plans).unwrap_or_default();
     let point = |plan: &Plan| {
         let places = plan.devices_of_nodes(nodes);
-        let devices = plan.devices.iter().enumerate();
+        let devices = names.iter().enumerate();
         let counts = devices.filter_map(|(index, name)| {
             let here = places
                 .iter()
                 .filter(|place| **place == Some(DeviceIndex::new(index)))
                 .count();
-            (here > 0).then(|| format!("{here} on {name}"))
+            (here > 0).then(|| format!("{} on {name}", count(here, "node")))
         });
         Some(FrontPoint {
             time_ps: plan.totals.time,
@@ -170,33 +207,15 @@ fn front(planned: &Planned) -> Vec<FrontPoint> {
     plans.iter().filter_map(point).collect()
 }
 
-/// The page with data in it: JSON in which no `<` stands, so that nothing in it ends or opens an element.
+/// The page with data in it: JSON, packed, so that ten thousand nodes stay small and nothing in it ends or opens an
+/// element.
 fn filled(json: &str) -> anyhow::Result<String> {
     let (before, after) = PAGE
         .split_once(PLACE)
         .ok_or_else(|| anyhow::anyhow!("invariant: the page has a place for its data"))?;
-    // in JSON a `<` stands in strings only, where this means the same
-    let json = json.replace('<', "\\u003c");
-    Ok([before, &json, after].concat())
-}
-
-impl<'a> NodeLine<'a> {
-    fn new(node: &'a NodeExplanation, measured: Option<NodeSteps>) -> Self {
-        let alternatives = node.alternatives.iter().map(|alternative| AlternativeLine {
-            alternative,
-            words: alternative.reason.to_string(),
-        });
-        Self {
-            node: node.node,
-            name: &node.name,
-            op: &node.op,
-            part: node.part,
-            device: &node.device,
-            cost: node.cost,
-            alternatives: alternatives.collect(),
-            measured,
-        }
-    }
+    let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+    packed.write_all(json.as_bytes())?;
+    Ok([before, &BASE64_STANDARD.encode(packed.finish()?), after].concat())
 }
 
 /// Which node reads what which node writes, each pair once, ascending.
@@ -214,32 +233,12 @@ fn edges(planned: &Planned) -> Vec<(usize, usize)> {
     edges
 }
 
-fn certificate(certificate: &Certificate) -> String {
-    match (certificate.is_optimal(), certificate.gap_ppm()) {
-        (true, _) => "optimal before merging".to_owned(),
-        (false, Some(ppm)) => format!(
-            "at most {}.{:04} % above the optimum before merging",
-            ppm / 10_000,
-            ppm % 10_000
-        ),
-        (false, None) => "no bound".to_owned(),
-    }
-}
-
-fn comparisons(report: &Report) -> Vec<(String, String)> {
-    let ours = report.certificate.objective;
-    let words = |comparison: &partitioner::Comparison| match comparison.objective {
-        Some(value) if ours > 0 => format!("{:.3} times as much", value as f64 / ours as f64),
-        Some(value) => format!("{value} against 0"),
-        None => "not possible".to_owned(),
-    };
-    let rows = report.comparisons.iter();
-    rows.map(|comparison| (comparison.rule.clone(), words(comparison)))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+
+    use flate2::read::GzDecoder;
+
     use super::*;
 
     #[test]
@@ -249,8 +248,12 @@ mod tests {
         let page = filled(&json).unwrap();
         let start = page.find("id=\"data\">").unwrap() + "id=\"data\">".len();
         let end = start + page[start..].find("</script>").unwrap();
-        let read: Vec<String> = serde_json::from_str(&page[start..end]).unwrap();
-        assert_eq!(read, [name]);
+        let packed = BASE64_STANDARD.decode(&page[start..end]).unwrap();
+        let mut read = String::new();
+        GzDecoder::new(packed.as_slice())
+            .read_to_string(&mut read)
+            .unwrap();
+        assert_eq!(read, json);
         assert!(!page[start..end].contains('<'));
     }
 
@@ -267,9 +270,19 @@ mod tests {
             assert!(!PAGE.contains(open), "{open}");
         }
         assert!(PAGE.contains("default-src 'none'"));
-        for library in ["d3-dag 1", "d3-zoom 3", "@observablehq/plot 0"] {
+        for library in ["d3-dag 1", "d3-zoom 3"] {
             assert!(PAGE.contains(library), "{library}");
         }
         assert!(PAGE.contains("Permission is hereby granted"));
+    }
+
+    #[test]
+    fn rules_name_devices_as_people_do() {
+        let device = |name: &str, label: &str| Usage::unused(name, label);
+        let devices = [device("null:0", "big core (null:0)"), device("cpu:0", "cpu:0")];
+        assert_eq!(
+            in_names("priority null:0 > cpu:0", &devices),
+            "priority big core (null:0) > cpu:0"
+        );
     }
 }

@@ -27,6 +27,9 @@ pub(crate) struct Arguments {
     /// Write a page for people: graph, timeline, costs and reasons, in one file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// On the page, compare with this plan or lock file: what moved since, and both plans' times side by side
+    #[arg(long, value_name = "PLAN", requires = "html")]
+    against: Option<PathBuf>,
     /// Run the plan with inputs made from a seed and measure what each kernel takes, for the page
     #[arg(long, requires = "html")]
     per_op: bool,
@@ -77,6 +80,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     if arguments.locked {
         hold(&planned, &plan::lock_of(model))?;
     }
+    let against = match &arguments.against {
+        Some(path) => Some((path.display().to_string(), plan::read(path)?)),
+        None => None,
+    };
     let html = match &arguments.html {
         Some(path) => {
             let title = model
@@ -84,9 +91,13 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
                 .unwrap_or(model.as_os_str())
                 .to_string_lossy()
                 .into_owned();
+            let beside = page::Beside {
+                per_op: per_op.as_ref(),
+                against: against.as_ref().map(|(title, plan)| (title.as_str(), plan)),
+            };
             Some((
                 path,
-                page::page(title, &planned, &report, &explained(&planned)?, per_op.as_ref())?,
+                page::page(title, &planned, &report, &explained(&planned)?, beside)?,
             ))
         }
         None => None,
@@ -224,5 +235,7 @@ pub(crate) fn report(planned: &Planned) -> anyhow::Result<Report> {
         let cheapest = partitioner::cheapest_per_node(request);
         comparisons.push(cheapest.map_err(failed)?);
     }
-    Ok(Report::new(request.graph, plan, comparisons).with_unknown(request, plan))
+    Ok(Report::new(request.graph, plan, comparisons)
+        .with_unknown(request, plan)
+        .with_devices(plan, &planned.device_names()))
 }

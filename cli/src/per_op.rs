@@ -15,6 +15,7 @@ use std::time::Instant;
 use polychip::{Input, Session, TracedPart, TracedRun, TracedStep};
 use polychip_graph::{Graph, NodeId};
 use polychip_partitioner::Nanos;
+use polychip_partitioner::report::count;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -101,7 +102,7 @@ impl Row {
         Row {
             device: part.device.clone(),
             nodes: vec![part.id.clone()],
-            ops: vec![format!("{} nodes", part.nodes)],
+            ops: vec![count(part.nodes, "node")],
             kernel: WHOLE_PART.to_owned(),
             time_ns: 0,
             share: 0.0,

@@ -143,6 +143,7 @@ pub(crate) fn assemble(
         memory_bytes,
         certificate,
         totals,
+        device_names: Vec::new(),
         missed: None,
         limits: Vec::new(),
         unlimited: None,

@@ -5,6 +5,7 @@
 
 use crate::error::Error;
 use crate::instance::{Inputs, Weights};
+use crate::objective::{Goal, Objective};
 use crate::problem::FORBIDDEN;
 use crate::request::Request;
 use schemars::JsonSchema;
@@ -19,6 +20,31 @@ pub struct Comparison {
     pub objective: Option<u64>,
     /// Device of every node, by index.
     pub placement: Vec<usize>,
+}
+
+impl Comparison {
+    /// What the rule would cost, in words, where the plan's own objective is `ours`. Placements of rules run part after
+    /// part, as the runtimes that have them do.
+    #[must_use]
+    pub fn words(&self, ours: u64, objective: &Objective) -> String {
+        let quantity = objective.quantity();
+        let turns = match objective.goal {
+            Goal::Serial => "",
+            Goal::Makespan | Goal::Throughput => ", its parts one after another",
+        };
+        match self.objective {
+            Some(value) if ours > 0 => {
+                let ratio = u128::from(value) * 1000 / u128::from(ours);
+                format!(
+                    "{}.{:03} times as much {quantity}{turns}",
+                    ratio / 1000,
+                    ratio % 1000
+                )
+            }
+            Some(value) => format!("{} against none{turns}", objective.words(value)),
+            None => "not possible".to_owned(),
+        }
+    }
 }
 
 /// The first device of a priority list that supports a node takes it, as ONNX Runtime, LiteRT and

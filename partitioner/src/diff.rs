@@ -4,11 +4,14 @@
 //! are; every moved node has at least one reason, and `Unrecorded` or `Neighbours` where no other is known.
 //! Deliberately not here: reading files and deciding what fails a build (the CLI does).
 
+mod sources;
 mod text;
+
+pub use sources::{Compared, Figures, Source, Sources};
 
 use crate::cost::Cost;
 use crate::index::DeviceIndex;
-use crate::objective::Goal;
+use crate::objective::Objective;
 use crate::plan::{Plan, Totals};
 use crate::record::Offer;
 use schemars::JsonSchema;
@@ -22,10 +25,16 @@ pub struct PlanDiff {
     pub same_model: bool,
     /// What was minimised, where that changed: before and after, in words.
     pub objective: Option<(String, String)>,
+    /// What the plans are compared by: what the new one minimises, in a word or two.
+    pub quantity: String,
     /// Devices that only the new plan could use.
     pub devices_added: Vec<String>,
     /// Devices that only the old plan could use.
     pub devices_removed: Vec<String>,
+    /// Devices of both plans that call themselves something else than before: name, before, now.
+    pub devices_renamed: Vec<(String, String, String)>,
+    /// What devices of either plan call themselves, by their names, where a plan records it.
+    pub device_names: BTreeMap<String, String>,
     /// Nodes of both plans.
     pub nodes: u32,
     /// Those on another device than before.
@@ -44,8 +53,10 @@ pub struct PlanDiff {
     pub before: Totals,
     /// Predicted totals of the new plan.
     pub after: Totals,
-    /// Change of the new plan's objective in millionths of the old plan's value; none where a value is unknown or
-    /// the old one is zero.
+    /// Where the costs of both come from, and what of them can be compared.
+    pub sources: Sources,
+    /// Change of the new plan's objective in millionths of the old plan's value, by the figures that can be compared;
+    /// none where there are none, a value is unknown or the old one is zero.
     pub dearer_ppm: Option<i64>,
 }
 
@@ -191,12 +202,30 @@ pub fn diff(old: &Plan, new: &Plan) -> PlanDiff {
         rest.cloned().collect::<Vec<String>>()
     };
     let (parts_kept, parts_removed, parts_added) = parts(old, new);
+    let sources = Sources::of(old, new);
+    let named = |plan: &Plan| {
+        let names = plan
+            .devices
+            .iter()
+            .cloned()
+            .zip(plan.device_names.iter().cloned());
+        names.collect::<Vec<_>>()
+    };
     PlanDiff {
         same_model,
         objective: (old.objective != new.objective)
             .then(|| (old.objective.description(), new.objective.description())),
+        quantity: new.objective.quantity().to_owned(),
         devices_added: beyond(&new.devices, &old.devices),
         devices_removed: beyond(&old.devices, &new.devices),
+        devices_renamed: named(old)
+            .into_iter()
+            .filter_map(|(device, was)| {
+                let (_, now) = named(new).into_iter().find(|(name, _)| *name == device)?;
+                (was != now).then_some((device, was, now))
+            })
+            .collect(),
+        device_names: named(old).into_iter().chain(named(new)).collect(),
         nodes: pairs.len() as u32,
         moved,
         added: alone(new, &after, &new_kept),
@@ -206,7 +235,8 @@ pub fn diff(old: &Plan, new: &Plan) -> PlanDiff {
         parts_removed,
         before: old.totals,
         after: new.totals,
-        dearer_ppm: dearer(old, new),
+        dearer_ppm: dearer(&new.objective, &sources),
+        sources,
     }
 }
 
@@ -396,18 +426,15 @@ fn parts(old: &Plan, new: &Plan) -> (u32, Vec<PartName>, Vec<PartName>) {
 }
 
 /// Change of the new plan's objective in millionths of the old plan's value.
-fn dearer(old: &Plan, new: &Plan) -> Option<i64> {
-    let value = |plan: &Plan| {
-        let needs_energy = new.objective.needs_energy();
-        let energy = plan.totals.energy.or((!needs_energy).then(Default::default))?;
-        let time = match (new.objective.goal, &plan.schedule) {
-            (Goal::Serial, _) => plan.totals.time,
-            (Goal::Makespan, schedule) => schedule.as_ref()?.makespan,
-            (Goal::Throughput, schedule) => schedule.as_ref()?.period,
-        };
-        new.objective.value(time, energy)
+fn dearer(objective: &Objective, sources: &Sources) -> Option<i64> {
+    let value = |figures: &Figures| {
+        let needs_energy = objective.needs_energy();
+        let energy = figures.energy.or((!needs_energy).then(Default::default))?;
+        objective.value(figures.time, energy)
     };
-    let (before, after) = (i128::from(value(old)?), i128::from(value(new)?));
+    let compared = sources.compared.as_ref()?;
+    let before = i128::from(value(&compared.before)?);
+    let after = i128::from(value(&compared.after)?);
     if before == 0 {
         return (after == 0).then_some(0);
     }

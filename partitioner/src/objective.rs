@@ -229,6 +229,17 @@ impl Objective {
         }
     }
 
+    /// What it counts, in a word or two: what plans take more or less of.
+    #[must_use]
+    pub fn quantity(&self) -> &'static str {
+        match (self.time_weight, self.energy_weight) {
+            _ if self.goal == Goal::Throughput => "time between runs",
+            (_, 0) => "time",
+            (0, _) => "energy",
+            _ => "time and energy",
+        }
+    }
+
     fn price_in_words(&self) -> String {
         let price = self.price_of_joule().unwrap_or_default();
         format!("a joule as {price}")

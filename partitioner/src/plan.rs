@@ -32,6 +32,9 @@ pub struct Plan {
     pub model: String,
     /// Device names; parts refer to them by index.
     pub devices: Vec<String>,
+    /// What the devices call themselves, in the same order, for people; empty where nobody recorded it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub device_names: Vec<String>,
     /// What was minimised.
     pub objective: Objective,
     /// Device that holds the graph inputs, by index, if the plan charges for bringing them.
@@ -137,6 +140,22 @@ impl Certificate {
             (gap, bound) => u64::try_from(gap.div_ceil(bound)).ok(),
         }
     }
+
+    /// How good the placement is, in words. It is about the plan as it stands where its devices work `at_once`, else
+    /// about the placement before parts were merged.
+    #[must_use]
+    pub fn words(&self, at_once: bool) -> String {
+        let merging = if at_once { "" } else { " before merging" };
+        match (self.is_optimal(), self.gap_ppm()) {
+            (true, _) => format!("optimal{merging}"),
+            (false, Some(ppm)) => format!(
+                "at most {}.{:04} % above the optimum{merging}",
+                ppm / 10_000,
+                ppm % 10_000
+            ),
+            (false, None) => "no bound".to_owned(),
+        }
+    }
 }
 
 /// Predicted totals of a plan run part after part.
@@ -164,6 +183,15 @@ pub struct Totals {
     pub emulated: bool,
 }
 
+/// What people call a device: what it calls itself, where that says something, with its name among all devices.
+#[must_use]
+pub fn label(name: &str, calls_itself: Option<&str>) -> String {
+    match calls_itself {
+        Some(called) if !called.is_empty() && called != name => format!("{called} ({name})"),
+        _ => name.to_owned(),
+    }
+}
+
 impl Plan {
     /// The predicted time of one run.
     #[must_use]
@@ -180,6 +208,13 @@ impl Plan {
             (Some(schedule), Goal::Throughput) => schedule.period,
             _ => self.time(),
         }
+    }
+
+    /// What people call a device of the plan: what it calls itself with its name here, or that name alone.
+    #[must_use]
+    pub fn device_label(&self, device: DeviceIndex) -> String {
+        let name = self.devices.get(device.index()).map_or("", String::as_str);
+        label(name, self.device_names.get(device.index()).map(String::as_str))
     }
 
     /// By how much the time of a run exceeds the deadline.

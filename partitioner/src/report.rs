@@ -25,6 +25,9 @@ pub struct Report {
     pub model: String,
     /// The objective in words.
     pub objective: String,
+    /// What devices call themselves, where that is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceLine>,
     /// Parts in order.
     pub parts: Vec<PartLine>,
     /// Tensors between parts.
@@ -51,7 +54,26 @@ pub struct Report {
     /// How good the placement is.
     pub certificate: Certificate,
     /// What simple rules would have cost.
-    pub comparisons: Vec<Comparison>,
+    pub comparisons: Vec<ComparisonLine>,
+}
+
+/// What a device calls itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct DeviceLine {
+    /// Device.
+    pub device: String,
+    /// What it calls itself.
+    pub name: String,
+}
+
+/// What a simple rule would have cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ComparisonLine {
+    /// The rule and its value.
+    #[serde(flatten)]
+    pub comparison: Comparison,
+    /// The value beside the plan's, in words.
+    pub words: String,
 }
 
 /// One limit.
@@ -163,6 +185,7 @@ impl Report {
         Self {
             model: graph.name.clone(),
             objective: plan.objective.description(),
+            devices: Vec::new(),
             parts: parts.collect(),
             crossings: crossings.collect(),
             memory: memory
@@ -186,8 +209,28 @@ impl Report {
             unknown_energy: Vec::new(),
             schedule: plan.schedule.clone(),
             certificate: plan.certificate,
-            comparisons,
+            comparisons: comparisons
+                .into_iter()
+                .map(|comparison| ComparisonLine {
+                    words: comparison.words(plan.certificate.objective, &plan.objective),
+                    comparison,
+                })
+                .collect(),
         }
+    }
+
+    /// The same report, which also says what devices call themselves, given in the plan's order.
+    #[must_use]
+    pub fn with_devices(mut self, plan: &Plan, names: &[String]) -> Self {
+        let named = plan.devices.iter().zip(names);
+        self.devices = named
+            .filter(|(device, name)| !name.is_empty() && device != name)
+            .map(|(device, name)| DeviceLine {
+                device: device.clone(),
+                name: name.clone(),
+            })
+            .collect();
+        self
     }
 
     /// The same report, which names the devices that the plan does without because nobody states their energy.
@@ -251,6 +294,15 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
+/// A number of things: `1 part`, `2 parts`.
+#[must_use]
+pub fn count(number: usize, thing: &str) -> String {
+    match number {
+        1 => format!("1 {thing}"),
+        _ => format!("{number} {thing}s"),
+    }
+}
+
 /// Rows with their columns aligned; the columns named in `right` to the right.
 fn table(out: &mut String, rows: &[Vec<String>], right: &[usize]) {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -285,7 +337,8 @@ impl fmt::Display for Report {
         } else {
             &self.model
         };
-        writeln!(out, "{name}: {} parts, {}", self.parts.len(), self.objective)?;
+        let parts = count(self.parts.len(), "part");
+        writeln!(out, "{name}: {parts}, {}", self.objective)?;
         let mut rows = vec![
             [
                 "part",
@@ -342,9 +395,21 @@ impl fmt::Display for Report {
             table(&mut out, &rows, &[3, 5]);
         }
         let totals = &self.totals;
+        if let Some(schedule) = &self.schedule {
+            writeln!(
+                out,
+                "predicted with devices at once: a run ends after {}, the next may follow after {}",
+                schedule.makespan, schedule.period
+            )?;
+        }
+        // what the parts add up to is the time of a run only where one follows the other
+        let of_what = match self.schedule {
+            Some(_) => "its parts one after another",
+            None => "predicted",
+        };
         writeln!(
             out,
-            "predicted: {} ({} compute, {} launches, {} transfers), {}, {}",
+            "{of_what}: {} ({} compute, {} launches, {} transfers), {}, {}",
             totals.time,
             totals.compute,
             totals.launch,
@@ -360,12 +425,10 @@ impl fmt::Display for Report {
             .map(|line| format!("{} {}", line.device, size(line.bytes)))
             .collect();
         writeln!(out, "memory: {}", memory.join(", "))?;
-        if let Some(schedule) = &self.schedule {
-            writeln!(
-                out,
-                "devices at once: a run ends after {}, the next may follow after {}",
-                schedule.makespan, schedule.period
-            )?;
+        if !self.devices.is_empty() {
+            let called = |line: &DeviceLine| format!("{} is {}", line.device, line.name);
+            let devices: Vec<String> = self.devices.iter().map(called).collect();
+            writeln!(out, "devices: {}", devices.join("; "))?;
         }
         if let Some(missed) = self.missed {
             writeln!(
@@ -390,38 +453,13 @@ impl fmt::Display for Report {
             let devices = self.unknown_energy.join(", ");
             writeln!(out, "not used: {devices}, whose energy nobody states")?;
         }
-        let merging = if self.schedule.is_none() {
-            " before merging"
-        } else {
-            ""
-        };
-        match (self.certificate.is_optimal(), self.certificate.gap_ppm()) {
-            (true, _) => writeln!(out, "certificate: optimal{merging}")?,
-            (false, Some(ppm)) => {
-                writeln!(
-                    out,
-                    "certificate: at most {}.{:04} % above the optimum{merging}",
-                    ppm / 10_000,
-                    ppm % 10_000
-                )?;
-            }
-            (false, None) => writeln!(out, "certificate: no bound")?,
-        }
-        for comparison in &self.comparisons {
-            match comparison.objective {
-                Some(value) if self.certificate.objective > 0 => {
-                    let ratio = u128::from(value) * 1000 / u128::from(self.certificate.objective);
-                    writeln!(
-                        out,
-                        "{}: {}.{:03} times as much",
-                        comparison.rule,
-                        ratio / 1000,
-                        ratio % 1000
-                    )?;
-                }
-                Some(value) => writeln!(out, "{}: {value} against 0", comparison.rule)?,
-                None => writeln!(out, "{}: not possible", comparison.rule)?,
-            }
+        writeln!(
+            out,
+            "certificate: {}",
+            self.certificate.words(self.schedule.is_some())
+        )?;
+        for line in &self.comparisons {
+            writeln!(out, "{}: {}", line.comparison.rule, line.words)?;
         }
         f.write_str(&out)
     }

@@ -127,7 +127,7 @@ fn lost_support_moves_a_node_and_says_whose_words() {
     );
     let text = found.to_string();
     assert!(
-        text.starts_with("1 of 6 nodes moved\n") && text.contains("objective: +153.33 %"),
+        text.starts_with("1 of 6 nodes moved; ") && text.contains("+153.33 %"),
         "{text}"
     );
     assert!(
@@ -275,4 +275,170 @@ fn each_record_is_one_line_of_the_file() {
     );
     let graph = chain(&NAMES);
     assert_eq!(graph.node(NodeId::new(0)).name, "a");
+}
+
+/// The world of [`world`] in which all costs were measured, at a third of what was guessed.
+fn measured(world: &World) -> World {
+    let mut measured = world.clone();
+    for node in 0..world.costs.nodes() {
+        for device in 0..world.targets.len() {
+            let guessed = world.costs.node(node, device).unwrap().time;
+            let time = Nanos::from_picoseconds(guessed.picoseconds() / 3);
+            measured
+                .costs
+                .set_node(node, device, Cost::time(time, Provenance::Measured));
+        }
+    }
+    measured
+}
+
+#[test]
+fn a_measured_plan_is_not_dearer_than_a_guess() {
+    // guessed: the CPU at a tenth of what it takes, so that all goes there; measured: the NPU is three times as fast
+    let guess = {
+        let mut world = world(&NAMES);
+        (0..6).for_each(|node| price(&mut world.costs, node, 0, 50));
+        world
+    };
+    let known = {
+        let mut world = guess.clone();
+        for node in 0..6 {
+            for (device, ns) in [(0, 300), (1, 95)] {
+                let time = Nanos::from_nanoseconds(ns);
+                world
+                    .costs
+                    .set_node(node, device, Cost::time(time, Provenance::Measured));
+            }
+        }
+        world
+    };
+    let (old, new) = (guess.plan(), known.plan());
+    // by their own totals the new plan takes 90 % more
+    assert_eq!(
+        (old.totals.time.nanoseconds(), new.totals.time.nanoseconds()),
+        (300, 570)
+    );
+    let found = diff(&old, &new);
+    assert!(found.sources.differ);
+    let compared = found.sources.compared.unwrap();
+    assert!(compared.anew);
+    // six nodes of 300 ns on the CPU
+    assert_eq!(compared.before.time.nanoseconds(), 1800);
+    assert_eq!(compared.after.time.nanoseconds(), 570);
+    assert_eq!(found.dearer_ppm, Some(-683_333));
+    assert_eq!(
+        found.headline(),
+        "the costs come from different sources, estimated before and composed now; both plans by the better of them \
+         (composed): predicted time 1.800 µs → 570.000 ns, -68.33 %; 6 of 6 nodes moved"
+    );
+    // and both sources stand at the figures of each plan
+    let text = found.to_string();
+    assert!(
+        text.contains("predicted time: 300.000 ns (estimated) → 570.000 ns (composed)"),
+        "{text}"
+    );
+    // the other way about
+    let back = diff(&new, &old);
+    assert!(back.dearer_ppm.unwrap() > 0, "{back}");
+}
+
+#[test]
+fn what_nobody_measured_for_both_is_not_compared() {
+    let old = world(&NAMES);
+    let mut new = measured(&old);
+    // nothing is known of the NPU any more but a guess, and all nodes are on the CPU now
+    for node in 0..6 {
+        price(&mut new.costs, node, 1, 100_000);
+    }
+    let found = diff(&old.plan(), &new.plan());
+    assert!(
+        found.sources.differ && found.sources.compared.is_none(),
+        "{found}"
+    );
+    assert_eq!(found.dearer_ppm, None);
+    assert!(
+        found.headline().starts_with(
+            "the costs come from different sources, estimated before and composed now; nothing known of both plans \
+             is from one source, so their time is not compared"
+        ),
+        "{}",
+        found.headline()
+    );
+}
+
+#[test]
+fn costs_of_another_device_of_the_same_name_are_not_taken() {
+    let old = world(&NAMES);
+    let new = measured(&old);
+    let named = |world: &World, cpu: &str| Plan {
+        device_names: vec![cpu.to_owned(), "Neural".to_owned()],
+        ..world.plan()
+    };
+    let same = diff(&named(&old, "Big core"), &named(&new, "Big core"));
+    assert!(same.sources.compared.is_some_and(|found| found.anew));
+    let mut other = named(&new, "Big core");
+    other.device_names[1] = "Another NPU".into();
+    let found = diff(&named(&old, "Big core"), &other);
+    assert!(found.sources.compared.is_none(), "{found}");
+    assert!(
+        found
+            .to_string()
+            .contains("device npu:0 was Neural, is Another NPU"),
+        "{found}"
+    );
+}
+
+#[test]
+fn devices_go_by_their_names_and_one_is_singular() {
+    let old = world(&NAMES);
+    let mut new = old.clone();
+    new.refuse(2, 1);
+    let named = |world: &World| Plan {
+        device_names: vec!["Big core".into(), "Neural".into()],
+        ..world.plan()
+    };
+    let found = diff(&named(&old), &named(&new));
+    let text = found.to_string();
+    assert!(
+        text.contains(
+            "  c (Relu): Neural (npu:0) → Big core (cpu:0): Neural (npu:0) does not take it any more"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("Big core (cpu:0), 1 node\n"), "{text}");
+    assert!(
+        text.starts_with("1 of 6 nodes moved; predicted time 600.000 ns → 1.520 µs (estimated), +153.33 %\n"),
+        "{text}"
+    );
+    // of a model of one node, too
+    let one = world(&["a"]).plan();
+    assert!(diff(&one, &one).headline().starts_with("0 of 1 node moved"));
+    let read = Plan::from_json(&named(&old).to_json()).unwrap();
+    assert_eq!(read.device_names, ["Big core", "Neural"]);
+}
+
+#[test]
+fn plans_for_devices_at_once_are_compared_by_their_makespan() {
+    let old = World {
+        objective: Objective::makespan(),
+        ..world(&NAMES)
+    };
+    let mut new = old.clone();
+    new.refuse(2, 1);
+    let (old, new) = (old.plan(), new.plan());
+    let found = diff(&old, &new);
+    let makespan = |plan: &Plan| plan.schedule.as_ref().unwrap().makespan;
+    let compared = found.sources.compared.unwrap();
+    assert_eq!(
+        (compared.before.time, compared.after.time),
+        (makespan(&old), makespan(&new))
+    );
+    // priced anew a schedule is kept, too
+    let measured = measured(&World {
+        objective: Objective::makespan(),
+        ..world(&NAMES)
+    });
+    let compared = diff(&old, &measured.plan()).sources.compared.unwrap();
+    assert!(compared.anew);
+    assert_eq!(compared.before.time.nanoseconds(), 200);
 }

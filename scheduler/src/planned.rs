@@ -211,13 +211,22 @@ impl Planned {
         request.toward(self.plan.objective).with(&self.options)
     }
 
-    /// The plan's file, with a record of what each node is and what the devices offered for it.
+    /// The plan's file, with a record of what each node is, what the devices offered for it and what they call
+    /// themselves.
     #[must_use]
     pub fn plan_file(&self) -> Plan {
         Plan {
+            device_names: self.device_names(),
             nodes: partitioner::record(self.request()),
             ..self.plan.clone()
         }
+    }
+
+    /// What the devices call themselves, in the plan's order.
+    #[must_use]
+    pub fn device_names(&self) -> Vec<String> {
+        let names = self.devices.iter().map(|device| device.info().name.clone());
+        names.collect()
     }
 
     /// The plan's file as a lock: also with what launches, links and whole parts cost when it was made.

@@ -3,7 +3,7 @@
 //!
 //! Invariants:
 //! 1. The committed page is what `cli/page` makes of its source and its locked libraries.
-//! 2. The page that is opened is a plan of MobileNetV2 on three emulated devices; where that model is not there, of
+//! 2. The pages that are opened are of plans of MobileNetV2 on three emulated devices; where that model is not there, of
 //!    the model that ships, and it says so.
 //! 3. A browser or Node.js that is not there is *skipped* in CI, with the reason; this chore fails then.
 //!
@@ -36,6 +36,9 @@ pub(crate) struct Options {
     /// Open a page of the program and the plugin that the tests have built in target/debug, and build none
     #[arg(long)]
     built: bool,
+    /// Make the pictures of the guide anew, in docs/pictures
+    #[arg(long)]
+    pictures: bool,
 }
 
 /// Why the page cannot be tested here, if so.
@@ -96,17 +99,24 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let browser = browser().context("Chromium is not installed (or POLYCHIP_CHROMIUM names none)")?;
     let out = root().join("target/page");
     fs::create_dir_all(&out)?;
-    let page = report(&out, options.built)?;
+    let pages = reports(&out, options.built)?;
     let farm = farm(&out)?;
-    call(
-        Command::new("node")
-            .args(["--test", "test/page.test.js", "test/farm.test.js"])
-            .current_dir(&source)
-            .env("PAGE", &page)
-            .env("FARM", &farm)
-            .env("CHROMIUM", browser)
-            .env("OUT", &out),
-    )?;
+    let mut tests = Command::new("node");
+    tests
+        .args(["--test", "test/page.test.js", "test/farm.test.js"])
+        .current_dir(&source)
+        .env("PAGE", &pages.plan)
+        .env("COMPARED", &pages.compared)
+        .env("AT_ONCE", &pages.at_once)
+        .env("FARM", &farm)
+        .env("CHROMIUM", browser)
+        .env("OUT", &out);
+    if options.pictures {
+        let pictures = root().join("docs/pictures");
+        fs::create_dir_all(&pictures)?;
+        tests.env("PICTURES", pictures);
+    }
+    call(&mut tests)?;
     eprintln!("screenshots: {}", out.display());
     Ok(())
 }
@@ -131,8 +141,17 @@ pub(crate) fn open_farm_desk(work: &Path) -> Result<()> {
     )
 }
 
-/// The page of a plan on three emulated devices.
-fn report(out: &Path, is_built: bool) -> Result<PathBuf> {
+/// The pages that are opened.
+struct Pages {
+    plan: PathBuf,
+    /// The same plan beside the one of least energy.
+    compared: PathBuf,
+    /// One for devices at once.
+    at_once: PathBuf,
+}
+
+/// The pages of plans on three emulated devices.
+fn reports(out: &Path, is_built: bool) -> Result<Pages> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     // one by one, as tests build them: together their dependencies would have other features, and be built anew
     for package in ["polychip-cli", "polychip-plugin-null"] {
@@ -161,19 +180,29 @@ fn report(out: &Path, is_built: bool) -> Result<PathBuf> {
         );
         model = root().join("models/shapes/shapes.onnx");
     }
-    let page = out.join("report.html");
-    call(
-        Command::new(built.join("polychip"))
-            .arg("partition")
-            .arg(model)
-            .arg("--plugins")
-            .arg(plugins)
-            .args(["--devices", "null", "--html"])
-            .arg(&page)
-            .env("POLYCHIP_NULL_SCRIPT", root().join("cli/page/test/devices.toml"))
-            .stdout(std::process::Stdio::null()),
-    )?;
-    Ok(page)
+    let partition = |arguments: &[&str]| {
+        call(
+            Command::new(built.join("polychip"))
+                .arg("partition")
+                .arg(&model)
+                .arg("--plugins")
+                .arg(&plugins)
+                .args(["--devices", "null"])
+                .args(arguments)
+                .current_dir(out)
+                .env("POLYCHIP_NULL_SCRIPT", root().join("cli/page/test/devices.toml"))
+                .stdout(std::process::Stdio::null()),
+        )
+    };
+    partition(&["--html", "report.html"])?;
+    partition(&["--policy", "energy", "-o", "energy.json"])?;
+    partition(&["--html", "compared.html", "--against", "energy.json"])?;
+    partition(&["--policy", "makespan", "--html", "at-once.html"])?;
+    Ok(Pages {
+        plan: out.join("report.html"),
+        compared: out.join("compared.html"),
+        at_once: out.join("at-once.html"),
+    })
 }
 
 /// The page of a farm whose three snapshots are made up, by the program that the other page was made by.

@@ -23,13 +23,13 @@ export function table(caption, columns, rows, figures = []) {
   );
 }
 
-/** A device's letter, name and label. */
+/** A device's letter, what people call it, and its label. */
 export function badge(device) {
   return element(
     "span",
-    { class: "device" },
+    { class: "device", title: device.label },
     element("span", { class: "swatch", "aria-hidden": "true", style: `background:${device.colour};color:${device.ink}` }, device.letter),
-    element("span", {}, device.name),
+    element("span", { class: "called" }, device.label),
     device.emulated ? element("span", { class: "label" }, "emulated") : null,
   );
 }

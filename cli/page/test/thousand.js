@@ -1,11 +1,17 @@
-// A page of a thousand nodes, made up: what a large model's page weighs and how long it takes to open.
+// A page of a thousand or of ten thousand nodes, made up: what a large model's page weighs and how long it takes to open.
 
 import { readFileSync } from "node:fs";
+import { gunzipSync, gzipSync } from "node:zlib";
+
+import { unpacked } from "../src/data.js";
 
 const OPS = ["Conv", "Relu", "Add", "MatMul", "Softmax", "LayerNormalization", "Reshape", "Concat"];
 const DEVICES = ["cpu:0", "null:0", "null:1"];
 
-/** The data of a page of so many nodes: a chain with branches, skips and a tensor that many read. */
+/**
+ * The data of a page of so many nodes: a chain with branches, skips and a tensor that many read. No two costs are alike,
+ * so that it packs worse than what a model gives.
+ */
 export function data(count) {
   // the same on every host: a linear congruential generator (Numerical Recipes)
   let state = 7;
@@ -43,9 +49,9 @@ export function data(count) {
         return {
           device: other,
           cost: refused ? null : cost(DEVICES.indexOf(other)),
-          reason: refused ? { kind: "unsupported", code: 3, words: "rank 5" } : { kind: "dearer", by: 4_000_000, time_ps: 4_000_000, energy_nj: null },
-          words: refused ? "unsupported: rank 5 (code 3)" : "dearer: +4.000 µs",
-          counterfactual: { by: 4_000_000, words: "+4.000 µs", replanned: true, derived: refused },
+          kind: refused ? "unsupported" : "dearer",
+          words: refused ? "unsupported: rank 5 (code 3)" : `dearer: +${below(9)}.${100 + below(900)} µs`,
+          counterfactual: { words: `+${below(9)}.${100 + below(900)} µs`, replanned: true, derived: refused },
         };
       }),
     });
@@ -57,24 +63,83 @@ export function data(count) {
     return { kind: "part", device: part.device, label: `part ${part.part}, ${part.nodes} nodes`, start_ps, end_ps: now, provenance: "estimated", emulated: part.cost.emulated };
   });
   const totals = { compute_ps: now, launch_ps: 0, transfer_ps: 0, time_ps: now, energy_nj: 1_000_000, provenance: "estimated", emulated: true };
+  const usage = (name) => {
+    const own = timeline.filter((span) => span.device === name);
+    return {
+      name,
+      label: `made up (${name})`,
+      nodes: nodes.filter((node) => node.device === name).length,
+      compute_ps: own.reduce((sum, span) => sum + span.end_ps - span.start_ps, 0),
+      launch_ps: 0,
+      transfer_ps: 0,
+      energy_nj: 500_000,
+    };
+  };
   return {
     title: `${count} nodes`,
     program: "a test",
+    verdict: "A run takes 1.000 ms and 1.000 mJ (estimated, emulated); optimal before merging.",
     certificate: "optimal before merging",
-    comparisons: [["cheapest per node", "1.200 times as much"]],
+    comparisons: [["cheapest per node", "1.200 times as much time"]],
+    limits: [],
     report: { model: "m", objective: "least time", parts, crossings: [], memory: DEVICES.map((name) => ({ device: name, bytes: 1 << 20 })), totals },
-    devices: DEVICES.map((name, index) => ({ name, about: "made up", emulated: index > 0, launch_ps: 0, nodes: nodes.filter((node) => node.device === name).length })),
+    devices: DEVICES.map((name, index) => ({ ...usage(name), about: "made up", emulated: index > 0, own_launch_ps: 0 })),
     nodes,
     edges: [...new Set(edges.map(String))].map((pair) => pair.split(",").map(Number)),
     timeline,
+    at_once: false,
+    ends_ps: now,
     unlocks: [{ op: "Conv", device: "null:1", nodes: 12, saving: 5, words: "5.000 µs", derived: true }],
     events: [],
     front: [1, 2, 3, 4].map((step) => ({ time_ps: step * 1e9, energy_nj: 5e6 / step, words: `plan ${step}`, provenance: "estimated", emulated: true, chosen: step === 2 })),
+    against: null,
+  };
+}
+
+/** Nodes as the columns that the program writes. */
+function columns(nodes, devices) {
+  const [texts, places] = [[], new Map()];
+  const place = (text) => {
+    if (!places.has(text)) places.set(text, texts.push(text) - 1);
+    return places.get(text);
+  };
+  const on = devices.map((device) => {
+    const own = nodes.map((node) => node.alternatives.find((other) => other.device === device));
+    const costs = nodes.map((node, index) => (node.device === device ? node.cost : own[index]?.cost) ?? null);
+    const flag = (found) => (found ? 1 : 0);
+    return {
+      time_ps: costs.map((cost) => cost?.time_ps ?? null),
+      energy_nj: costs.map((cost) => cost?.energy_nj ?? null),
+      provenance: costs.map((cost) => (cost ? place(cost.provenance) : null)),
+      emulated: costs.map((cost) => flag(cost?.emulated)),
+      kind: own.map((other) => (other ? place(other.kind) : null)),
+      words: own.map((other) => (other ? place(other.words) : null)),
+      forced: own.map((other) => (other?.counterfactual ? place(other.counterfactual.words) : null)),
+      replanned: own.map((other) => flag(other?.counterfactual?.replanned)),
+      derived: own.map((other) => flag(other?.counterfactual?.derived)),
+    };
+  });
+  return {
+    names: nodes.map((node) => node.name),
+    texts,
+    op: nodes.map((node) => place(node.op)),
+    part: nodes.map((node) => node.part),
+    device: nodes.map((node) => devices.indexOf(node.device)),
+    on,
+    measured: nodes.map((node) => node.measured),
   };
 }
 
 /** The page of some data, as the program fills it. */
 export function page(template, value) {
-  const json = JSON.stringify(value).replaceAll("<", "\\u003c");
-  return readFileSync(template, "utf8").replace("<!--DATA-->", () => json);
+  const packed = { ...value, nodes: columns(value.nodes, value.devices.map((device) => device.name)) };
+  const text = gzipSync(JSON.stringify(packed), { level: 9 }).toString("base64");
+  return readFileSync(template, "utf8").replace("<!--DATA-->", () => text);
+}
+
+/** The data of a page that the program has filled. */
+export function read(file) {
+  const packed = readFileSync(file, "utf8").match(/id="data">(.*?)<\/script>/s)[1];
+  const data = JSON.parse(gunzipSync(Buffer.from(packed, "base64")));
+  return { ...data, nodes: unpacked(data.nodes, data.devices.map((device) => device.name)) };
 }

@@ -2,6 +2,7 @@
 
 use polychip::telemetry::{EnergyFigures, Interval};
 use polychip_partitioner::Nanos;
+use polychip_partitioner::report::count;
 
 use super::Answer;
 
@@ -92,7 +93,7 @@ impl std::fmt::Display for Answer {
                 (Some(nodes), _) => {
                     let nodes: Vec<String> = nodes
                         .iter()
-                        .map(|(device, nodes)| format!("{nodes} nodes on {device}"))
+                        .map(|(device, nodes)| format!("{} on {device}", count(*nodes, "node")))
                         .collect();
                     writeln!(
                         f,

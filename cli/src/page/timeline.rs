@@ -3,6 +3,7 @@
 //! Invariant: the last span ends at the plan's predicted time, or at its makespan.
 
 use polychip_graph::{Graph, TensorId};
+use polychip_partitioner::report::count;
 use polychip_partitioner::{Crossing, DeviceIndex, Nanos, PartIndex, Plan, Provenance};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -27,8 +28,9 @@ enum Kind {
     Part,
 }
 
-/// The spans of a plan, in the order of parts.
-pub(super) fn of(plan: &Plan, graph: &Graph) -> Vec<Span> {
+/// The spans of a plan, in the order of parts. Tensors go by their names in the graph that the plan is of, where that is
+/// at hand.
+pub(super) fn of(plan: &Plan, graph: Option<&Graph>) -> Vec<Span> {
     let made = Spans {
         plan,
         graph,
@@ -42,7 +44,7 @@ pub(super) fn of(plan: &Plan, graph: &Graph) -> Vec<Span> {
 
 struct Spans<'a> {
     plan: &'a Plan,
-    graph: &'a Graph,
+    graph: Option<&'a Graph>,
     all: Vec<Span>,
 }
 
@@ -99,7 +101,7 @@ impl Spans<'_> {
         let launch = format!("launch of {what}");
         let from = (Provenance::Estimated, cost.emulated);
         let launched = self.push(Kind::Launch, part.device, launch, start, part.launch, from);
-        let label = format!("{what}, {} nodes", part.nodes.len());
+        let label = format!("{what}, {}", count(part.nodes.len(), "node"));
         let from = (cost.provenance, cost.emulated);
         self.push(Kind::Part, part.device, label, launched, cost.time, from)
     }
@@ -107,13 +109,13 @@ impl Spans<'_> {
     /// A transfer, on the device that it goes to; gives its end.
     fn transfer(&mut self, crossing: &Crossing, start: u64) -> u64 {
         let id = crossing.tensor as usize;
-        let name = match id < self.graph.tensor_count() {
-            true => self.graph.tensor(TensorId::new(id)).name.clone(),
-            false => format!("number {id}"),
+        let name = match self.graph {
+            Some(graph) if id < graph.tensor_count() => graph.tensor(TensorId::new(id)).name.clone(),
+            _ => format!("tensor {id}"),
         };
         let label = format!(
             "transfer of {name} from {}",
-            self.plan.devices[crossing.from_device.index()]
+            self.plan.device_label(crossing.from_device)
         );
         let either = self.is_emulated(crossing.from_device) || self.is_emulated(crossing.to_device);
         let from = (crossing.provenance, either);

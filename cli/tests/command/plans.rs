@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use base64::prelude::*;
+use flate2::read::GzDecoder;
+
 use crate::model::{F32, Model, node, port};
 use crate::place::Place;
 use crate::tool::{Done, polychip};
@@ -65,11 +68,13 @@ fn a_difference_names_moves_and_causes_and_may_fail() {
     assert_eq!(json["failed"], serde_json::json!([]));
     let text = polychip(&["plan", "diff", &old, &new]).ok();
     assert!(
-        text.starts_with("1 of 6 nodes moved\n") && text.contains("emulated"),
+        text.starts_with("1 of 6 nodes moved; predicted time ") && text.contains("emulated"),
         "{text}"
     );
     assert!(
-        text.contains("tail/exp (Exp): null:1 → null:0: null:1 does not take it any more"),
+        text.contains(
+            "tail/exp (Exp): fast (null:1) → slow (null:0): fast (null:1) does not take it any more"
+        ),
         "{text}"
     );
 
@@ -130,7 +135,7 @@ fn a_lock_holds_until_it_is_made_anew() {
         &[
             "m.onnx.plan.lock",
             "1 of 6 nodes moved",
-            "null:1 → null:0",
+            "fast (null:1) → slow (null:0)",
             "partition --lock",
         ],
     );
@@ -234,31 +239,142 @@ fn limits_of_power_and_temperature_are_held_or_said_to_be_missed() {
     partition(&place, WARM, &["--heat", "null:7=30C+9K/W"]).fails(4, &["null:7"]);
 }
 
+/// The data of a page, unpacked.
+pub(crate) fn data_of(page: &str) -> serde_json::Value {
+    let (_, rest) = page.split_once("id=\"data\">").unwrap();
+    let (packed, _) = rest.split_once("</script>").unwrap();
+    let packed = BASE64_STANDARD.decode(packed).unwrap();
+    serde_json::from_reader(GzDecoder::new(packed.as_slice())).unwrap()
+}
+
+/// The page of a plan.
+fn page_of(place: &Place, script: &str, more: &[&str]) -> serde_json::Value {
+    let html = place.path("plan.html");
+    partition(place, script, &[&["--html", &html], more].concat()).ok();
+    data_of(&std::fs::read_to_string(&html).unwrap())
+}
+
+#[test]
+fn page_and_command_say_the_same() {
+    let place = place();
+    let refusing =
+        BOTH.to_owned() + "refuse = [{ node = \"tail/exp\", reason = \"vendor\", detail = \"slow\" }]\n";
+    let text = partition(&place, &refusing, &[]).ok();
+    let data = page_of(&place, &refusing, &[]);
+    let certificate = data["certificate"].as_str().unwrap();
+    assert!(
+        text.contains(&format!("\ncertificate: {certificate}\n")),
+        "{text}"
+    );
+    assert!(data["verdict"].as_str().unwrap().contains(certificate));
+    // so many times as much of what, and by which devices
+    let lines = data["comparisons"].as_array().unwrap();
+    assert_eq!(lines.len(), 2);
+    for line in lines {
+        let words = line[1].as_str().unwrap();
+        assert!(words.ends_with("times as much time"), "{words}");
+        assert!(text.contains(&format!(": {words}\n")), "{text}");
+    }
+    assert_eq!(lines[0][0], "priority slow (null:0) > fast (null:1)");
+    assert!(text.contains("devices: null:0 is slow; null:1 is fast"), "{text}");
+    let energy = partition(&place, WARM, &["--policy", "energy"]).ok();
+    assert!(energy.contains(" times as much energy\n"), "{energy}");
+    // one part is singular
+    let text = partition(&place, BOTH, &[]).ok();
+    assert!(text.contains(": 1 part, least time"), "{text}");
+    let spans = page_of(&place, &refusing, &[]);
+    let spans = spans["timeline"].as_array().unwrap();
+    let labels: Vec<&str> = spans.iter().map(|span| span["label"].as_str().unwrap()).collect();
+    assert!(labels.contains(&"part 1, 1 node"), "{labels:?}");
+}
+
+#[test]
+fn a_page_for_devices_at_once_shows_the_makespan() {
+    // two branches of two nodes, and what joins them
+    let place = Place::new(|folder| {
+        let model = Model {
+            nodes: vec![
+                node("Neg", "left", &["x"], &["a"]),
+                node("Exp", "left2", &["a"], &["b"]),
+                node("Abs", "right", &["x"], &["c"]),
+                node("Relu", "right2", &["c"], &["d"]),
+                node("Add", "join", &["b", "d"], &["y"]),
+            ],
+            inputs: vec![port("x", F32, &["4"])],
+            outputs: vec![port("y", F32, &["4"])],
+            ..Model::default()
+        };
+        model.write(folder, "m.onnx")
+    });
+    let twins = BOTH.replace("fixed_ns = 10000,", "fixed_ns = 100000,");
+    let data = page_of(&place, &twins, &["--policy", "makespan"]);
+    let report = &data["report"];
+    let makespan = &report["schedule"]["makespan_ps"];
+    assert_eq!(&data["ends_ps"], makespan);
+    assert!(
+        makespan.as_u64() < report["totals"]["time_ps"].as_u64(),
+        "{report}"
+    );
+    let ends = data["timeline"].as_array().unwrap().iter();
+    assert_eq!(
+        ends.map(|span| span["end_ps"].as_u64()).max().unwrap(),
+        makespan.as_u64()
+    );
+    let verdict = data["verdict"].as_str().unwrap();
+    assert!(verdict.contains("devices at work at once"), "{verdict}");
+    assert!(!verdict.contains("before merging"), "{verdict}");
+    let text = partition(&place, &twins, &["--policy", "makespan"]).ok();
+    assert!(
+        text.contains("predicted with devices at once: a run ends after ")
+            && text.contains("\nits parts one after another: ")
+            && text.contains(" times as much time, its parts one after another\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_page_compares_two_plans_in_the_words_of_plan_diff() {
+    let place = place();
+    let (old, new) = (place.path("old.json"), place.path("new.json"));
+    partition(&place, BOTH, &["-o", &old]).ok();
+    let refusing =
+        BOTH.to_owned() + "refuse = [{ node = \"tail/exp\", reason = \"vendor\", detail = \"slow\" }]\n";
+    let data = page_of(&place, &refusing, &["--against", &old, "-o", &new]);
+    let against = &data["against"];
+    let text = polychip(&["plan", "diff", &old, &new]).ok();
+    assert_eq!(text.lines().next(), against["headline"].as_str());
+    assert_eq!(against["moved"], serde_json::json!([[3, "null:1"]]));
+    assert_eq!(against["devices"][1]["nodes"], 6);
+    assert!(page_of(&place, BOTH, &[])["against"].is_null());
+    partition(&place, BOTH, &["--against", &old]).fails(2, &["--html"]);
+    let html = place.path("plan.html");
+    partition(&place, BOTH, &["--html", &html, "--against", &place.model]).fails(3, &["m.onnx"]);
+}
+
 #[test]
 fn the_page_holds_the_plan() {
     let place = place();
     let html = place.path("plan.html");
     partition(&place, BOTH, &["--html", &html]).ok();
     let page = std::fs::read_to_string(&html).unwrap();
-    let data = page
-        .split_once("id=\"data\">")
-        .unwrap()
-        .1
-        .split_once("</script>")
-        .unwrap()
-        .0;
-    let data: serde_json::Value = serde_json::from_str(data).unwrap();
-    let names: Vec<&str> = data["nodes"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|node| node["name"].as_str().unwrap())
-        .collect();
-    assert_eq!(names, NAMES);
+    let data = data_of(&page);
+    assert_eq!(data["nodes"]["names"], serde_json::json!(NAMES));
     assert_eq!(data["edges"].as_array().unwrap().len(), 5);
     assert_eq!(data["devices"][1]["emulated"], true);
     let end = data["timeline"].as_array().unwrap().last().unwrap()["end_ps"].clone();
     assert_eq!(end, data["report"]["totals"]["time_ps"]);
-    assert!(!data["nodes"][0]["alternatives"][0]["counterfactual"].is_null());
+    // what devices are used for adds up to the plan
+    let devices = data["devices"].as_array().unwrap().iter();
+    let times = ["compute_ps", "launch_ps", "transfer_ps"];
+    let busy = devices.flat_map(|device| times.map(|time| device[time].as_u64().unwrap()));
+    assert_eq!(Some(busy.sum()), data["report"]["totals"]["time_ps"].as_u64());
+    // what the plan would cost with the first node on the other device
+    assert!(!data["nodes"]["on"][0]["forced"][0].is_null());
+    assert_eq!(data["devices"][1]["label"], "fast (null:1)");
+    let verdict = data["verdict"].as_str().unwrap();
+    assert!(
+        verdict.contains("all of its 6 nodes on fast (null:1)"),
+        "{verdict}"
+    );
     assert!(!Path::new(&place.model).with_extension("onnx.plan.lock").exists());
 }

@@ -1,10 +1,13 @@
 //! A difference of plans for people.
 //!
-//! Invariants: every figure has its unit; figures of emulated devices say so.
+//! Invariants: every figure has its unit; figures of emulated devices say so; the headline is the same wherever a
+//! difference is shown (`PlanDiff::headline`).
 
-use super::{Because, NodeName, PartName, PlanDiff};
-use crate::cost::Cost;
-use crate::plan::Totals;
+use super::{Because, Compared, Figures, NodeName, PartName, PlanDiff, Source, Sources};
+use crate::cost::{Cost, Provenance};
+use crate::plan::label;
+use crate::report::count;
+use crate::unit::Microjoules;
 use std::fmt::{self, Write as _};
 
 /// So many nodes or parts of a list are written out.
@@ -25,28 +28,120 @@ fn cost(cost: &Cost) -> String {
     }
 }
 
-impl fmt::Display for Because {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Because {
+    /// The reason in words, with what devices call themselves.
+    #[must_use]
+    pub fn words(&self, diff: &PlanDiff) -> String {
+        let called = |device: &str| diff.label(device);
         match self {
             Self::Pins { before, after } => match (before, after) {
-                (_, Some(to)) => write!(f, "pinned to {to}"),
-                (Some(from), None) => write!(f, "no longer pinned to {from}"),
-                (None, None) => f.write_str("pins changed"),
+                (_, Some(to)) => format!("pinned to {}", called(to)),
+                (Some(from), None) => format!("no longer pinned to {}", called(from)),
+                (None, None) => "pins changed".to_owned(),
             },
-            Self::Objective => f.write_str("the objective changed"),
-            Self::DeviceRemoved { device } => write!(f, "{device} is not among the devices any more"),
-            Self::DeviceAdded { device } => write!(f, "{device} is new among the devices"),
-            Self::SupportLost { device, words } => write!(f, "{device} does not take it any more: {words}"),
-            Self::SupportGained { device, words } => write!(f, "{device} takes it now, before: {words}"),
+            Self::Objective => "the objective changed".to_owned(),
+            Self::DeviceRemoved { device } => format!("{} is not among the devices any more", called(device)),
+            Self::DeviceAdded { device } => format!("{} is new among the devices", called(device)),
+            Self::SupportLost { device, words } => {
+                format!("{} does not take it any more: {words}", called(device))
+            }
+            Self::SupportGained { device, words } => {
+                format!("{} takes it now, before: {words}", called(device))
+            }
             Self::Cost {
                 device,
                 before,
                 after,
-            } => write!(f, "on {device} {} → {}", cost(before), cost(after)),
-            Self::Neighbours => f.write_str("transfers, launches or nodes around it changed, it did not"),
-            Self::Unrecorded => f.write_str("a plan does not record what devices offered"),
+            } => format!("on {} {} → {}", called(device), cost(before), cost(after)),
+            Self::Neighbours => "transfers, launches or nodes around it changed, it did not".to_owned(),
+            Self::Unrecorded => "a plan does not record what devices offered".to_owned(),
         }
     }
+}
+
+impl PlanDiff {
+    /// What people call a device of either plan.
+    #[must_use]
+    pub fn label(&self, device: &str) -> String {
+        label(device, self.device_names.get(device).map(String::as_str))
+    }
+
+    /// What changed in one sentence: first that costs come from different sources, where they do; then what can be
+    /// compared; then how many nodes moved.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        let Sources {
+            before,
+            after,
+            differ,
+            compared,
+        } = &self.sources;
+        let moved = format!(
+            "{} of {} moved",
+            self.moved.len(),
+            count(self.nodes as usize, "node")
+        );
+        match compared {
+            Some(found) if !differ => {
+                let from = format!(" ({})", self.label_of(found.after.provenance));
+                format!("{moved}; {}", self.change(found, &from))
+            }
+            Some(found) => {
+                let better = self.label_of(found.before.provenance.max(found.after.provenance));
+                format!(
+                    "the costs come from different sources, {} and {}; both plans by the better of them \
+                     ({better}): {}; {moved}",
+                    self.source("before", before),
+                    self.source("now", after),
+                    self.change(found, "")
+                )
+            }
+            None => format!(
+                "the costs come from different sources, {} and {}; nothing known of both plans is from one \
+                 source, so their {} is not compared; {moved}",
+                self.source("before", before),
+                self.source("now", after),
+                self.quantity
+            ),
+        }
+    }
+
+    /// Where the costs of a plan come from, with how many nodes where not all of them do.
+    fn source(&self, when: &str, source: &Source) -> String {
+        let some = match source.nodes == source.of {
+            true => String::new(),
+            false => format!(" for {} of {}", source.nodes, count(source.of as usize, "node")),
+        };
+        format!("{} {when}{some}", source.own.provenance.word())
+    }
+
+    fn label_of(&self, provenance: Provenance) -> String {
+        let emulated = match self.before.emulated || self.after.emulated {
+            true => ", emulated",
+            false => "",
+        };
+        format!("{}{emulated}", provenance.word())
+    }
+
+    /// What plans are compared by, before and now, `from` where, and the change of it.
+    fn change(&self, found: &Compared, from: &str) -> String {
+        let energy = |figures: &Figures| unknown(figures.energy);
+        let time = format!("{} → {}", found.before.time, found.after.time);
+        let energies = format!("{} → {}", energy(&found.before), energy(&found.after));
+        let figures = match self.quantity.as_str() {
+            "energy" => format!("predicted energy {energies}"),
+            "time and energy" => format!("predicted time {time}, energy {energies}"),
+            quantity => format!("predicted {quantity} {time}"),
+        };
+        match self.dearer_ppm {
+            Some(ppm) => format!("{figures}{from}, {}", percent(ppm)),
+            None => format!("{figures}{from}, change unknown"),
+        }
+    }
+}
+
+fn unknown(energy: Option<Microjoules>) -> String {
+    energy.map_or_else(|| "unknown".to_owned(), |energy| energy.to_string())
 }
 
 /// The name of a node, or its number where it has none.
@@ -71,12 +166,12 @@ fn list<T>(out: &mut String, items: &[T], line: impl Fn(&T) -> String) {
 impl fmt::Display for PlanDiff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = String::new();
-        writeln!(out, "{} of {} nodes moved", self.moved.len(), self.nodes)?;
+        writeln!(out, "{}", self.headline())?;
         if !self.same_model {
             writeln!(
                 out,
-                "the model changed: {} nodes added, {} removed",
-                self.added.len(),
+                "the model changed: {} added, {} removed",
+                count(self.added.len(), "node"),
                 self.removed.len()
             )?;
         }
@@ -85,37 +180,35 @@ impl fmt::Display for PlanDiff {
         }
         for (devices, sign) in [(&self.devices_removed, '-'), (&self.devices_added, '+')] {
             for device in devices {
-                writeln!(out, "device {sign} {device}")?;
+                writeln!(out, "device {sign} {}", self.label(device))?;
             }
         }
-        let energy = |totals: &Totals| {
-            totals
-                .energy
-                .map_or_else(|| "unknown".to_owned(), |energy| energy.to_string())
-        };
-        let emulated = match self.before.emulated || self.after.emulated {
-            true => ", emulated",
-            false => "",
-        };
+        for (device, before, after) in &self.devices_renamed {
+            writeln!(out, "device {device} was {before}, is {after}")?;
+        }
+        let (before, after) = (&self.sources.before.own, &self.sources.after.own);
+        let origin = |figures: &Figures| self.label_of(figures.provenance);
         writeln!(
             out,
-            "predicted time: {} → {}{emulated}\npredicted energy: {} → {}{emulated}",
-            self.before.time,
-            self.after.time,
-            energy(&self.before),
-            energy(&self.after)
+            "predicted time: {} ({}) → {} ({})",
+            before.time,
+            origin(before),
+            after.time,
+            origin(after)
         )?;
-        match self.dearer_ppm {
-            Some(ppm) => writeln!(out, "objective: {}", percent(ppm))?,
-            None => writeln!(out, "objective: change unknown")?,
-        }
+        writeln!(
+            out,
+            "predicted energy: {} → {}",
+            unknown(before.energy),
+            unknown(after.energy)
+        )?;
         list(&mut out, &self.moved, |node| {
-            let reasons: Vec<String> = node.because.iter().map(ToString::to_string).collect();
+            let reasons: Vec<String> = node.because.iter().map(|because| because.words(self)).collect();
             format!(
                 "  {}: {} → {}: {}",
                 name(node.node, &node.name, &node.op),
-                node.from,
-                node.to,
+                self.label(&node.from),
+                self.label(&node.to),
                 reasons.join("; ")
             )
         });
@@ -124,7 +217,7 @@ impl fmt::Display for PlanDiff {
                 format!(
                     "  {sign} {} on {}",
                     name(node.node, &node.name, &node.op),
-                    node.device
+                    self.label(&node.device)
                 )
             });
         }
@@ -137,7 +230,12 @@ impl fmt::Display for PlanDiff {
         )?;
         for (parts, sign) in [(&self.parts_removed, '-'), (&self.parts_added, '+')] {
             list(&mut out, parts, |part: &PartName| {
-                format!("  {sign} {} {}, {} nodes", part.id, part.device, part.nodes)
+                format!(
+                    "  {sign} {} {}, {}",
+                    part.id,
+                    self.label(&part.device),
+                    count(part.nodes as usize, "node")
+                )
             });
         }
         f.write_str(&out)

@@ -1,0 +1,93 @@
+"""`polychip bench --per-op` on several models: whether the steps of a run add up to it, and what looking at them costs.
+
+Per model two figures, each a quotient with the median of runs whose steps are not measured, which take turns with those
+whose steps are:
+
+- the sum of the steps' medians, which should be within 3 % of that run;
+- the median of the runs whose steps are measured, which should be at most 5 % above it.
+
+    python3 docs/benchmarks/per-op/per_op.py --polychip target/release/polychip MODEL.onnx ... --json OUT.json
+
+prints the table and writes the figures, with those of each round. A model is measured in several rounds, each in a process
+of its own, models in turns; the table has the median of the rounds. Rows that miss a limit say so.
+"""
+
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+
+SUM_LIMIT = 0.03
+LOOKING_LIMIT = 0.05
+
+
+def measure(polychip: str, model: pathlib.Path, threads: int, iters: int) -> dict:
+    command = [polychip, "bench", str(model), "--per-op", "--json", "--devices", "cpu", "--fill", "1"]
+    command += ["--threads", str(threads), "--iters", str(iters)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{model}: {done.stderr.strip()}")
+    found = json.loads(done.stdout)["per_op"]
+    return {
+        "plain_run_ns": found["plain_run_ns"],
+        "measured_run_ns": found["measured_run_ns"],
+        "steps_ns": found["steps_ns"],
+        "steps": len(found["steps"]),
+    }
+
+
+def row(name: str, rounds: list[dict]) -> dict:
+    sums = [one["steps_ns"] / one["plain_run_ns"] - 1 for one in rounds]
+    looking = [one["measured_run_ns"] / one["plain_run_ns"] - 1 for one in rounds]
+    found = {
+        "model": name,
+        "steps": rounds[0]["steps"],
+        "plain_run_ns": statistics.median(one["plain_run_ns"] for one in rounds),
+        "sum": statistics.median(sums),
+        "looking": statistics.median(looking),
+        "rounds": rounds,
+    }
+    missed = []
+    if abs(found["sum"]) > SUM_LIMIT:
+        missed.append("sum")
+    if found["looking"] > LOOKING_LIMIT:
+        missed.append("looking")
+    found["missed"] = missed
+    return found
+
+
+def table(rows: list[dict]) -> str:
+    lines = ["| model | steps | run, ms | sum of steps | looking costs | misses |", "|---|---|---|---|---|---|"]
+    for one in rows:
+        run = f"{one['plain_run_ns'] / 1e6:.3f}"
+        figures = f"{100 * one['sum']:+.1f} % | {100 * one['looking']:+.1f} %"
+        lines.append(f"| `{one['model']}` | {one['steps']} | {run} | {figures} | {', '.join(one['missed'])} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    asked.add_argument("models", nargs="+", type=pathlib.Path)
+    asked.add_argument("--polychip", default="target/release/polychip")
+    asked.add_argument("--threads", type=int, default=1)
+    asked.add_argument("--iters", type=int, default=30, help="runs of each kind in a round")
+    asked.add_argument("--rounds", type=int, default=3)
+    asked.add_argument("--json", type=pathlib.Path)
+    given = asked.parse_args()
+    rounds: dict[pathlib.Path, list[dict]] = {model: [] for model in given.models}
+    for _ in range(given.rounds):
+        for model, found in rounds.items():
+            found.append(measure(given.polychip, model, given.threads, given.iters))
+    rows = [row(model.stem, found) for model, found in rounds.items()]
+    print(table(rows))
+    held = sum(not one["missed"] for one in rows)
+    print(f"\n{held} of {len(rows)} models hold both limits")
+    if given.json:
+        kept = {"threads": given.threads, "iters": given.iters, "models": rows}
+        given.json.write_text(json.dumps(kept, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
