@@ -7,7 +7,8 @@
 //! 3. Nothing falls back: an unknown architecture, block type, pre-tokenizer, position scaling or template function is refused.
 //!
 //! From the bottom up: the file (`gguf`, `config`), text (`tokenizer`, `detokenizer`, `stop`, `template`), graphs (`build`), what
-//! runs them (`model`, `sequence`, several at once by `batch`), where (`phases`, `measure`, `placement`), answers (`sampler`, `generation`, `generate`).
+//! runs them (`model`, `sequence`, several at once by `batch`), where (`phases`, `measure`, `placement`), answers (`sampler`, `grammar`, `speculation`,
+//! `generation`, `generate`).
 //!
 //! Not here: other formats than GGUF.
 //!
@@ -24,12 +25,14 @@ mod error;
 mod generate;
 mod generation;
 pub mod gguf;
+mod grammar;
 mod measure;
 mod model;
 pub mod phases;
 mod placement;
 mod sampler;
 mod sequence;
+mod speculation;
 mod stop;
 mod template;
 #[cfg(any(test, feature = "testing"))]
@@ -43,9 +46,11 @@ pub use error::{Error, ErrorKind};
 pub use generate::{Answer, Finish, Generate};
 pub use generation::{Generation, Step};
 pub use gguf::Gguf;
+pub use grammar::Grammar;
 pub use model::{LanguageModel, Options};
 pub use sampler::{Sampler, Sampling};
 pub use sequence::Sequence;
+pub use speculation::{Speculated, Speculation};
 pub use stop::{StopStrings, Stopped};
 pub use template::{ChatTemplate, Message};
 pub use tokenizer::{Specials, TokenId, Tokenizer};
