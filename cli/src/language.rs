@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 use polychip_llm::phases::{PhaseCosts, PhaseLimits, PhaseShare};
 use polychip_llm::{
-    Adapter, Answer, Generate, LanguageModel, Message, Options, Sampling, Sequence, Specials, TokenId,
+    Adapter, Answer, Generate, Grammar, LanguageModel, Message, Options, Sampling, Sequence, Specials,
+    Speculation, TokenId,
 };
 
 use crate::exit::bad_input;
@@ -74,6 +75,47 @@ pub(crate) struct AnswerArguments {
     /// End the answer before this text; may be given several times
     #[arg(long, value_name = "TEXT")]
     pub(crate) stop: Vec<String>,
+    /// Guess the next tokens and confirm several by one run: the same tokens, sooner where the text repeats itself
+    #[arg(long, value_name = "HOW", conflicts_with = "phases")]
+    pub(crate) speculate: Option<Speculate>,
+}
+
+/// How next tokens are guessed.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Speculate {
+    /// By what followed the last tokens where they stood before
+    PromptLookup,
+}
+
+/// What the answer's text must be.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Answer")]
+pub(crate) struct FormatArguments {
+    /// Answer in JSON of the schema in this file
+    #[arg(long, value_name = "FILE", conflicts_with = "grammar")]
+    pub(crate) json_schema: Option<PathBuf>,
+    /// Answer in a text of the grammar in this file, in Lark's notation
+    #[arg(long, value_name = "FILE")]
+    pub(crate) grammar: Option<PathBuf>,
+}
+
+impl FormatArguments {
+    /// The grammar that is asked for.
+    pub(crate) fn grammar(&self, model: &LanguageModel) -> anyhow::Result<Option<Grammar>> {
+        use anyhow::Context as _;
+        let read = |file: &Path| std::fs::read_to_string(file).with_context(|| file.display().to_string());
+        let (file, grammar) = match (&self.json_schema, &self.grammar) {
+            (Some(file), _) => {
+                let schema = serde_json::from_str(&read(file)?)
+                    .map_err(|error| bad_input(format!("{}: no JSON: {error}", file.display())))?;
+                (file, Grammar::json_schema(model, &schema))
+            }
+            (None, Some(file)) => (file, Grammar::lark(model, &read(file)?)),
+            (None, None) => return Ok(None),
+        };
+        let grammar = grammar.map_err(|error| bad_input(format!("{}: {error}", file.display())))?;
+        Ok(Some(grammar))
+    }
 }
 
 impl LanguageArguments {
@@ -194,6 +236,10 @@ impl AnswerArguments {
             sampling,
             stop: self.stop.clone(),
             ignore_end: false,
+            grammar: None,
+            speculation: self
+                .speculate
+                .map(|Speculate::PromptLookup| Speculation::PromptLookup),
         })
     }
 }

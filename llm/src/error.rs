@@ -23,6 +23,8 @@ pub enum ErrorKind {
     Tokenizer,
     /// The chat template does not compile, fails or refuses the messages.
     Template,
+    /// A grammar or a schema is not sound, or asks for what is not supported.
+    Grammar,
     /// Planning, compiling or running on devices failed.
     Run,
     /// The caller did not want it to go on.
@@ -41,6 +43,8 @@ enum Repr {
     Config(String),
     #[error("{0}")]
     Tokenizer(String),
+    #[error("{0}")]
+    Grammar(String),
     #[error("chat template: {message}")]
     Template {
         message: String,
@@ -87,6 +91,10 @@ impl Error {
         Error::repr(Repr::Tokenizer(message.into()))
     }
 
+    pub(crate) fn grammar(message: impl Into<String>) -> Error {
+        Error::repr(Repr::Grammar(message.into()))
+    }
+
     pub(crate) fn template(message: impl Into<String>) -> Error {
         Error::repr(Repr::Template {
             message: message.into(),
@@ -131,6 +139,7 @@ impl Error {
             Repr::Unsupported(_) => ErrorKind::Unsupported,
             Repr::Config(_) => ErrorKind::Config,
             Repr::Tokenizer(_) => ErrorKind::Tokenizer,
+            Repr::Grammar(_) => ErrorKind::Grammar,
             Repr::Template { .. } => ErrorKind::Template,
             Repr::Run(_) | Repr::Memory(_) => ErrorKind::Run,
             Repr::Cancelled => ErrorKind::Cancelled,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::generation::{Generation, Step};
 use crate::sequence::Sequence;
-use crate::{Result, Sampling, TokenId};
+use crate::{Grammar, Result, Sampling, Speculated, Speculation, TokenId};
 
 /// What is asked of an answer.
 #[derive(Clone, Debug)]
@@ -20,6 +20,11 @@ pub struct Generate {
     pub stop: Vec<String>,
     /// The model's own end of an answer does not end it: for measurements.
     pub ignore_end: bool,
+    /// What the text must be.
+    pub grammar: Option<Grammar>,
+    /// How next tokens are guessed, so that one run may give several; they are the same tokens. An answer that takes its steps with
+    /// others guesses nothing.
+    pub speculation: Option<Speculation>,
 }
 
 impl Generate {
@@ -31,6 +36,8 @@ impl Generate {
             sampling: Sampling::greedy(),
             stop: Vec::new(),
             ignore_end: false,
+            grammar: None,
+            speculation: None,
         }
     }
 }
@@ -63,6 +70,8 @@ pub struct Answer {
     pub prompt_tokens: usize,
     /// Those of them that had been read before.
     pub reused_tokens: usize,
+    /// What came of guesses; none where none were asked for.
+    pub speculated: Option<Speculated>,
     /// Time of reading the prompt, up to the logits of the first token.
     pub prefill: Duration,
     /// Time of the tokens after the first, without the calls of the caller.

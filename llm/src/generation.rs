@@ -3,21 +3,26 @@
 //! Invariants:
 //! 1. What a sequence has read and the prompt begins with is not read again.
 //! 2. Pieces of text hold whole characters and nothing of a stop string; all of them together are the answer's text.
-//! 3. The sequence holds prompt and answer afterwards, but for the answer's last token, which no one has read yet.
+//! 3. A grammar and guesses do not meet: a guess stands where the token is drawn that was guessed, whatever made it likely.
+//! 4. The sequence holds prompt and answer afterwards, but for the answer's last token, which no one has read yet.
 
 use std::borrow::BorrowMut;
 use std::time::{Duration, Instant};
 
 use crate::detokenizer::Pieces;
+use crate::grammar::Held;
 use crate::sequence::Sequence;
-use crate::{Answer, Batch, Error, Finish, Generate, LanguageModel, Result, Sampler, StopStrings, TokenId};
+use crate::speculation::{Guesser, ROWS};
+use crate::{
+    Answer, Batch, Error, Finish, Generate, Grammar, LanguageModel, Result, Sampler, StopStrings, TokenId,
+};
 
 /// What a step came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A chunk of the prompt was read; more of it is left.
     Read,
-    /// A token of the answer was chosen, and this much of its text is whole: often nothing.
+    /// A token of the answer was chosen, or several where guesses stood, and this much of its text is whole: often nothing.
     Piece(String),
     /// The answer has ended, with this as the last of its text.
     Finished(String),
@@ -58,6 +63,8 @@ pub struct Generation<S: BorrowMut<Sequence> = Sequence> {
     wanted: usize,
     ignore_end: bool,
     sampler: Sampler,
+    grammar: Option<Held>,
+    guesser: Option<Guesser>,
     text: Text,
     tokens: Vec<TokenId>,
     /// The last token of `tokens`, where the sequence has yet to read it.
@@ -72,7 +79,7 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
     /// rest of the sequence forgotten. Nothing is run yet.
     ///
     /// # Errors
-    /// The prompt is empty or does not fit the room, or a setting is out of its range.
+    /// The prompt is empty or does not fit the room, a setting is out of its range, or guesses are asked for where phases are placed.
     pub fn new(mut sequence: S, prompt: &[TokenId], wanted: &Generate) -> Result<Generation<S>> {
         let sampler = Sampler::new(wanted.sampling.clone())?;
         let own = sequence.borrow_mut();
@@ -87,6 +94,11 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
                 model.capacity()
             )));
         }
+        if wanted.speculation.is_some() && model.phases().is_some() {
+            return Err(Error::config(
+                "guessed tokens (speculation) and phases do not go together: what confirms guesses is not measured",
+            ));
+        }
         let reused = own.reuse(prompt);
         own.expect(wanted.max_tokens);
         Ok(Generation {
@@ -97,6 +109,8 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
             wanted: wanted.max_tokens,
             ignore_end: wanted.ignore_end,
             sampler,
+            grammar: wanted.grammar.as_ref().map(Grammar::begin),
+            guesser: wanted.speculation.map(|_| Guesser::default()),
             text: Text {
                 pieces: Pieces::default(),
                 stops: StopStrings::new(wanted.stop.iter().cloned()),
@@ -121,10 +135,15 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         }
         let started = Instant::now();
         let reads = self.unread.is_none();
-        let step = self.run(rows).and_then(|whole| match whole {
-            true => self.choose(),
-            false => Ok(Step::Read),
-        });
+        let guesses = self.guesses();
+        let step = if guesses.is_empty() {
+            self.run(rows).and_then(|whole| match whole {
+                true => self.choose(),
+                false => Ok(Step::Read),
+            })
+        } else {
+            self.confirm(&guesses)
+        };
         match reads {
             true => self.prefill += started.elapsed(),
             false => self.decode += started.elapsed(),
@@ -180,7 +199,11 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
     fn run(&mut self, rows: usize) -> Result<bool> {
         let sequence = self.sequence.borrow_mut();
         if let Some(token) = self.unread.take() {
+            let started = Instant::now();
             sequence.append(&[token])?;
+            if let Some(guesser) = &mut self.guesser {
+                guesser.stepped(started.elapsed());
+            }
             return Ok(true);
         }
         let left = &self.prompt[sequence.len()..];
@@ -188,22 +211,102 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         Ok(read == left.len())
     }
 
+    /// Tokens that may follow the one that was chosen last.
+    fn guesses(&self) -> Vec<TokenId> {
+        let (Some(guesser), Some(token)) = (&self.guesser, self.unread) else {
+            return Vec::new();
+        };
+        let sequence = self.sequence();
+        let most = (self.wanted - self.tokens.len())
+            .min(sequence.room())
+            .saturating_sub(1);
+        let text: Vec<TokenId> = sequence.tokens().iter().copied().chain([token]).collect();
+        guesser.guess(&text, most)
+    }
+
+    /// Reads the answer's last token and guesses behind it by one run, and chooses tokens as far as the guesses stand.
+    fn confirm(&mut self, guesses: &[TokenId]) -> Result<Step> {
+        let started = Instant::now();
+        let sequence = self.sequence.borrow_mut();
+        let before = sequence.len();
+        let token = self.unread.take();
+        let tokens: Vec<TokenId> = token.into_iter().chain(guesses.iter().copied()).collect();
+        let mut logits = Vec::new();
+        sequence.append_rows(&tokens, ROWS, &mut |all| logits.extend_from_slice(all))?;
+        let took = started.elapsed();
+        let vocabulary = self.model.config().vocabulary as usize;
+        let mut text = String::new();
+        let mut accepted = 0;
+        let step = loop {
+            let behind = &logits[accepted * vocabulary..][..vocabulary];
+            let step = self.choose_behind(behind, before + 1 + accepted);
+            match step {
+                Ok(Step::Piece(piece)) => text.push_str(&piece),
+                Ok(Step::Finished(rest)) => {
+                    text.push_str(&rest);
+                    break Ok(Step::Finished(text));
+                }
+                other => break other,
+            }
+            if self.unread.as_ref() != guesses.get(accepted) {
+                break Ok(Step::Piece(text));
+            }
+            // it was read already
+            self.unread = None;
+            accepted += 1;
+        };
+        let behind = &logits[accepted * vocabulary..][..vocabulary];
+        self.sequence.borrow_mut().go_back(before + 1 + accepted, behind);
+        if let Some(guesser) = &mut self.guesser {
+            guesser.confirmed(guesses.len(), accepted, took);
+        }
+        step
+    }
+
     /// Chooses the next token behind the sequence's logits.
     fn choose(&mut self) -> Result<Step> {
         let sequence = self.sequence.borrow_mut();
+        let read = sequence.len();
+        // lent, so that the sequence's tokens can be looked at meanwhile
+        let logits = sequence.lend_logits();
+        let step = self.choose_behind(&logits, read);
+        self.sequence.borrow_mut().keep_logits(logits);
+        step
+    }
+
+    /// Chooses the next token behind the logits of the sequence's first `read` tokens.
+    fn choose_behind(&mut self, logits: &[f32], read: usize) -> Result<Step> {
         if self.wanted == 0 {
             return Ok(self.end(Finish::Length, String::new()));
         }
-        let token = self.sampler.choose(sequence.logits(), sequence.tokens())?;
-        if self.model.tokenizer().is_end(token) && !self.ignore_end {
+        let own: &Sequence = self.sequence.borrow();
+        let before = &own.tokens()[..read];
+        let token = match &mut self.grammar {
+            None => self.sampler.choose(logits, before)?,
+            Some(grammar) => {
+                let mut logits = logits.to_vec();
+                grammar.mask(&mut logits)?;
+                self.sampler.choose(&logits, before)?
+            }
+        };
+        let is_end = self.model.tokenizer().is_end(token);
+        // a grammar allows an end where the text is whole alone
+        if is_end && (!self.ignore_end || self.grammar.is_some()) {
             return Ok(self.end(Finish::End, String::new()));
         }
-        let room = sequence.room();
+        let is_whole = match &mut self.grammar {
+            None => false,
+            Some(grammar) => grammar.take(token)?,
+        };
+        let room = self.model.capacity() - read;
         self.tokens.push(token);
         let (piece, stop) = self.text.push(&self.model, token)?;
         if let Some(stop) = stop {
             self.finish = Some(Finish::Stop(stop));
             return Ok(Step::Finished(piece));
+        }
+        if is_whole {
+            return Ok(self.end(Finish::End, piece));
         }
         if self.tokens.len() >= self.wanted {
             return Ok(self.end(Finish::Length, piece));
@@ -293,6 +396,7 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
             finish: self.finish.unwrap_or(Finish::Cancelled),
             prompt_tokens: self.prompt.len(),
             reused_tokens: self.reused,
+            speculated: self.guesser.map(|guesser| guesser.count),
             prefill: self.prefill,
             decode: self.decode,
         };

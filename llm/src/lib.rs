@@ -8,7 +8,7 @@
 //!
 //! From the bottom up: the file (`gguf`, `checkpoint`, `config`, `adapter`), text (`tokenizer`, `detokenizer`, `stop`, `template`), graphs
 //! (`build`), what runs them (`model`, `sequence`, several at once by `batch`), where (`phases`, `measure`, `placement`), answers (`sampler`,
-//! `generation`, `generate`).
+//! `grammar`, `speculation`, `generation`, `generate`).
 //!
 //! Start with [`LanguageModel::open`] and [`Sequence::generate`].
 
@@ -25,12 +25,14 @@ mod error;
 mod generate;
 mod generation;
 pub mod gguf;
+mod grammar;
 mod measure;
 mod model;
 pub mod phases;
 mod placement;
 mod sampler;
 mod sequence;
+mod speculation;
 mod stop;
 mod template;
 #[cfg(any(test, feature = "testing"))]
@@ -45,9 +47,11 @@ pub use error::{Error, ErrorKind};
 pub use generate::{Answer, Finish, Generate};
 pub use generation::{Generation, Step};
 pub use gguf::Gguf;
+pub use grammar::Grammar;
 pub use model::{LanguageModel, Options};
 pub use sampler::{Sampler, Sampling};
 pub use sequence::Sequence;
+pub use speculation::{Speculated, Speculation};
 pub use stop::{StopStrings, Stopped};
 pub use template::{ChatTemplate, Message};
 pub use tokenizer::{Specials, TokenId, Tokenizer};

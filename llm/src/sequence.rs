@@ -274,13 +274,8 @@ impl Sequence {
         while !rest.is_empty() {
             let rows = rung(rest.len()).min(128);
             let (chunk, behind) = rest.split_at(rows.min(rest.len()));
-            let key = self.key(rows, Logits::All, None);
-            let done = self.chunk(chunk, key, &mut |logits| {
-                logits
-                    .chunks_exact(vocabulary)
-                    .take(chunk.len())
-                    .for_each(&mut each);
-                None
+            let done = self.append_rows(chunk, rows, &mut |logits| {
+                logits.chunks_exact(vocabulary).for_each(&mut each);
             });
             if done.is_err() {
                 self.truncate(before);
@@ -289,6 +284,38 @@ impl Sequence {
             rest = behind;
         }
         Ok(())
+    }
+
+    /// Reads tokens by one chunk of so many rows, and gives the logits behind all of them.
+    pub(crate) fn append_rows(
+        &mut self,
+        tokens: &[TokenId],
+        rows: usize,
+        take: &mut dyn FnMut(&[f32]),
+    ) -> Result<()> {
+        self.check(tokens)?;
+        let key = self.key(rows, Logits::All, None);
+        let given = tokens.len() * self.model.config().vocabulary as usize;
+        self.chunk(tokens, key, &mut |logits| {
+            take(&logits[..given]);
+            None
+        })
+    }
+
+    /// The logits behind the last token, which come back by `keep_logits`.
+    pub(crate) fn lend_logits(&mut self) -> Vec<f32> {
+        std::mem::take(&mut self.logits)
+    }
+
+    pub(crate) fn keep_logits(&mut self, logits: Vec<f32>) {
+        self.logits = logits;
+    }
+
+    /// Goes back to so many tokens, behind which these are the logits.
+    pub(crate) fn go_back(&mut self, len: usize, logits: &[f32]) {
+        self.truncate(len);
+        self.logits.clear();
+        self.logits.extend_from_slice(logits);
     }
 
     pub(crate) fn check(&self, tokens: &[TokenId]) -> Result<()> {

@@ -8,12 +8,14 @@
 //! Not here: text out of a stream of tokens (`detokenizer`), where an answer stops (`stop`), chats (`template`).
 
 mod byte_level;
+mod parsers;
 pub(crate) mod pre;
 mod sentence_piece;
 mod vocabulary;
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
@@ -23,6 +25,8 @@ use crate::{Error, Result};
 use byte_level::ByteLevel;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use byte_level::byte_alphabet;
+use parsers::Parsers;
+pub(crate) use parsers::in_one_line;
 use sentence_piece::SentencePiece;
 pub use vocabulary::TokenId;
 use vocabulary::{TokenKind, Vocabulary};
@@ -82,6 +86,8 @@ pub struct Tokenizer {
     add_bos: bool,
     add_eos: bool,
     ends: BTreeSet<TokenId>,
+    /// What compiles grammars, made for the first of them.
+    parsers: OnceLock<Arc<Parsers>>,
 }
 
 impl Tokenizer {
@@ -147,7 +153,17 @@ impl Tokenizer {
             add_bos,
             add_eos,
             ends,
+            parsers: OnceLock::new(),
         })
+    }
+
+    /// What compiles grammars over this vocabulary.
+    pub(crate) fn parsers(&self) -> Result<Arc<Parsers>> {
+        if let Some(parsers) = self.parsers.get() {
+            return Ok(Arc::clone(parsers));
+        }
+        let made = Parsers::new(self)?;
+        Ok(Arc::clone(self.parsers.get_or_init(|| made)))
     }
 
     /// How many tokens there are.

@@ -22,6 +22,7 @@ MODES = {"by turns": "1", "batched": "16"}
 def serve(arguments, batch):
     command = [arguments.polychip, "serve", arguments.model, "--json", "--port", "0", "--max-active", "16"]
     command += ["--max-batch", batch, "--threads", str(arguments.threads), "--context", str(arguments.context)]
+    command += ["--devices", arguments.devices, *(["--precision", "reduced"] if arguments.reduced else [])]
     started = time.monotonic()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     answer = json.loads(process.stdout.readline())
@@ -78,6 +79,8 @@ def main():
     parser.add_argument("model")
     parser.add_argument("text")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--devices", default="cpu")
+    parser.add_argument("--reduced", action="store_true", help="multiply with 8 bits, as other runtimes do")
     parser.add_argument("--context", type=int, default=1024)
     parser.add_argument("--chats", default="1,4,16")
     parser.add_argument("--rounds", type=int, default=3)

@@ -1,16 +1,16 @@
 //! From what a client asks to what the model is to do.
 
-use polychip_llm::{Generate, LanguageModel, Specials, TokenId};
+use polychip_llm::{Generate, Grammar, LanguageModel, Specials, TokenId};
 
 use crate::job::Task;
 use crate::problem::Problem;
-use crate::request::{Asked, Input};
+use crate::request::{Asked, Format, Input};
 
 /// Writes a request as tokens; `most` is the longest answer that the server makes.
 ///
 /// # Errors
-/// The model has no chat template or its template refuses the messages, the prompt is empty or too long, or a longer answer is
-/// asked for than the server makes.
+/// The model has no chat template or its template refuses the messages, the prompt is empty or too long, a longer answer is
+/// asked for than the server makes, or the answer cannot be held to its format.
 pub(crate) fn task(asked: Asked, model: &LanguageModel, most: Option<usize>) -> Result<Task, Problem> {
     let param = asked.input.param();
     let prompt = tokens(asked.input, model)?;
@@ -34,6 +34,7 @@ pub(crate) fn task(asked: Asked, model: &LanguageModel, most: Option<usize>) -> 
         Some(seed) => seed,
         None => getrandom::u64().map_err(|error| Problem::internal(format!("no random seed: {error}")))?,
     };
+    let grammar = grammar(&asked.format, model)?;
     let mut sampling = asked.sampling;
     sampling.seed = seed;
     // one more than is left: the last token is read by nobody
@@ -47,8 +48,25 @@ pub(crate) fn task(asked: Asked, model: &LanguageModel, most: Option<usize>) -> 
             sampling,
             stop: asked.stop,
             ignore_end: false,
+            grammar,
+            speculation: None,
         },
     })
+}
+
+/// What the answer is held to.
+fn grammar(format: &Format, model: &LanguageModel) -> Result<Option<Grammar>, Problem> {
+    let (grammar, param) = match format {
+        Format::Text => return Ok(None),
+        Format::JsonObject => (Grammar::json_object(model), "response_format"),
+        Format::JsonSchema(schema) => (
+            Grammar::json_schema(model, schema),
+            "response_format.json_schema.schema",
+        ),
+    };
+    grammar
+        .map(Some)
+        .map_err(|error| Problem::value(param, error.to_string()))
 }
 
 fn tokens(input: Input, model: &LanguageModel) -> Result<Vec<TokenId>, Problem> {

@@ -28,8 +28,18 @@ pub(crate) struct Asked {
     pub(crate) sampling: Sampling,
     pub(crate) seed: Option<u64>,
     pub(crate) stop: Vec<String>,
+    pub(crate) format: Format,
     /// Whether what was read before of the prompt need not be read again.
     pub(crate) may_reuse: bool,
+}
+
+/// What the answer's text must be.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Format {
+    #[default]
+    Text,
+    JsonObject,
+    JsonSchema(Value),
 }
 
 /// The longest answer that is wanted, and what the field was called.
@@ -89,7 +99,10 @@ pub(crate) fn chat(body: &[u8]) -> Result<Asked, Problem> {
     fields.only("parallel_tool_calls", &[json!(true), json!(false)])?;
     fields.only("functions", &[json!([])])?;
     fields.only("function_call", &[json!("none"), json!("auto")])?;
-    fields.only("response_format", &[json!({"type": "text"})])?;
+    let format = match fields.take("response_format") {
+        Some(format) => read_format(format)?,
+        None => Format::Text,
+    };
     fields.only("modalities", &[json!(["text"])])?;
     for name in [
         "audio",
@@ -100,7 +113,8 @@ pub(crate) fn chat(body: &[u8]) -> Result<Asked, Problem> {
     ] {
         fields.only(name, &[])?;
     }
-    rest(fields, input, max_tokens)
+    let asked = rest(fields, input, max_tokens)?;
+    Ok(Asked { format, ..asked })
 }
 
 /// Reads a request for the continuation of a text.
@@ -184,8 +198,43 @@ fn rest(mut fields: Fields, input: Input, max_tokens: Option<MaxTokens>) -> Resu
         sampling,
         seed,
         stop,
+        format: Format::Text,
         may_reuse,
     })
+}
+
+fn read_format(format: Value) -> Result<Format, Problem> {
+    let mut fields = Fields::of(format, "response_format")?;
+    let kind = fields
+        .text("type")?
+        .ok_or_else(|| Problem::missing(&fields.path("type")))?;
+    let format = match &*kind {
+        "text" => Format::Text,
+        "json_object" => Format::JsonObject,
+        "json_schema" => {
+            let path = fields.path("json_schema");
+            let schema = fields
+                .take("json_schema")
+                .ok_or_else(|| Problem::missing(&path))?;
+            let mut fields = Fields::of(schema, &path)?;
+            // what it is called changes no answer; one that is not strict is held to as well
+            fields.text("name")?;
+            fields.text("description")?;
+            fields.flag("strict")?;
+            let schema = fields.take("schema");
+            let schema = schema.ok_or_else(|| Problem::missing(&fields.path("schema")))?;
+            fields.finish()?;
+            Format::JsonSchema(schema)
+        }
+        other => {
+            let words = format!(
+                "a format of type {other:?} is not supported: it may be text, json_object or json_schema"
+            );
+            return Err(Problem::unsupported(fields.path("type"), words));
+        }
+    };
+    fields.finish()?;
+    Ok(format)
 }
 
 fn read_messages(messages: Value) -> Result<Vec<Message>, Problem> {
@@ -512,6 +561,7 @@ mod tests {
             },
             seed: Some(u64::MAX),
             stop: vec!["x".to_owned()],
+            format: Format::Text,
             may_reuse: false,
         };
         assert_eq!(asked, expected);
@@ -582,9 +632,22 @@ mod tests {
                 "stream_options.x",
             ),
             (json!({"tools": [{"type": "function"}]}), "tools"),
+            (json!({"response_format": "json"}), "response_format"),
             (
-                json!({"response_format": {"type": "json_object"}}),
-                "response_format",
+                json!({"response_format": {"type": "xml"}}),
+                "response_format.type",
+            ),
+            (
+                json!({"response_format": {"type": "json_object", "schema": {}}}),
+                "response_format.schema",
+            ),
+            (
+                json!({"response_format": {"type": "json_schema"}}),
+                "response_format.json_schema",
+            ),
+            (
+                json!({"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}}),
+                "response_format.json_schema.schema",
             ),
             (json!({"logit_bias": {"50": 1}}), "logit_bias"),
             (json!({"model": 1}), "model"),

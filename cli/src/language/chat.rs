@@ -38,6 +38,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     // a model without a template is refused before anything is asked
     chat_prompt(&model, &[Message::new("user", "")])?;
     prepare(&model, 1)?;
+    if wanted.speculation.is_some() {
+        model.prepare_speculation()?;
+    }
     let mut sequence = model.sequence()?;
     let input = std::io::stdin();
     let ask = || {

@@ -4,7 +4,7 @@ use polychip_llm::{Finish, Message, Specials};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{AnswerArguments, LanguageArguments, answer, chat_prompt, prepare};
+use super::{AnswerArguments, FormatArguments, LanguageArguments, answer, chat_prompt, prepare};
 use crate::output::Output;
 use crate::peak::peak_bytes;
 
@@ -26,6 +26,8 @@ pub(crate) struct Arguments {
     model: LanguageArguments,
     #[command(flatten)]
     answer: AnswerArguments,
+    #[command(flatten)]
+    format: FormatArguments,
 }
 
 /// What `generate --json` prints.
@@ -45,10 +47,23 @@ pub(crate) struct Answer {
     prefill_tokens_per_s: f64,
     /// Tokens of the answer after the first one, per second; none where there is no second one.
     decode_tokens_per_s: Option<f64>,
+    /// Tokens that were guessed and those of them that stood; none without `--speculate`.
+    speculated: Option<Speculated>,
     /// Bytes of keys and values of prompt and answer.
     kv_bytes: u64,
     /// Most memory that this process ever held, in bytes, where the system tells.
     peak_bytes: Option<u64>,
+}
+
+/// What came of guessed tokens.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Speculated {
+    /// Runs that had guesses to confirm.
+    runs: usize,
+    /// Tokens that were guessed.
+    proposed: usize,
+    /// Those of them that stood.
+    accepted: usize,
 }
 
 /// The word for why an answer ended.
@@ -64,8 +79,9 @@ pub(crate) fn finish(finish: Finish) -> &'static str {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
-    let wanted = arguments.answer.wanted()?;
+    let mut wanted = arguments.answer.wanted()?;
     let model = arguments.model.open()?;
+    wanted.grammar = arguments.format.grammar(&model)?;
     let prompt = if arguments.raw {
         model
             .tokenizer()
@@ -76,6 +92,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         chat_prompt(&model, &messages)?
     };
     prepare(&model, prompt.len())?;
+    if wanted.speculation.is_some() {
+        model.prepare_speculation()?;
+    }
     let mut sequence = model.sequence()?;
     let shown = (!arguments.json).then_some(&mut *out);
     let generated = answer(&mut sequence, &prompt, &wanted, shown)?;
@@ -85,6 +104,11 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         prompt_tokens: generated.prompt_tokens,
         prefill_tokens_per_s: generated.prefill_tokens_per_s(),
         decode_tokens_per_s: generated.decode_tokens_per_s(),
+        speculated: generated.speculated.map(|found| Speculated {
+            runs: found.runs,
+            proposed: found.proposed,
+            accepted: found.accepted,
+        }),
         kv_bytes: sequence.bytes(),
         peak_bytes: peak_bytes(),
         text: generated.text,
@@ -110,8 +134,15 @@ fn speeds(answer: &Answer) -> String {
         ),
         None => String::new(),
     };
+    let guessed = match &answer.speculated {
+        Some(found) => format!(
+            ", {} of {} guesses stood in {} runs",
+            found.accepted, found.proposed, found.runs
+        ),
+        None => String::new(),
+    };
     format!(
-        "{} tokens of prompt at {:.1} a second{decode}, ended by {}",
+        "{} tokens of prompt at {:.1} a second{decode}{guessed}, ended by {}",
         answer.prompt_tokens, answer.prefill_tokens_per_s, answer.finish
     )
 }

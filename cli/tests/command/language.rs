@@ -88,6 +88,77 @@ fn draws_follow_their_seed() {
 }
 
 #[test]
+fn an_answer_is_held_to_a_schema_or_a_grammar() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(folder.path());
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let asked = [
+        "--prompt",
+        "x",
+        "--raw",
+        "--temperature",
+        "2",
+        "--top-k",
+        "0",
+        "--seed",
+        "5",
+        "--max-tokens",
+        "60",
+    ];
+    let ask = |more: &[&str]| polychip(&with("generate", &model, &[&asked[..], more].concat()));
+    let schema = file(
+        "schema.json",
+        r#"{"type": "array", "items": {"enum": ["a", 1]}, "minItems": 3, "maxItems": 3}"#,
+    );
+    let text = ask(&["--json-schema", &schema]).ok();
+    let items: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+    assert!(
+        items.len() == 3 && items.iter().all(|item| item == "a" || item == 1),
+        "{text}"
+    );
+    let grammar = file("grammar.lark", "start: (\"yes\" | \"no\") \"!\"~2\n");
+    let text = ask(&["--grammar", &grammar]).ok();
+    assert!(["yes!!\n", "no!!\n"].contains(&&*text), "{text}");
+    // what it cannot do, a file that is none, both at once
+    let wrong = file("wrong.json", r#"{"type": "array", "uniqueItems": true}"#);
+    ask(&["--json-schema", &wrong]).fails(3, &["wrong.json", "uniqueItems"]);
+    ask(&["--json-schema", &grammar]).fails(3, &["grammar.lark: no JSON"]);
+    ask(&["--json-schema", &schema, "--grammar", &grammar]).fails(2, &["--grammar"]);
+}
+
+#[test]
+fn guesses_change_no_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(folder.path());
+    let asked = [
+        "--prompt",
+        "hello hello hello hello",
+        "--raw",
+        "--max-tokens",
+        "30",
+        "--greedy",
+        "--json",
+    ];
+    let plain = polychip(&with("generate", &model, &asked)).json("generate");
+    let more = [&asked[..], &["--speculate", "prompt-lookup"]].concat();
+    let guessed = polychip(&with("generate", &model, &more)).json("generate");
+    assert_eq!(
+        (&guessed["tokens"], &guessed["text"]),
+        (&plain["tokens"], &plain["text"])
+    );
+    assert!(plain["speculated"].is_null());
+    let found = &guessed["speculated"];
+    assert!(
+        found["accepted"].as_u64() <= found["proposed"].as_u64(),
+        "{found}"
+    );
+}
+
+#[test]
 fn a_conversation_goes_line_by_line() {
     let folder = tempfile::tempdir().unwrap();
     let model = tiny(folder.path());

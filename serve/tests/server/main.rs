@@ -390,6 +390,58 @@ fn models_are_told() {
 }
 
 #[test]
+fn an_answer_is_held_to_its_format() {
+    let server = Running::start(Options::new());
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "mood": {"enum": ["glad", "sad"]},
+            "age": {"type": "integer", "minimum": 0, "maximum": 150},
+        },
+        "required": ["mood", "age"],
+        "additionalProperties": false,
+    });
+    let format = |schema: &Value| json!({"type": "json_schema", "json_schema": {"name": "x", "strict": true, "schema": schema}});
+    std::thread::scope(|scope| {
+        for seed in 0..5 {
+            let (server, format) = (&server, format(&schema));
+            scope.spawn(move || {
+                let mut asked = with(&chat("hello"), "response_format", format);
+                asked["seed"] = json!(seed);
+                asked["temperature"] = json!(2);
+                asked["max_tokens"] = json!(100);
+                let answer = server.ok(CHAT, &asked);
+                let choice = &answer["choices"][0];
+                assert_eq!(choice["finish_reason"], "stop");
+                let text = choice["message"]["content"].as_str().unwrap();
+                let value: Value = serde_json::from_str(text).unwrap();
+                assert!(value["mood"] == "glad" || value["mood"] == "sad", "{text}");
+                assert!(value["age"].as_u64().unwrap() <= 150, "{text}");
+                assert_eq!(value.as_object().unwrap().len(), 2);
+            });
+        }
+    });
+    let asked = with(&chat("hello"), "response_format", json!({"type": "json_object"}));
+    let answer = server.ok(CHAT, &with(&asked, "max_tokens", json!(20)));
+    let text = answer["choices"][0]["message"]["content"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(text.starts_with('{'), "{text}");
+    let wrong = format(&json!({"type": "array", "uniqueItems": true}));
+    let (status, body) = server.post(CHAT, &with(&chat("hello"), "response_format", wrong));
+    let error = &body["error"];
+    assert_eq!(
+        (status, &error["param"]),
+        (400, &json!("response_format.json_schema.schema"))
+    );
+    assert!(
+        error["message"].as_str().unwrap().contains("uniqueItems"),
+        "{error}"
+    );
+}
+
+#[test]
 fn what_happens_is_counted() {
     let server = Running::start(Options::new());
     server.ok(TEXT, &greedy("hello", 10));

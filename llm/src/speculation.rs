@@ -1,0 +1,195 @@
+//! Guesses of the next tokens, which one run of a chunk confirms or refuses: speculative decoding (Leviathan and others,
+//! arXiv 2211.17192), with guesses that are looked up in the text (prompt lookup).
+//!
+//! Invariants:
+//! 1. Guesses change how fast tokens come, never which: a token is drawn from the logits behind the text that it follows, with the same
+//!    draw as without guesses, and a guess stands where it is the token that was drawn. For a guess without a distribution of its
+//!    own that is the rejection scheme: it stands with the probability that the model gives it, and what takes its place is drawn from
+//!    the others.
+//! 2. What wrong guesses may cost is a small part of the answer's time, as measured: beyond it nothing is guessed.
+//!
+//! Not here: the runs (`generation`).
+
+use std::time::Duration;
+
+use crate::chunk::SessionKey;
+use crate::{LanguageModel, Result, TokenId};
+
+/// Rows of the chunk that confirms guesses: the token that was chosen last, and guesses. On a CPU it takes two to four times as long
+/// as a step of one row.
+pub(crate) const ROWS: usize = 8;
+
+/// Longest and shortest end of the text that is looked for earlier in it. One token alone is found in any text, and what followed
+/// it says little.
+const ENDS: std::ops::RangeInclusive<usize> = 2..=4;
+
+/// Part of an answer's time that wrong guesses may cost.
+const PART: f64 = 0.03;
+
+/// What the first guesses may cost, in steps of one row: without it none would be tried in a short answer.
+const CREDIT: f64 = 2.0;
+
+/// How much one more measurement counts.
+const WEIGHT: f64 = 0.2;
+
+/// How next tokens are guessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Speculation {
+    /// By what followed the text's last tokens where they stood before, in the prompt or in the answer.
+    PromptLookup,
+}
+
+/// What came of guesses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Speculated {
+    /// Runs that had guesses to confirm.
+    pub runs: usize,
+    /// Tokens that were guessed.
+    pub proposed: usize,
+    /// Those of them that stood.
+    pub accepted: usize,
+}
+
+/// Guesses by what followed earlier, as long as that pays.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Guesser {
+    pub(crate) count: Speculated,
+    /// Seconds of a step of one row, and of one with guesses; none before the first.
+    single: Option<f64>,
+    chunk: Option<f64>,
+    /// Tokens that a run with guesses gives.
+    gives: Option<f64>,
+    /// Seconds that runs with guesses took longer lately than the steps that they saved. What was gained before is none to lose.
+    lost: f64,
+    /// Seconds of all steps.
+    spent: f64,
+}
+
+impl Guesser {
+    /// At most so many tokens that may follow a text; none where that has not paid.
+    pub(crate) fn guess(&self, text: &[TokenId], most: usize) -> Vec<TokenId> {
+        match self.pays() {
+            true => look_up(text, most.min(ROWS - 1)).to_vec(),
+            false => Vec::new(),
+        }
+    }
+
+    fn pays(&self) -> bool {
+        let Some(single) = self.single else {
+            // nothing to compare with yet
+            return false;
+        };
+        let (Some(chunk), Some(gives)) = (self.chunk, self.gives) else {
+            return true;
+        };
+        let expected = chunk - gives * single;
+        // what is known to pay is done; what is not is tried as long as it costs little
+        expected <= 0.0 || self.lost + (chunk - single) <= PART * self.spent + CREDIT * single
+    }
+
+    /// A step of one row took so long.
+    pub(crate) fn stepped(&mut self, took: Duration) {
+        let took = took.as_secs_f64();
+        mean(&mut self.single, took);
+        self.spent += took;
+    }
+
+    /// A run with so many guesses took so long, and so many of them stood.
+    pub(crate) fn confirmed(&mut self, proposed: usize, accepted: usize, took: Duration) {
+        self.count.runs += 1;
+        self.count.proposed += proposed;
+        self.count.accepted += accepted;
+        let (took, tokens) = (took.as_secs_f64(), (accepted + 1) as f64);
+        mean(&mut self.chunk, took);
+        mean(&mut self.gives, tokens);
+        self.spent += took;
+        self.lost = (self.lost + took - tokens * self.single.unwrap_or(took)).max(0.0);
+    }
+}
+
+impl LanguageModel {
+    /// Plans and compiles the chunk that confirms guesses, so that no answer waits for that.
+    ///
+    /// # Errors
+    /// As [`LanguageModel::prepare`].
+    pub fn prepare_speculation(&self) -> Result<()> {
+        self.session(&SessionKey {
+            rows: ROWS,
+            all: true,
+            is_step: false,
+            device: None,
+        })?;
+        Ok(())
+    }
+}
+
+/// A mean in which later values count more.
+fn mean(of: &mut Option<f64>, value: f64) {
+    *of = Some(of.map_or(value, |before| before + WEIGHT * (value - before)));
+}
+
+/// What followed the text's last tokens where they stood last before.
+fn look_up(text: &[TokenId], most: usize) -> &[TokenId] {
+    for length in ENDS.rev() {
+        let Some(start) = text.len().checked_sub(length) else {
+            continue;
+        };
+        let (before, end) = (&text[..text.len() - 1], &text[start..]);
+        // the latest one: what is said now is about what was said lately
+        if let Some(found) = before.windows(length).rposition(|window| window == end) {
+            let next = &text[found + length..];
+            return &next[..most.min(next.len())];
+        }
+    }
+    &[]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_followed_before_is_looked_up() {
+        assert_eq!(look_up(&[1, 2, 3, 4, 9, 1, 2], 7), [3, 4, 9, 1, 2]);
+        assert_eq!(look_up(&[1, 2, 3, 4, 9, 1, 2], 2), [3, 4]);
+        // the longest end first, then the latest place
+        assert_eq!(look_up(&[5, 1, 2, 6, 7, 1, 2, 8, 5, 1, 2], 1), [6]);
+        assert_eq!(look_up(&[1, 2, 6, 1, 2, 8, 1, 2], 1), [8]);
+        // over itself: a token again and again
+        assert_eq!(look_up(&[4, 4, 4, 4], 7), [4]);
+        for text in [&[][..], &[1], &[1, 1], &[1, 2, 3], &[3, 1, 2, 3]] {
+            assert!(look_up(text, 7).is_empty());
+        }
+        assert!(look_up(&[1, 2, 1, 2], 0).is_empty());
+    }
+
+    /// Steps of a millisecond and chunks of three, with so many of the guesses right by turns: milliseconds a token.
+    fn cost(right: &[usize], tokens: usize) -> f64 {
+        let (mut guesser, mut made, mut ms, mut turns) = (Guesser::default(), 0, 0.0, right.iter().cycle());
+        while made < tokens {
+            if guesser.pays() {
+                let accepted = *turns.next().unwrap();
+                guesser.confirmed(ROWS - 1, accepted, Duration::from_millis(3));
+                (made, ms) = (made + accepted + 1, ms + 3.0);
+            } else {
+                guesser.stepped(Duration::from_millis(1));
+                (made, ms) = (made + 1, ms + 1.0);
+            }
+        }
+        ms / made as f64
+    }
+
+    #[test]
+    fn guesses_stop_where_they_do_not_pay_and_go_on_where_they_do() {
+        // wrong ones cost a twentieth at most, right ones are made nearly always
+        for wrong in [&[0][..], &[1], &[0, 1, 0, 2]] {
+            assert!(cost(wrong, 100) <= 1.05, "{wrong:?}: {}", cost(wrong, 100));
+            assert!(cost(wrong, 10_000) <= 1.04, "{wrong:?}: {}", cost(wrong, 10_000));
+        }
+        assert!(cost(&[7], 1000) < 0.4);
+        assert!(cost(&[3], 1000) < 0.8);
+        // some good among bad: it is worth three steps in the mean
+        assert!(cost(&[7, 0, 2, 1, 7], 2000) < 0.75);
+    }
+}

@@ -1,0 +1,78 @@
+//! What compiles grammars over a vocabulary: the tree of its tokens' bytes.
+//!
+//! Invariants:
+//! 1. A control token is no text of a grammar; those that end an answer may come where the text is whole.
+//! 2. What a grammar takes to compile and for each token is bounded.
+//!
+//! Not here: grammars and answers of them (`crate::grammar`).
+
+use std::fmt;
+use std::sync::Arc;
+
+use llguidance::api::TopLevelGrammar;
+use llguidance::earley::SlicedBiasComputer;
+use llguidance::toktrie::{ApproximateTokEnv, InferenceCapabilities, TokEnv, TokRxInfo, TokTrie};
+use llguidance::{ParserFactory, TokenParser};
+
+use super::{TokenId, Tokenizer};
+use crate::{Error, Result};
+
+/// Longest token that an answer of a grammar may have, in bytes: the tree of tokens is no deeper.
+const MAX_TOKEN: usize = 512;
+
+/// States of the lexer, of 1 to 2 KiB each, that an answer may come to.
+const MAX_STATES: usize = 20_000;
+
+/// An error's words in one line, without the stack of a panic.
+pub(crate) fn in_one_line(error: &impl fmt::Display) -> String {
+    let text = error.to_string();
+    let text = text.split("<backtrace>").next().unwrap_or_default();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What compiles grammars over a vocabulary.
+pub(crate) struct Parsers(ParserFactory);
+
+impl Parsers {
+    pub(crate) fn new(tokenizer: &Tokenizer) -> Result<Arc<Parsers>> {
+        let ends: Vec<TokenId> = (0..tokenizer.len() as TokenId)
+            .filter(|token| tokenizer.is_end(*token))
+            .collect();
+        let Some(&end) = ends.first() else {
+            return Err(Error::grammar(
+                "the vocabulary has no token that ends an answer, which an answer of a grammar needs",
+            ));
+        };
+        let mut tokens = Vec::with_capacity(tokenizer.len());
+        for token in 0..tokenizer.len() as TokenId {
+            let mut bytes = Vec::new();
+            tokenizer.append_bytes(token, &mut bytes)?;
+            if tokenizer.is_control(token) {
+                // never text
+                bytes.insert(0, TokTrie::SPECIAL_TOKEN_MARKER);
+            }
+            if bytes.len() > MAX_TOKEN {
+                bytes.clear();
+            }
+            tokens.push(bytes);
+        }
+        let info = TokRxInfo::new(tokens.len() as u32, end);
+        let tree = TokTrie::from(&info, &tokens).with_eos_tokens(&ends);
+        let env: TokEnv = Arc::new(ApproximateTokEnv::new(tree));
+        let slices = SlicedBiasComputer::general_slices();
+        let parsers = ParserFactory::new(&env, InferenceCapabilities::default(), &slices);
+        let mut parsers = parsers.map_err(|error| Error::grammar(in_one_line(&error)))?;
+        parsers.quiet();
+        let limits = parsers.limits_mut();
+        limits.max_lexer_states = MAX_STATES;
+        limits.verbose_errors = false;
+        Ok(Arc::new(Parsers(parsers)))
+    }
+
+    pub(crate) fn create_parser(&self, grammar: TopLevelGrammar) -> Result<TokenParser, String> {
+        // the whole chain of causes: its end names the key
+        self.0
+            .create_parser(grammar)
+            .map_err(|error| format!("{error:#}"))
+    }
+}

@@ -1,0 +1,149 @@
+//! Answers with guessed tokens are those without, and their tokens have the model's distribution.
+
+use std::ops::ControlFlow;
+
+use polychip::Policy;
+use polychip_llm::gguf::TensorType;
+use polychip_llm::testing::TinyModel;
+use polychip_llm::{
+    Answer, Architecture, Generate, Gguf, LanguageModel, Options, Sampling, Speculation, TokenId,
+};
+
+fn model(seed: u64) -> LanguageModel {
+    let tiny = TinyModel {
+        architecture: Architecture::Qwen2,
+        kind: TensorType::Q5_K,
+        layers: 2,
+        tied: true,
+        seed,
+    };
+    let file = Gguf::read(tiny.writer().finish().into()).expect("it was written right");
+    let options = Options::new().policy(Policy::latency().threads(1)).capacity(160);
+    LanguageModel::of("tiny", file, options).expect("it is supported")
+}
+
+fn answer(model: &LanguageModel, prompt: &[TokenId], wanted: &Generate) -> (Answer, Vec<TokenId>) {
+    let mut sequence = model.sequence().unwrap();
+    let mut text = String::new();
+    let answer = sequence
+        .generate(prompt, wanted, &mut |piece| {
+            text.push_str(piece);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(text, answer.text);
+    (answer, sequence.tokens().to_vec())
+}
+
+fn guessing(wanted: &Generate) -> Generate {
+    Generate {
+        speculation: Some(Speculation::PromptLookup),
+        ..wanted.clone()
+    }
+}
+
+#[test]
+fn the_same_tokens_as_without() {
+    let (mut accepted, mut refused, mut runs) = (0, 0, 0);
+    for seed in 0..4 {
+        let model = model(seed);
+        // the same again and again, so that there is much to guess
+        let prompt: Vec<TokenId> = (0..48).map(|index| 30 + index % 6 + index / 24).collect();
+        let draws = |temperature, seed| Sampling {
+            temperature,
+            top_k: 2,
+            repetition: 1.1,
+            frequency: 0.05,
+            seed,
+            ..Sampling::greedy()
+        };
+        let samplings = [
+            Sampling::greedy(),
+            draws(0.0, 0),
+            draws(0.7, 1),
+            draws(1.0, 2),
+            draws(2.0, 3),
+        ];
+        for sampling in samplings {
+            // up to the end of the room
+            for max_tokens in [1, 2, 3, 9, 60, 500] {
+                let wanted = Generate {
+                    sampling: sampling.clone(),
+                    ignore_end: true,
+                    ..Generate::greedy(max_tokens)
+                };
+                let (plain, read) = answer(&model, &prompt, &wanted);
+                let (guessed, read_guessed) = answer(&model, &prompt, &guessing(&wanted));
+                assert_eq!(guessed.tokens, plain.tokens);
+                assert_eq!((&guessed.text, guessed.finish), (&plain.text, plain.finish));
+                assert_eq!(read_guessed, read);
+                assert_eq!(plain.speculated, None);
+                let found = guessed.speculated.unwrap();
+                accepted += found.accepted;
+                refused += found.proposed - found.accepted;
+                runs += found.runs;
+                // where it stops in the middle of what was guessed
+                if let Some(end) = plain.text.chars().nth(5) {
+                    let wanted = Generate {
+                        stop: vec![end.to_string()],
+                        ..wanted
+                    };
+                    let (plain, read) = answer(&model, &prompt, &wanted);
+                    let (guessed, read_guessed) = answer(&model, &prompt, &guessing(&wanted));
+                    assert_eq!((guessed.text, guessed.finish), (plain.text, plain.finish));
+                    assert_eq!((guessed.tokens, read_guessed), (plain.tokens, read));
+                }
+            }
+        }
+    }
+    assert!(
+        accepted > 0 && refused > 0 && runs > 0,
+        "{accepted} {refused} {runs}"
+    );
+}
+
+#[test]
+fn tokens_have_the_models_probabilities() {
+    let model = model(2);
+    let prompt: Vec<TokenId> = (0..40).map(|index| 30 + index % 5).collect();
+    let vocabulary = model.config().vocabulary as usize;
+    let (mut surplus, mut variance, mut runs) = (0.0, 0.0, 0);
+    for seed in 0..60 {
+        let wanted = Generate {
+            sampling: Sampling {
+                temperature: 1.0,
+                top_k: 2,
+                seed,
+                ..Sampling::greedy()
+            },
+            ignore_end: true,
+            ..Generate::greedy(50)
+        };
+        let (answer, _) = answer(&model, &prompt, &guessing(&wanted));
+        runs += answer.speculated.unwrap().runs;
+        // of two candidates the first is as frequent as the logits behind the text before it say
+        let text: Vec<TokenId> = prompt.iter().chain(&answer.tokens).copied().collect();
+        let mut rows = Vec::new();
+        let mut sequence = model.sequence().unwrap();
+        sequence
+            .append_all(&text, |logits| rows.extend_from_slice(logits))
+            .unwrap();
+        for (at, token) in answer.tokens.iter().enumerate() {
+            let logits = &rows[(prompt.len() + at - 1) * vocabulary..][..vocabulary];
+            let mut order: Vec<usize> = (0..vocabulary).collect();
+            order.sort_by(|a, b| logits[*b].total_cmp(&logits[*a]));
+            let p = 1.0 / (1.0 + f64::from(logits[order[1]] - logits[order[0]]).exp());
+            let is_first = *token as usize == order[0];
+            assert!(is_first || *token as usize == order[1]);
+            surplus += f64::from(u8::from(is_first)) - p;
+            variance += p * (1.0 - p);
+        }
+    }
+    assert!(runs > 30, "{runs}");
+    // four standard deviations: seeds are fixed, so what passes once passes
+    assert!(
+        surplus.abs() < 4.0 * variance.sqrt(),
+        "{surplus} of {}",
+        variance.sqrt()
+    );
+}
