@@ -11,12 +11,15 @@
 //! Start reading at [`run`].
 
 mod limits;
+mod line;
 mod recent;
 mod record;
 mod runner;
 mod sample;
+mod shown;
 mod totals;
 mod view;
+mod words;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -26,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use polychip::telemetry::{Rules, Sampler, Sensors, Subject};
 use polychip::words::{celsius, milliseconds, watts};
-use polychip::{ChangeReport, GovernedReport, MilliCelsius, Milliwatts, Runtime};
+use polychip::{ChangeReport, MilliCelsius, Milliwatts, Runtime};
 
 use crate::energy::seconds;
 use crate::exit::usage;
@@ -34,9 +37,10 @@ use crate::input::InputArguments;
 use crate::output::Output;
 use crate::setup::{ModelArguments, PlanArguments};
 use limits::{LimitLine, Limits};
+pub(crate) use line::Line;
 use runner::Runner;
-pub(crate) use sample::Line;
-use sample::{SampleLine, SensorLine};
+use sample::SensorLine;
+use shown::{Shown, since};
 use totals::Totals;
 
 /// Text comes no more often.
@@ -146,24 +150,6 @@ fn rule(text: &str) -> Result<(String, Subject), String> {
     }
 }
 
-/// Everything that is shown.
-pub(crate) struct Shown {
-    pub(crate) lines: VecDeque<SampleLine>,
-    pub(crate) governed: Option<GovernedReport>,
-    pub(crate) limit_mw: Option<u64>,
-    pub(crate) deadline: Option<Duration>,
-    pub(crate) model: Option<String>,
-    /// The zero of all times, on the runtime's clock.
-    pub(crate) start_ns: u64,
-    /// What is to be known of limits.
-    pub(crate) notes: Vec<String>,
-}
-
-/// Seconds from the first sample to a time on the runtime's clock; what was before it is at 0.
-pub(crate) fn since(start_ns: u64, time_ns: u64) -> f64 {
-    time_ns.saturating_sub(start_ns) as f64 / 1e9
-}
-
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     let rules = arguments
@@ -190,7 +176,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         None => None,
         Some(path) => Some(start(&runtime, path, arguments)?),
     };
-    let mut screen = match out.terminal()?.filter(|_| !arguments.json && arguments.seconds.is_none()) {
+    let mut screen = match out
+        .terminal()?
+        .filter(|_| !arguments.json && arguments.seconds.is_none())
+    {
         Some(terminal) => Some(view::Screen::open(terminal)?),
         None => None,
     };
@@ -222,7 +211,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             let limits = arguments.limits().judge(&line.sample);
             shown.notes = limits.iter().filter_map(LimitLine::words).collect();
             if arguments.json && !limits.is_empty() {
-                out.json_line(&Line::Limits { limits: limits.clone() })?;
+                out.json_line(&Line::Limits {
+                    limits: limits.clone(),
+                })?;
             }
             if !arguments.json && screen.is_none() && !shown.notes.is_empty() {
                 out.text(&shown.notes.join("\n"))?;
@@ -241,7 +232,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         match (arguments.json, &screen) {
             (true, _) => out.json_line(&Line::Sample(Box::new(line.clone())))?,
             // half an interval of grace: samples are not taken to the millisecond
-            (false, None) if said.is_none_or(|said| line.seconds - said + every.as_secs_f64() / 2.0 >= TEXT_EVERY_S) => {
+            (false, None)
+                if said
+                    .is_none_or(|said| line.seconds - said + every.as_secs_f64() / 2.0 >= TEXT_EVERY_S) =>
+            {
                 said = Some(line.seconds);
                 out.text(&line.to_string())?;
             }
@@ -286,8 +280,11 @@ fn is_left(mut screen: Option<&mut view::Screen>, until: Instant, stop: &AtomicB
         let left = until.saturating_duration_since(Instant::now());
         let next = Instant::now() + left.min(LOOK_EVERY);
         match &mut screen {
-            Some(screen) if screen.is_left(next)? => return Ok(true),
-            Some(_) => {}
+            Some(screen) => {
+                if screen.is_left(next)? {
+                    return Ok(true);
+                }
+            }
             None => std::thread::sleep(left.min(LOOK_EVERY)),
         }
         if left <= LOOK_EVERY {
@@ -298,7 +295,12 @@ fn is_left(mut screen: Option<&mut view::Screen>, until: Instant, stop: &AtomicB
 
 /// A change of plan or pace as a line of text.
 fn changed(start_ns: u64, change: &ChangeReport) -> String {
-    format!("{:8.1} s  → {}: {}", since(start_ns, change.time_ns), change.plan, change.words)
+    format!(
+        "{:8.1} s  → {}: {}",
+        since(start_ns, change.time_ns),
+        change.plan,
+        change.words
+    )
 }
 
 fn start(runtime: &Runtime, path: &std::path::Path, arguments: &Arguments) -> anyhow::Result<Runner> {
@@ -416,9 +418,15 @@ mod tests {
             words: "it is hot".to_owned(),
         };
         let start_ns = 7_000_000_000;
-        assert_eq!(changed(start_ns, &change(9_500_000_000)), "     2.5 s  → frugal: it is hot");
+        assert_eq!(
+            changed(start_ns, &change(9_500_000_000)),
+            "     2.5 s  → frugal: it is hot"
+        );
         // what the governor did before the first sample
-        assert_eq!(changed(start_ns, &change(6_000_000_000)), "     0.0 s  → frugal: it is hot");
+        assert_eq!(
+            changed(start_ns, &change(6_000_000_000)),
+            "     0.0 s  → frugal: it is hot"
+        );
     }
 
     #[test]

@@ -5,21 +5,28 @@ use std::path::Path;
 
 use polychip::{Policy, Runtime};
 
-#[path = "app/model.rs"]
+#[allow(dead_code, reason = "not every test crate writes every kind of model")]
+#[path = "../../cli/tests/command/model.rs"]
 mod model;
+#[allow(dead_code, reason = "one way to make a runtime is enough")]
 #[path = "scripted/session.rs"]
-mod session;
+mod scripted;
 
-use session::{PATIENCE, filled, right, runtime_of};
+use scripted::{PATIENCE, filled, right, runtime_of};
 
 const PAGE: &str = include_str!("../../docs/calls.md");
 
 /// What the page shows of this name.
 fn shown(name: &str) -> Vec<String> {
     let start = format!("```text {name}\n");
-    let (_, rest) = PAGE.split_once(&start).unwrap_or_else(|| panic!("docs/calls.md has no block {name}"));
+    let (_, rest) = PAGE
+        .split_once(&start)
+        .unwrap_or_else(|| panic!("docs/calls.md has no block {name}"));
     let (block, _) = rest.split_once("```").unwrap();
-    block.lines().map(|line| line.split('#').next().unwrap().trim_end().to_owned()).collect()
+    block
+        .lines()
+        .map(|line| line.split('#').next().unwrap().trim_end().to_owned())
+        .collect()
 }
 
 /// What was written down since, where waits that follow each other stand once: how many there are is a matter of time.
@@ -35,13 +42,13 @@ fn written(record: &Path, from: &mut usize) -> Vec<String> {
 fn the_page_of_calls_shows_what_a_session_calls() {
     let folder = tempfile::tempdir().unwrap();
     let record = folder.path().join("calls.txt");
-    let script = format!(
-        "[[device]]\nrecord = {record:?}\ncost = {{ fixed_ns = 1000.0 }}\nlaunch_ns = 10\n"
-    );
+    let script = format!("[[device]]\nrecord = {record:?}\ncost = {{ fixed_ns = 1000.0 }}\nlaunch_ns = 10\n");
     let mut from = 0;
     let (runtime, model) = runtime_of(Runtime::builder().virtual_time(), &script);
     assert_eq!(written(&record, &mut from), shown("runtime"));
-    let session = runtime.session(&model, Policy::latency().devices(["null:0"])).unwrap();
+    let session = runtime
+        .session(&model, Policy::latency().devices(["null:0"]))
+        .unwrap();
     assert_eq!(written(&record, &mut from), shown("session"));
     let input = filled(&session, 3.0);
     assert_eq!(written(&record, &mut from), shown("input"));

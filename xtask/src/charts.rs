@@ -116,7 +116,10 @@ impl Chart {
         let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         let raw = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
         let table = (self.read)(&raw).with_context(|| path.display().to_string())?;
-        let foot = format!("medians, docs/benchmarks/{}; longer bars are slower, below 1 is faster", self.raw);
+        let foot = format!(
+            "medians, docs/benchmarks/{}; longer bars are slower, below 1 is faster",
+            self.raw
+        );
         draw::svg(self.title, &foot, &table).with_context(|| format!("drawing {}", self.name))
     }
 
@@ -167,6 +170,9 @@ mod tests {
         let chart = &CHARTS[0];
         let svg = chart.svg().unwrap();
         assert_eq!(svg, chart.svg().unwrap());
-        assert!(svg.contains("mobilenet_v2") && svg.contains("onnxruntime") && svg.contains(chart.raw), "{svg}");
+        assert!(
+            svg.contains("mobilenet_v2") && svg.contains("onnxruntime") && svg.contains(chart.raw),
+            "{svg}"
+        );
     }
 }

@@ -45,7 +45,11 @@ pub(crate) fn run(Options {}: &Options) -> Result<()> {
         .output()
         .context("starting mdbook")?;
     let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "mdbook failed ({}):\n{said}", output.status);
+    ensure!(
+        output.status.success(),
+        "mdbook failed ({}):\n{said}",
+        output.status
+    );
     let troubles: Vec<&str> = said
         .lines()
         .filter(|line| line.contains("WARN") || line.contains("ERROR"))

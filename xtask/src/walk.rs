@@ -66,8 +66,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if options.list {
         for (page, blocks) in &walks {
             for block in blocks {
-                println!("{}:{}: {}", page.display(), block.line, block.way);
-                println!("{}", block.script());
+                eprintln!("{}:{}: {}", page.display(), block.line, block.way);
+                eprintln!("{}", block.script());
             }
         }
         return Ok(());
@@ -109,7 +109,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             }
         }
     }
-    eprintln!("walked {} pages in {:.0} s", walks.len(), start.elapsed().as_secs_f64());
+    eprintln!(
+        "walked {} pages in {:.0} s",
+        walks.len(),
+        start.elapsed().as_secs_f64()
+    );
     eprintln!(
         "test result: {passed} passed; {} failed; {left_out} ignored",
         wrong.len()
@@ -169,10 +173,14 @@ impl Place {
             .args(["-c", &format!("{}\n{}", self.trap(), block.script())])
             .current_dir(&self.tree)
             .env_clear()
-            .envs(["LANG", "LC_ALL", "TERM", "TMPDIR"].into_iter().filter_map(|name| {
-                let value = std::env::var_os(name)?;
-                Some((name, value))
-            }))
+            .envs(
+                ["LANG", "LC_ALL", "TERM", "TMPDIR"]
+                    .into_iter()
+                    .filter_map(|name| {
+                        let value = std::env::var_os(name)?;
+                        Some((name, value))
+                    }),
+            )
             .env("PATH", &self.path)
             .env("HOME", &self.home)
             .stdin(Stdio::null())

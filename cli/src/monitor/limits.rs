@@ -7,7 +7,7 @@ use polychip::{MilliCelsius, Milliwatts};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::sample::in_watts;
+use super::words::in_watts;
 
 /// A limit that was asked for, and what it can be held by.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
@@ -49,7 +49,11 @@ impl Limits {
             // a counter of energy gives a power after a second of it
             let power = sample.devices.iter().map(|state| {
                 let counted = state.energy_uj.value.is_some();
-                (state.device.as_str(), counted || state.power_mw.value.is_some(), &state.power_mw)
+                (
+                    state.device.as_str(),
+                    counted || state.power_mw.value.is_some(),
+                    &state.power_mw,
+                )
             });
             let value = i64::try_from(limit.milliwatts()).unwrap_or(i64::MAX);
             lines.push(LimitLine::new("power", value, power));
@@ -64,14 +68,22 @@ impl Limits {
         if let Some(limit) = self.surface {
             let figure = &sample.surface_mc;
             let surface = [("surface", figure.value.is_some(), figure)];
-            lines.push(LimitLine::new("surface", limit.millidegrees(), surface.into_iter()));
+            lines.push(LimitLine::new(
+                "surface",
+                limit.millidegrees(),
+                surface.into_iter(),
+            ));
         }
         lines
     }
 }
 
 impl LimitLine {
-    fn new<'a>(limit: &str, value: i64, said: impl Iterator<Item = (&'a str, bool, &'a Figure)>) -> LimitLine {
+    fn new<'a>(
+        limit: &str,
+        value: i64,
+        said: impl Iterator<Item = (&'a str, bool, &'a Figure)>,
+    ) -> LimitLine {
         let (mut held_by, mut not_by) = (Vec::new(), Vec::new());
         for (name, is_said, figure) in said {
             if is_said {
@@ -101,8 +113,11 @@ impl LimitLine {
             "power" => in_watts(self.value),
             _ => format!("{:.1} °C", self.value as f64 / 1e3),
         };
-        let missing: Vec<String> =
-            self.not_by.iter().map(|unsaid| format!("{}: {}", unsaid.name, unsaid.reason)).collect();
+        let missing: Vec<String> = self
+            .not_by
+            .iter()
+            .map(|unsaid| format!("{}: {}", unsaid.name, unsaid.reason))
+            .collect();
         let missing = missing.join("; ");
         let predicted = match self.limit.as_str() {
             "power" => "; at most what plans are predicted to draw counts",
@@ -176,9 +191,15 @@ mod tests {
     #[test]
     fn a_limit_that_no_sensor_says_cannot_be_enforced() {
         let said = words(&sample(&[("cpu:0", [None, None, None])]));
-        for (said, word) in said.iter().zip(["power of 5.0 W", "temperature of 80.0 °C", "surface of 42.0 °C"]) {
+        for (said, word) in
+            said.iter()
+                .zip(["power of 5.0 W", "temperature of 80.0 °C", "surface of 42.0 °C"])
+        {
             let said = said.as_deref().unwrap();
-            assert!(said.contains(word) && said.contains("cannot be enforced"), "{said}");
+            assert!(
+                said.contains(word) && said.contains("cannot be enforced"),
+                "{said}"
+            );
             assert!(said.contains("no sensor"), "{said}");
         }
         assert!(Limits::default().judge(&sample(&[])).is_empty());

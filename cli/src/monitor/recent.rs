@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::words::{in_ms, in_watts};
+
 /// How far back means go.
 const SPAN_NS: u64 = 1_000_000_000;
 
@@ -25,6 +27,22 @@ pub(crate) struct LastSecond {
     pub(super) late: Option<u64>,
     /// Frames that were skipped.
     pub(super) skipped: Option<u64>,
+}
+
+impl LastSecond {
+    /// What there is of it, in words.
+    pub(super) fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        words.extend(self.power_mw.map(|mw| format!("together {}", in_watts(mw))));
+        words.extend(self.runs_per_second.map(|rate| format!("{rate:.1} runs/s")));
+        if let (Some(median), Some(longest)) = (self.latency_p50_ns, self.latency_max_ns) {
+            words.push(format!("median {}, longest {}", in_ms(median), in_ms(longest)));
+        }
+        if let (Some(late), Some(skipped)) = (self.late, self.skipped) {
+            words.push(format!("{late} late, {skipped} skipped"));
+        }
+        words
+    }
 }
 
 /// What a sample adds.

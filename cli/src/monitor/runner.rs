@@ -124,7 +124,10 @@ impl Runner {
                 let start = Instant::now();
                 if same.takes_frame() {
                     load.once()?;
-                    taken.lock().unwrap_or_else(PoisonError::into_inner).add(&load.times);
+                    taken
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .add(&load.times);
                     load.times.clear();
                     shared.late.store(load.late, Ordering::Release);
                     pause.runs += 1;

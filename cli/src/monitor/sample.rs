@@ -1,41 +1,17 @@
-//! What `monitor` prints: a line of JSON, or of text, for each sample, each change and the limits.
+//! A sample: what it is in JSON and in text, in one line or in full.
 //!
 //! Invariants:
 //! 1. A figure that no sensor gives is null, with the reason beside it.
 //! 2. What a person reads is of the last second; the sample of the moment is in the JSON.
 //!
-//! Not here: the whole time (`totals`), how the last second comes about (`recent`).
+//! Not here: the whole time (`totals`), how the last second comes about (`recent`), all kinds of lines (`line`).
 
 use polychip::telemetry::{Reading, Sample, Sensor};
-use polychip::ChangeReport;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::limits::LimitLine;
 use super::recent::LastSecond;
-use super::totals::Summary;
-
-/// A line of `monitor --json`.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub(crate) enum Line {
-    /// Every sensor of Linux, with `--once`.
-    Sensors {
-        /// The sensors.
-        sensors: Vec<SensorLine>,
-    },
-    /// The limits that were asked for, and what they can be held by; after the first sample.
-    Limits {
-        /// The limits.
-        limits: Vec<LimitLine>,
-    },
-    /// What was said at one moment.
-    Sample(Box<SampleLine>),
-    /// The governor changed the plan or the pace.
-    Change(ChangeReport),
-    /// The whole time.
-    Summary(Box<Summary>),
-}
+use super::words::in_watts;
 
 /// One sensor of Linux.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -92,21 +68,6 @@ impl SensorLine {
             trips: sensor.trips.clone(),
             governor: sensor.governor.clone(),
         }
-    }
-}
-
-/// Milliwatts as watts.
-pub(super) fn in_watts(mw: i64) -> String {
-    format!("{:.1} W", mw as f64 / 1e3)
-}
-
-/// Nanoseconds as milliseconds, with as many digits as say something.
-pub(super) fn in_ms(ns: u64) -> String {
-    let ms = ns as f64 / 1e6;
-    match ms {
-        _ if ms < 1.0 => format!("{ms:.3} ms"),
-        _ if ms < 10.0 => format!("{ms:.2} ms"),
-        _ => format!("{ms:.1} ms"),
     }
 }
 
@@ -212,32 +173,5 @@ impl std::fmt::Display for SampleLine {
             write!(f, "  {word}")?;
         }
         Ok(())
-    }
-}
-
-impl LastSecond {
-    /// What there is of it, in words.
-    pub(super) fn words(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        words.extend(self.power_mw.map(|mw| format!("together {}", in_watts(mw))));
-        words.extend(self.runs_per_second.map(|rate| format!("{rate:.1} runs/s")));
-        if let (Some(median), Some(longest)) = (self.latency_p50_ns, self.latency_max_ns) {
-            words.push(format!("median {}, longest {}", in_ms(median), in_ms(longest)));
-        }
-        if let (Some(late), Some(skipped)) = (self.late, self.skipped) {
-            words.push(format!("{late} late, {skipped} skipped"));
-        }
-        words
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_the_digits_that_say_something() {
-        let words = [123_456, 1_234_567, 12_345_678, 1_234_567_890].map(in_ms);
-        assert_eq!(words, ["0.123 ms", "1.23 ms", "12.3 ms", "1234.6 ms"]);
     }
 }

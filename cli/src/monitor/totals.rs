@@ -14,7 +14,8 @@ use serde::Serialize;
 use super::limits::LimitLine;
 use super::recent::{Recent, Tick};
 use super::runner::{Latencies, Runner};
-use super::sample::{SampleLine, in_ms, in_watts};
+use super::sample::SampleLine;
+use super::words::{in_ms, in_watts};
 
 /// What the whole time was like.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -150,7 +151,11 @@ impl Totals {
     }
 
     /// Ends the runs, and says what all was like.
-    pub(super) fn summary(self, runner: Option<Runner>, log: Option<&std::path::Path>) -> anyhow::Result<Summary> {
+    pub(super) fn summary(
+        self,
+        runner: Option<Runner>,
+        log: Option<&std::path::Path>,
+    ) -> anyhow::Result<Summary> {
         let seconds = self.last_ns.saturating_sub(self.first_ns.unwrap_or(0)) as f64 / 1e9;
         let mean = |powers: &[(f64, i64)]| {
             (!powers.is_empty())

@@ -25,8 +25,9 @@ use ratatui::text::Line;
 use ratatui::widgets::{Axis, Block, Cell, Chart, Dataset, GraphType, Paragraph, Row, Table};
 use ratatui::{Frame, Terminal};
 
-use super::sample::{SampleLine, in_ms, in_watts};
-use super::{Shown, since};
+use super::sample::SampleLine;
+use super::shown::{Shown, since};
+use super::words::{in_ms, in_watts};
 use scale::Scale;
 
 /// Rows of a chart, its frame and the axis of time among them.
@@ -96,7 +97,10 @@ fn draw(frame: &mut Frame<'_>, shown: &Shown) {
     draw_head(frame, head, shown);
     let notes_shown = shown.notes.iter().map(|note| Line::from(note.as_str()));
     let warning = Style::new().fg(Color::Yellow);
-    frame.render_widget(Paragraph::new(notes_shown.collect::<Vec<_>>()).style(warning), notes);
+    frame.render_widget(
+        Paragraph::new(notes_shown.collect::<Vec<_>>()).style(warning),
+        notes,
+    );
     draw_devices(frame, table, shown);
     if has_model {
         draw_runs(frame, runs, shown);
@@ -228,13 +232,23 @@ impl Series {
     }
 }
 
-fn draw_chart(frame: &mut Frame<'_>, area: Rect, shown: &Shown, title: String, unit: &str, series: &[Series]) {
+fn draw_chart(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    shown: &Shown,
+    title: String,
+    unit: &str,
+    series: &[Series],
+) {
     let block = Block::bordered().title(title);
     if series.iter().all(|series| series.points.is_empty()) {
         frame.render_widget(block, area);
         return;
     }
-    let values = series.iter().flat_map(|series| &series.points).map(|point| point.1);
+    let values = series
+        .iter()
+        .flat_map(|series| &series.points)
+        .map(|point| point.1);
     let scale = Scale::up_to(values.fold(0.0, f64::max));
     let [from, to] = span(shown);
     let grey = Style::new().fg(Color::DarkGray);
@@ -243,7 +257,10 @@ fn draw_chart(frame: &mut Frame<'_>, area: Rect, shown: &Shown, title: String, u
         .bounds([from, to])
         .labels([format!("{from:.1} s"), format!("{to:.1} s")]);
     let labels = scale.marks().map(|mark| format!("{mark} {unit}"));
-    let value = Axis::default().style(grey).bounds([0.0, scale.top()]).labels(labels);
+    let value = Axis::default()
+        .style(grey)
+        .bounds([0.0, scale.top()])
+        .labels(labels);
     let datasets = series.iter().map(|series| {
         Dataset::default()
             .name(series.name)
@@ -252,7 +269,10 @@ fn draw_chart(frame: &mut Frame<'_>, area: Rect, shown: &Shown, title: String, u
             .style(Style::new().fg(series.colour))
             .data(&series.points)
     });
-    let chart = Chart::new(datasets.collect()).x_axis(time).y_axis(value).block(block);
+    let chart = Chart::new(datasets.collect())
+        .x_axis(time)
+        .y_axis(value)
+        .block(block);
     frame.render_widget(chart, area);
 }
 
@@ -260,7 +280,9 @@ fn draw_power(frame: &mut Frame<'_>, area: Rect, shown: &Shown) {
     let power = |line: &SampleLine| Some((line.seconds, line.last_second.power_mw? as f64 / 1e3));
     let points: Vec<(f64, f64)> = shown.lines.iter().filter_map(power).collect();
     let now = shown.lines.back().and_then(|line| line.last_second.power_mw);
-    let limit = shown.limit_mw.map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
+    let limit = shown
+        .limit_mw
+        .map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
     let title = match (now, limit) {
         (Some(power), Some(limit)) => format!("power {}, limit {}", in_watts(power), in_watts(limit)),
         (Some(power), None) => format!("power {}", in_watts(power)),
@@ -287,7 +309,11 @@ fn draw_latency(frame: &mut Frame<'_>, area: Rect, shown: &Shown) {
     let mut series = Vec::new();
     if !longest.is_empty() {
         series.push(Series::new("longest", Color::Magenta, longest));
-        series.push(Series::new("median", Color::Cyan, of(|line| line.last_second.latency_p50_ns)));
+        series.push(Series::new(
+            "median",
+            Color::Cyan,
+            of(|line| line.last_second.latency_p50_ns),
+        ));
         let level = |deadline: Duration| Series::level("deadline", span(shown), deadline.as_secs_f64() * 1e3);
         series.extend(shown.deadline.map(level));
     }

@@ -65,7 +65,10 @@ fn judge(bench: &Bench, spec: &Spec) -> Judgement {
 #[must_use]
 pub fn asked(case: &str) -> Option<String> {
     let name = case.strip_prefix("ops/")?;
-    specs().iter().find(|spec| spec.name == name).map(|spec| spec.asked())
+    specs()
+        .iter()
+        .find(|spec| spec.name == name)
+        .map(|spec| spec.asked())
 }
 
 /// Why an op has no case.
@@ -147,7 +150,10 @@ mod tests {
 
     #[test]
     fn every_case_says_its_op_and_the_shapes_that_its_graph_has() {
-        assert_eq!(asked("ops/Add/row/f32").as_deref(), Some("Add of f32[3, 7], f32[7]"));
+        assert_eq!(
+            asked("ops/Add/row/f32").as_deref(),
+            Some("Add of f32[3, 7], f32[7]")
+        );
         assert_eq!(asked("support/carrier"), None);
         for spec in specs().iter().step_by(7) {
             let words = spec.asked();

@@ -201,7 +201,9 @@ pub(crate) mod tests {
         let row = |case: &str, verdict: Verdict, known: Option<&str>| Row {
             case: case.into(),
             group: case.split('/').next().unwrap().into(),
-            graph: matches!(verdict, Verdict::Failed(_)).then(|| crate::ops::asked(case)).flatten(),
+            graph: matches!(verdict, Verdict::Failed(_))
+                .then(|| crate::ops::asked(case))
+                .flatten(),
             judged: Outcome::of(&verdict, known),
             verdict,
             known: known.map(str::to_owned),

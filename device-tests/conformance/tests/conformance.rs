@@ -245,7 +245,12 @@ fn caught(way: &str, case: &str, words: &str) -> Result<(), Failed> {
     }
     // also where the plugin crashed and said nothing
     let is_of_op = case.starts_with("ops/");
-    if is_of_op != row.graph.as_deref().is_some_and(|graph| graph.contains(" of ") && graph.contains('[')) {
+    if is_of_op
+        != row
+            .graph
+            .as_deref()
+            .is_some_and(|graph| graph.contains(" of ") && graph.contains('['))
+    {
         return Err(format!("{way}: {case} names {:?} as what was asked", row.graph).into());
     }
     let right = judge("")?;

@@ -162,6 +162,7 @@ impl Executable for NullExecutable {
         };
         let fence = NullFence::new(
             device.host.clone(),
+            device.record.clone(),
             End {
                 priority: submit.priority(),
                 end_ns: (!hangs).then_some(spent.end_ns),

@@ -227,7 +227,12 @@ impl NullDevice {
                 power_mw: point.power_mw,
             })
             .collect();
-        let record = script.record.as_deref().map(Record::open).transpose()?.map(Arc::new);
+        let record = script
+            .record
+            .as_deref()
+            .map(Record::open)
+            .transpose()?
+            .map(Arc::new);
         let shared = Arc::new(Shared {
             record,
             state: Mutex::new(State {

@@ -608,16 +608,31 @@ mod tests {
         let source = include_str!("script.rs").split("#[cfg(test)]").next().unwrap();
         let fields = source.lines().filter_map(|line| line.strip_prefix("    pub "));
         let names = fields.filter_map(|field| field.split_once(": ").map(|(name, _)| name));
-        let names: Vec<&str> = names.filter(|name| !name.contains('(') && *name != "devices").collect();
+        let names: Vec<&str> = names
+            .filter(|name| !name.contains('(') && *name != "devices")
+            .collect();
         assert!(names.len() > 40, "{names:?}");
         let all = blocks.concat();
         for name in names {
             let is_there = all.contains(&format!("{name} = ")) || all.contains(&format!("{name}."));
             assert!(is_there, "docs/null-scripts.md does not show {name}");
         }
-        for kind in ["error", "slow", "hang", "stuck", "lost", "panic", "compile", "wrong_size", "reset"] {
+        for kind in [
+            "error",
+            "slow",
+            "hang",
+            "stuck",
+            "lost",
+            "panic",
+            "compile",
+            "wrong_size",
+            "reset",
+        ] {
             let text = format!("[[device]]\nfault = [{{ kind = \"{kind}\" }}]");
-            assert!(Script::parse(&text).is_ok() && page.contains(&format!("| `{kind}` |")), "{kind}");
+            assert!(
+                Script::parse(&text).is_ok() && page.contains(&format!("| `{kind}` |")),
+                "{kind}"
+            );
         }
     }
 

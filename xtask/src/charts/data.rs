@@ -15,7 +15,18 @@ pub(super) struct Table {
 
 /// Who computes f32 in files of `cargo xtask peers`.
 pub(super) fn floats(raw: &Value) -> Result<Table> {
-    peers(raw, &["onnxruntime", "openvino-f32", "litert", "ncnn", "mnn", "rten", "tract"])
+    peers(
+        raw,
+        &[
+            "onnxruntime",
+            "openvino-f32",
+            "litert",
+            "ncnn",
+            "mnn",
+            "rten",
+            "tract",
+        ],
+    )
 }
 
 /// Who computes 8 bits there.
@@ -28,18 +39,31 @@ fn peers(raw: &Value, names: &[&str]) -> Result<Table> {
     let median = |model: &Value, peer: &str| model["peers"][peer]["p50_ms"].as_f64();
     let mut columns: Vec<&String> = models.keys().collect();
     columns.sort();
-    ratios(&columns, names, |model, name| median(&models[model], name), "polychip")
+    ratios(
+        &columns,
+        names,
+        |model, name| median(&models[model], name),
+        "polychip",
+    )
 }
 
 /// The H200's file: f32 and 16 bits of each model.
 pub(super) fn gpu(raw: &Value) -> Result<Table> {
     let rows = raw["rows"].as_array().context("it has no rows")?;
-    let column = |row: &Value| Some(format!("{} {}", row["model"].as_str()?, row["precision"].as_str()?));
+    let column = |row: &Value| {
+        Some(format!(
+            "{} {}",
+            row["model"].as_str()?,
+            row["precision"].as_str()?
+        ))
+    };
     let mut columns: Vec<String> = rows.iter().filter_map(column).collect();
     columns.dedup();
     let names = ["litert", "ncnn", "onnxruntime-webgpu", "torch"];
     let median = |of: &String, peer: &str| {
-        let row = rows.iter().find(|row| column(row).as_ref() == Some(of) && row["peer"] == peer)?;
+        let row = rows
+            .iter()
+            .find(|row| column(row).as_ref() == Some(of) && row["peer"] == peer)?;
         row["median_ms"].as_f64()
     };
     ratios(&columns.iter().collect::<Vec<_>>(), &names, median, "polychip")
@@ -53,9 +77,19 @@ pub(super) fn tokens(raw: &Value, threads: u64) -> Result<Table> {
         .find(|table| table["threads"] == threads)
         .with_context(|| format!("it has nothing of {threads} threads"))?;
     let columns = ["pp32", "pp128", "pp512", "pp2048", "tg128"].map(str::to_owned);
-    let names = ["polychip exact", "llama.cpp", "onnxruntime-genai", "openvino-genai"];
+    let names = [
+        "polychip exact",
+        "llama.cpp",
+        "onnxruntime-genai",
+        "openvino-genai",
+    ];
     let median = |column: &String, name: &str| Some(1.0 / table["medians"][name][column].as_f64()?);
-    ratios(&columns.iter().collect::<Vec<_>>(), &names, median, "polychip reduced")
+    ratios(
+        &columns.iter().collect::<Vec<_>>(),
+        &names,
+        median,
+        "polychip reduced",
+    )
 }
 
 /// Each over ours.
@@ -102,7 +136,10 @@ mod tests {
         } });
         let table = bytes(&raw).unwrap();
         assert_eq!(table.columns, ["a", "b"]);
-        assert_eq!(table.series[0], ("onnxruntime".to_owned(), vec![Some(0.5), Some(1.5)]));
+        assert_eq!(
+            table.series[0],
+            ("onnxruntime".to_owned(), vec![Some(0.5), Some(1.5)])
+        );
         assert_eq!(table.series[3], ("tract".to_owned(), vec![None, Some(4.0)]));
         let error = format!("{:#}", floats(&raw).unwrap_err());
         assert!(error.contains("openvino-f32"), "{error}");

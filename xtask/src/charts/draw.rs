@@ -29,7 +29,12 @@ pub(super) fn svg(title: &str, foot: &str, table: &Table) -> Result<String> {
         table.series.len(),
         COLOURS.len()
     );
-    let values = || table.series.iter().flat_map(|(_, values)| values.iter().flatten().copied());
+    let values = || {
+        table
+            .series
+            .iter()
+            .flat_map(|(_, values)| values.iter().flatten().copied())
+    };
     let lowest = values().fold(0.5, f64::min) * 0.9;
     let highest = values().fold(2.0, f64::max) * 1.15;
     let mut text = String::new();
@@ -56,7 +61,10 @@ pub(super) fn svg(title: &str, foot: &str, table: &Table) -> Result<String> {
             let bars = values.iter().enumerate().filter_map(|(column, value)| {
                 let left = column as f64 + 0.08 + index as f64 * width;
                 let value = (*value)?;
-                Some(Rectangle::new([(left, 1.0), (left + width * 0.92, value)], COLOURS[index].filled()))
+                Some(Rectangle::new(
+                    [(left, 1.0), (left + width * 0.92, value)],
+                    COLOURS[index].filled(),
+                ))
             });
             chart.draw_series(bars)?;
         }
@@ -71,7 +79,10 @@ pub(super) fn svg(title: &str, foot: &str, table: &Table) -> Result<String> {
         let left = WIDTH as i32 - 158;
         for (index, (name, _)) in table.series.iter().enumerate() {
             let top = 60 + 20 * index as i32;
-            area.draw(&Rectangle::new([(left, top), (left + 12, top + 12)], COLOURS[index].filled()))?;
+            area.draw(&Rectangle::new(
+                [(left, top), (left + 12, top + 12)],
+                COLOURS[index].filled(),
+            ))?;
             area.draw(&Text::new(name.clone(), (left + 18, top), small.clone()))?;
         }
         area.draw(&Text::new(foot.to_owned(), (12, HEIGHT as i32 - 20), small))?;

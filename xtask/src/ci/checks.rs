@@ -282,7 +282,10 @@ fn doors() -> Check {
 /// The commands of README.md and of the tutorials, by what the build has made.
 fn walk() -> Check {
     let walk = Step::Run(cargo(&["xtask", "walk", "--built"]));
-    Check::new("a user's walk through README and tutorials", vec![Step::Build, walk])
+    Check::new(
+        "a user's walk through README and tutorials",
+        vec![Step::Build, walk],
+    )
 }
 
 /// The kernels' own tests on the aarch64 processor that has the least, and the proof that it catches a missing guard; `cargo xtask

@@ -60,7 +60,9 @@ fn check(folder: &Path) -> Result<()> {
 fn fill(folder: &Path, name: &str) -> Result<()> {
     let manifest = root().join("Cargo.toml");
     let text = fs::read_to_string(&manifest).with_context(|| manifest.display().to_string())?;
-    let root_manifest = text.parse::<Table>().with_context(|| manifest.display().to_string())?;
+    let root_manifest = text
+        .parse::<Table>()
+        .with_context(|| manifest.display().to_string())?;
     let write = |path: &str, text: &str| {
         let path = folder.join(path);
         fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
@@ -90,7 +92,10 @@ fn workspace(of_tree: &Table) -> Result<String> {
     }
     let mut workspace = Table::new();
     let members = ["plugins/*", "plugins/*/cdylib"].map(Value::from);
-    workspace.insert("resolver".to_owned(), of_tree.get("resolver").cloned().unwrap_or("3".into()));
+    workspace.insert(
+        "resolver".to_owned(),
+        of_tree.get("resolver").cloned().unwrap_or("3".into()),
+    );
     workspace.insert("members".to_owned(), Value::Array(members.into()));
     for key in ["package", "lints"] {
         workspace.insert(key.to_owned(), Value::Table(table(of_tree, key)?.clone()));
@@ -115,7 +120,9 @@ fn inherited() -> BTreeSet<String> {
     let manifests = FILES.iter().filter(|(file, _)| file.ends_with("Cargo.toml"));
     let names = manifests.flat_map(|(_, template)| {
         let (_, dependencies) = template.split_once("[dependencies]").unwrap_or_default();
-        dependencies.lines().filter_map(|line| line.strip_suffix(".workspace = true"))
+        dependencies
+            .lines()
+            .filter_map(|line| line.strip_suffix(".workspace = true"))
     });
     names.map(str::to_owned).collect()
 }
@@ -139,7 +146,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("mine");
         write(&out, "my_npu").unwrap();
-        let manifest = fs::read_to_string(out.join("Cargo.toml")).unwrap().parse::<Table>().unwrap();
+        let manifest = fs::read_to_string(out.join("Cargo.toml"))
+            .unwrap()
+            .parse::<Table>()
+            .unwrap();
         let dependencies = &manifest["workspace"]["dependencies"];
         let sdk = dependencies["polychip-sdk"]["path"].as_str().unwrap();
         assert_eq!(Path::new(sdk), root().join("contract/sdk"));
@@ -148,7 +158,11 @@ mod tests {
             .other_options(["--offline".to_owned()])
             .exec()
             .unwrap();
-        let members: Vec<&str> = metadata.workspace_packages().iter().map(|package| package.name.as_str()).collect();
+        let members: Vec<&str> = metadata
+            .workspace_packages()
+            .iter()
+            .map(|package| package.name.as_str())
+            .collect();
         assert_eq!(members, ["polychip-my_npu", "polychip-plugin-my_npu"]);
         let error = write(&out, "other").unwrap_err().to_string();
         assert!(error.contains("not empty"), "{error}");

@@ -32,7 +32,10 @@ fn among(pages: &BTreeMap<PathBuf, String>, files: &BTreeSet<PathBuf>) -> Vec<St
         .collect();
     let mut wrong = Vec::new();
     // the page of errors is shown at any address
-    for (name, text) in pages.iter().filter(|(name, _)| name.as_path() != Path::new("404.html")) {
+    for (name, text) in pages
+        .iter()
+        .filter(|(name, _)| name.as_path() != Path::new("404.html"))
+    {
         let folder = name.parent().unwrap_or(Path::new(""));
         for target in values(text, "href").chain(values(text, "src")) {
             let scheme = target.split(['/', '?', '#']).next().unwrap_or_default();
@@ -41,15 +44,17 @@ fn among(pages: &BTreeMap<PathBuf, String>, files: &BTreeSet<PathBuf>) -> Vec<St
             }
             let (file, heading) = target.split_once('#').unwrap_or((target, ""));
             let file = file.split('?').next().unwrap_or_default();
-            let mut to = if file.is_empty() { name.clone() } else { place(folder, file) };
+            let mut to = if file.is_empty() {
+                name.clone()
+            } else {
+                place(folder, file)
+            };
             if file.ends_with('/') {
                 to.push("index.html");
             }
             if !files.contains(&to) {
                 wrong.push(format!("{}: {target} leads nowhere", name.display()));
-            } else if !heading.is_empty()
-                && ids.get(to.as_path()).is_some_and(|ids| !ids.contains(heading))
-            {
+            } else if !heading.is_empty() && ids.get(to.as_path()).is_some_and(|ids| !ids.contains(heading)) {
                 wrong.push(format!("{}: {target} names no heading", name.display()));
             }
         }
@@ -63,7 +68,9 @@ fn among(pages: &BTreeMap<PathBuf, String>, files: &BTreeSet<PathBuf>) -> Vec<St
 fn values<'a>(text: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     let mark = format!(" {name}=\"");
     let starts: Vec<usize> = text.match_indices(&mark).map(|(at, _)| at + mark.len()).collect();
-    starts.into_iter().filter_map(|at| text[at..].split_once('"').map(|(value, _)| value))
+    starts
+        .into_iter()
+        .filter_map(|at| text[at..].split_once('"').map(|(value, _)| value))
 }
 
 fn all(folder: &Path) -> Result<Vec<PathBuf>> {
@@ -89,7 +96,10 @@ mod tests {
             <a href="#here"> <h1 id="here"> <a href="b/"> <a href="e.rs?raw#L3">"##;
         let pages = BTreeMap::from([
             (PathBuf::from("a.html"), a.to_owned()),
-            (PathBuf::from("b/c.html"), r#"<h2 id="x"> <a href="../a.html">"#.to_owned()),
+            (
+                PathBuf::from("b/c.html"),
+                r#"<h2 id="x"> <a href="../a.html">"#.to_owned(),
+            ),
         ]);
         let files = ["a.html", "b/c.html", "e.rs"].map(PathBuf::from).into();
         let wrong = among(&pages, &files);

@@ -1,6 +1,8 @@
 //! The folder that mdBook reads: pages and what they link to, at their places in the tree.
 //!
-//! Invariant: only links to folders are changed: to the folder's page, where it has one, else to a list of its files.
+//! Invariants:
+//! 1. Only links to folders are changed: to the folder's page, where it has one, else to a list of its files.
+//! 2. `README.md` is laid out as `index.md`: mdBook makes `index.html` of either, and links to the latter only.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,8 +26,7 @@ pub(super) fn lay_out(folder: &Path) -> Result<usize> {
     let mut wrong = Vec::new();
     let mut linked = BTreeSet::new();
     for page in &pages {
-        let mut text =
-            fs::read_to_string(root().join(page)).with_context(|| page.display().to_string())?;
+        let mut text = fs::read_to_string(root().join(page)).with_context(|| page.display().to_string())?;
         let above = page.parent().unwrap_or(Path::new("")).to_owned();
         let found: BTreeSet<String> = targets(&text).map(str::to_owned).collect();
         for target in found {
@@ -34,22 +35,29 @@ pub(super) fn lay_out(folder: &Path) -> Result<usize> {
                 continue;
             }
             let to = place(&above, file);
+            let mut lead = |other: &str| text = text.replace(&format!("]({target})"), &format!("]({other})"));
             if root().join(&to).is_dir() {
-                let own = to.join("README.md");
-                let index = if pages.contains(&own) { "README.md" } else { "index.html" };
-                text = text.replace(&format!("]({target})"), &format!("]({}/{index})", file.trim_end_matches('/')));
-                if !pages.contains(&own) {
+                let has_page = pages.contains(&to.join("README.md"));
+                let index = if has_page { "index.md" } else { "index.html" };
+                lead(&format!("{}/{index}", file.trim_end_matches('/')));
+                if !has_page {
                     list(&source, &to, &tracked)?;
                 }
+            } else if to.ends_with("README.md") && pages.contains(&to) {
+                lead(&target.replace("README.md", "index.md"));
             } else if to.extension().is_some_and(|extension| extension == "md") {
                 if !pages.contains(&to) {
-                    wrong.push(format!("{}: {} is not in {SUMMARY}", page.display(), to.display()));
+                    wrong.push(format!(
+                        "{}: {} is not in {SUMMARY}",
+                        page.display(),
+                        to.display()
+                    ));
                 }
             } else {
                 linked.insert(to);
             }
         }
-        write(&source.join(page), text.as_bytes())?;
+        write(&source.join(as_index(page)), text.as_bytes())?;
     }
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     for file in linked {
@@ -63,7 +71,7 @@ fn rooted(summary: &str) -> String {
     let lines = summary.lines().map(|line| match line.split_once("](") {
         Some((before, rest)) => match rest.split_once(')') {
             Some((target, behind)) if !target.is_empty() => {
-                let target = place(Path::new("docs"), target);
+                let target = as_index(&place(Path::new("docs"), target));
                 format!("{before}]({}){behind}", target.display())
             }
             _ => line.to_owned(),
@@ -71,6 +79,14 @@ fn rooted(summary: &str) -> String {
         None => line.to_owned(),
     });
     lines.map(|line| line + "\n").collect()
+}
+
+/// Where a page is laid out.
+fn as_index(page: &Path) -> PathBuf {
+    match page.ends_with("README.md") {
+        true => page.with_file_name("index.md"),
+        false => page.to_owned(),
+    }
 }
 
 /// A folder's tracked files, with a page that lists them.
@@ -113,6 +129,9 @@ mod tests {
     #[test]
     fn the_summary_is_rooted_where_the_tree_is() {
         let rooted = rooted("# Summary\n\n[P](../README.md)\n- [A](a.md)\n  - [B]()\n");
-        assert_eq!(rooted, "# Summary\n\n[P](README.md)\n- [A](docs/a.md)\n  - [B]()\n");
+        assert_eq!(
+            rooted,
+            "# Summary\n\n[P](index.md)\n- [A](docs/a.md)\n  - [B]()\n"
+        );
     }
 }

@@ -86,8 +86,10 @@ fn missing<'a>(summary: &str, pages: impl Iterator<Item = &'a Path>) -> Vec<Stri
 
 /// Links to headings that are not there.
 fn headless(pages: &BTreeMap<PathBuf, String>) -> Vec<String> {
-    let headings: BTreeMap<&Path, BTreeSet<String>> =
-        pages.iter().map(|(file, text)| (file.as_path(), headings(text))).collect();
+    let headings: BTreeMap<&Path, BTreeSet<String>> = pages
+        .iter()
+        .map(|(file, text)| (file.as_path(), headings(text)))
+        .collect();
     let mut findings = Vec::new();
     for (file, text) in pages {
         let folder = file.parent().unwrap_or(Path::new(""));
@@ -95,7 +97,11 @@ fn headless(pages: &BTreeMap<PathBuf, String>) -> Vec<String> {
             let Some((page, heading)) = target.split_once('#') else {
                 continue;
             };
-            let page = if page.is_empty() { file.clone() } else { place(folder, page) };
+            let page = if page.is_empty() {
+                file.clone()
+            } else {
+                place(folder, page)
+            };
             let known = headings.get(page.as_path());
             if known.is_some_and(|known| !known.contains(heading)) {
                 findings.push(format!(
@@ -159,16 +165,23 @@ fn name(heading: &str) -> String {
 mod tests {
     use super::*;
 
-    const SUMMARY: &str = "# Summary\n\n[Polychip](../README.md)\n\n# Part\n\n- [A](a.md)\n  - [B](b/c.md)\n- [Draft]()\n";
+    const SUMMARY: &str =
+        "# Summary\n\n[Polychip](../README.md)\n\n# Part\n\n- [A](a.md)\n  - [B](b/c.md)\n- [Draft]()\n";
 
     #[test]
     fn a_page_that_is_not_in_the_summary_or_twice_is_named() {
         let chapters = chapters(SUMMARY);
-        let places: Vec<String> = chapters.iter().map(|(_, page)| page.display().to_string()).collect();
+        let places: Vec<String> = chapters
+            .iter()
+            .map(|(_, page)| page.display().to_string())
+            .collect();
         assert_eq!(places, ["README.md", "docs/a.md", "docs/b/c.md"]);
         let pages = ["README.md", "docs/SUMMARY.md", "docs/a.md", "docs/b/c.md"];
         assert!(missing(SUMMARY, pages.iter().map(Path::new)).is_empty());
-        let found = missing(&format!("{SUMMARY}- [](a.md)\n"), ["docs/d.md"].iter().map(Path::new));
+        let found = missing(
+            &format!("{SUMMARY}- [](a.md)\n"),
+            ["docs/d.md"].iter().map(Path::new),
+        );
         assert!(found.len() == 3, "{found:?}");
     }
 

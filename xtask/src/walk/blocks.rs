@@ -36,7 +36,10 @@ impl fmt::Display for Way {
             Way::LeftOut(why) => write!(f, "left out: {why}"),
             Way::Run(values) if values.is_empty() => write!(f, "run"),
             Way::Run(values) => {
-                let values: Vec<String> = values.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                let values: Vec<String> = values
+                    .iter()
+                    .map(|(name, value)| format!("{name}={value}"))
+                    .collect();
                 write!(f, "run with {}", values.join(" "))
             }
         }
@@ -72,9 +75,9 @@ pub(super) fn read(page: &str) -> Result<Vec<Block>> {
         let line_number = at + 1;
         let text = line.trim();
         if let Some(said) = text.strip_prefix(MARK) {
-            let said = said.strip_suffix("-->").with_context(|| {
-                format!("line {line_number}: the mark does not end in --> on its line")
-            })?;
+            let said = said
+                .strip_suffix("-->")
+                .with_context(|| format!("line {line_number}: the mark does not end in --> on its line"))?;
             mark = Some((
                 line_number,
                 way(said.trim()).with_context(|| format!("line {line_number}"))?,
@@ -135,7 +138,10 @@ impl Block {
 
 fn way(said: &str) -> Result<Way> {
     if let Some(why) = said.strip_prefix("left out:") {
-        ensure!(!why.trim().is_empty(), "the mark does not say why the block is left out");
+        ensure!(
+            !why.trim().is_empty(),
+            "the mark does not say why the block is left out"
+        );
         return Ok(Way::LeftOut(why.trim().to_owned()));
     }
     let values = said

@@ -45,7 +45,11 @@ const STANDS_FOR: [(&str, &str, Instead); 7] = [
         "polychip-conformance",
         Instead::Program("polychip-conform"),
     ),
-    ("install --path cli", "polychip-cli", Instead::Built(&["polychip"])),
+    (
+        "install --path cli",
+        "polychip-cli",
+        Instead::Built(&["polychip"]),
+    ),
     (
         "build --release --package polychip-cli --package polychip-runner",
         "polychip-runner",
@@ -168,8 +172,15 @@ mod tests {
         assert!(ok && said.contains("got run m.onnx"), "{said}");
         assert!(said.contains("is target/debug/polychip, unoptimised"), "{said}");
         let (ok, said) = run("install --path cli");
-        assert!(ok && folder.path().join("target/release/polychip").is_file(), "{said}");
-        for words in ["install --path cliff", "build", "run --package polychip-cli -- run"] {
+        assert!(
+            ok && folder.path().join("target/release/polychip").is_file(),
+            "{said}"
+        );
+        for words in [
+            "install --path cliff",
+            "build",
+            "run --package polychip-cli -- run",
+        ] {
             let (ok, said) = run(words);
             assert!(!ok && said.contains("nothing stands for"), "{words}: {said}");
         }
@@ -185,11 +196,17 @@ mod tests {
             .exec()
             .unwrap();
         for (words, package, instead) in &STANDS_FOR {
-            let found = metadata.packages.iter().find(|found| found.name.as_str() == *package);
+            let found = metadata
+                .packages
+                .iter()
+                .find(|found| found.name.as_str() == *package);
             let found = found.unwrap_or_else(|| panic!("there is no package {package}"));
             let has = |program: &str| {
                 let name = program.rsplit('/').next().unwrap_or_default();
-                let name = name.strip_prefix("lib").and_then(|name| name.strip_suffix(".so")).unwrap_or(name);
+                let name = name
+                    .strip_prefix("lib")
+                    .and_then(|name| name.strip_suffix(".so"))
+                    .unwrap_or(name);
                 found.targets.iter().any(|target| target.name == name)
             };
             let program = match instead {
@@ -198,7 +215,10 @@ mod tests {
                 Instead::Chore => "xtask",
             };
             assert!(has(program), "{words}: {package} has no {program}");
-            assert!(words.contains(package) || *words == "xtask" || words.contains("--path cli"), "{words}");
+            assert!(
+                words.contains(package) || *words == "xtask" || words.contains("--path cli"),
+                "{words}"
+            );
         }
     }
 }
