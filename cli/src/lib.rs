@@ -49,6 +49,7 @@ mod run;
 mod schema;
 mod serve_sim;
 mod setup;
+mod stop;
 mod trace;
 
 use std::ffi::OsString;

@@ -41,6 +41,22 @@ impl Output {
         Ok(Output { file: io::stdout() })
     }
 
+    /// Standard output as it was, where it is a terminal: to draw there.
+    #[cfg(unix)]
+    pub(crate) fn terminal(&self) -> anyhow::Result<Option<File>> {
+        use std::io::IsTerminal as _;
+        let is_terminal = self.file.is_terminal();
+        let copy = is_terminal.then(|| self.file.try_clone()).transpose();
+        copy.context("standard output")
+    }
+
+    /// As above.
+    #[cfg(not(unix))]
+    pub(crate) fn terminal(&self) -> anyhow::Result<Option<io::Stdout>> {
+        use std::io::IsTerminal as _;
+        Ok(self.file.is_terminal().then(io::stdout))
+    }
+
     /// Writes text, with a newline where it has none.
     pub(crate) fn text(&mut self, text: &str) -> anyhow::Result<()> {
         self.file.write_all(text.as_bytes())?;

@@ -30,7 +30,7 @@ use crate::tally::Tally;
 const EXPECT: &str = "POLYCHIP_EXPECT";
 
 /// Names that may stand in `POLYCHIP_EXPECT`: those of tests (`device-tests/needs`), and those of checks.
-const NEEDS: [&str; 38] = [
+const NEEDS: [&str; 39] = [
     "vulkan",
     "software-vulkan",
     "gpu-feature",
@@ -63,6 +63,7 @@ const NEEDS: [&str; 38] = [
     "bindgen",
     "cargo-deny",
     "cargo-nextest",
+    "mdbook",
     "advisories",
     "aarch64",
     "mesa25",

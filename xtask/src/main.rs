@@ -15,6 +15,7 @@ mod arm;
 mod bindgen;
 mod capi_deb;
 mod capi_install;
+mod charts;
 mod ci;
 mod differ;
 mod doors;
@@ -34,12 +35,14 @@ mod predict;
 mod python;
 mod root;
 mod sessions;
+mod site;
 mod size;
 mod soc;
 mod tally;
 mod tidy;
 mod trained;
 mod vendor;
+mod walk;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Chores of the Polychip repository")]
@@ -92,18 +95,24 @@ enum Chore {
     Page(page::Options),
     /// Run the demo through every door (command line, Rust, C, C++, Python); each must give the same answer
     Doors(doors::Options),
+    /// Walk README.md and the tutorials: run each command that they show, in a fresh copy of the tree, by what is built
+    Walk(walk::Options),
     /// Test the Python module in Python, or make its wheel and test that
     Python(python::Options),
     /// Test the provider of ONNX Runtime in ONNX Runtime, or make its wheel and test that
     Onnxruntime(onnxruntime::Options),
     /// Make a device farm on this machine (labgrid, places over ssh, emulated boards over adb), measure on it, open the report
     FarmDesk(farm_desk::Options),
+    /// Draw the charts of docs/benchmarks/charts from the raw files beside them, or compare them
+    Charts(charts::Options),
     /// Simulate the governor on the emulated SoC and compare it with every plan by itself
     Soc(soc::Options),
     /// Build the C library and lay it out with header, pkg-config and CMake files
     CapiInstall(capi_install::Options),
     /// Make Debian packages of the C library
     CapiDeb(capi_deb::Options),
+    /// Make the site of all pages with mdBook, and follow each of its links
+    Site(site::Options),
     /// Print lines of code per crate
     Size,
     /// Write a new plugin that works, to be made one's own
@@ -155,10 +164,13 @@ fn run(chore: Chore) -> Result<bool> {
         Chore::PlanningBench(options) => planning_bench::run(&options),
         Chore::Page(options) => page::run(&options),
         Chore::Doors(options) => doors::run(&options),
+        Chore::Walk(options) => walk::run(&options),
         Chore::Python(options) => python::run(&options),
         Chore::Onnxruntime(options) => onnxruntime::run(&options),
         Chore::FarmDesk(options) => farm_desk::run(&options),
+        Chore::Charts(options) => charts::run(&options),
         Chore::Soc(options) => soc::run(&options),
+        Chore::Site(options) => site::run(&options),
         Chore::Size => size::run(),
         Chore::NewPlugin(options) => new_plugin::run(&options),
     }?;

@@ -1,8 +1,9 @@
-//! `cargo xtask new-plugin NAME`: writes a plugin that works, to be made one's own.
+//! `cargo xtask new-plugin NAME`: writes a plugin that works, to be made one's own: into this tree, or with `--out` into a folder
+//! of its own.
 //!
 //! Invariants:
 //! 1. A plugin is one folder: the workspace takes members by pattern and `tidy` derives its edges, so no other
-//!    file changes.
+//!    file changes. Outside it is the same folder in a workspace of its own (`outside`), so that it can move in.
 //! 2. Nothing is written over: a name that is taken is refused, and a failed attempt leaves no folder behind.
 //! 3. The templates (`xtask/templates/plugin`) are the plugin `xyz`; its name in them is the only placeholder.
 
@@ -15,6 +16,8 @@ use cargo_metadata::MetadataCommand;
 
 use crate::root::root;
 
+mod outside;
+
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Name of the plugin, after the SDK it loads: lower-case letters, digits and _
@@ -22,6 +25,9 @@ pub(crate) struct Options {
     /// The tree to write it into, where it is not this one
     #[arg(long, value_name = "FOLDER")]
     tree: Option<PathBuf>,
+    /// A new folder outside of this tree, which becomes a workspace with the plugin, built against this tree
+    #[arg(long, value_name = "DIR", conflicts_with = "tree")]
+    out: Option<PathBuf>,
 }
 
 /// Files of a plugin and their templates.
@@ -53,6 +59,9 @@ const MOST_LETTERS: usize = 32;
 pub(crate) fn run(options: &Options) -> Result<()> {
     let name = options.name.as_str();
     check_name(name)?;
+    if let Some(out) = &options.out {
+        return outside::write(out, name);
+    }
     let tree = options.tree.as_deref().unwrap_or(root());
     let metadata = MetadataCommand::new()
         .manifest_path(tree.join("Cargo.toml"))
@@ -65,15 +74,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         );
     }
     let folder = write(&tree.join("plugins"), name)?;
-    // the shape of lines depends on the name; without rustfmt the code is only less tidy
+    format(tree, name);
     let [plugin, wrapper] = packages(name);
-    let formatted = Command::new(env!("CARGO"))
-        .args(["fmt", "--package", &plugin, "--package", &wrapper])
-        .current_dir(tree)
-        .status();
-    if !formatted.is_ok_and(|status| status.success()) {
-        eprintln!("cargo fmt could not run; format plugins/{name} by hand");
-    }
     eprintln!(
         "{}: a plugin that computes Identity, Relu and Add on f32\n\
          test it:  cargo test --package {plugin}\n\
@@ -83,6 +85,18 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         folder.display()
     );
     Ok(())
+}
+
+/// The shape of lines depends on the name; without rustfmt the code is only less tidy.
+fn format(tree: &Path, name: &str) {
+    let [plugin, wrapper] = packages(name);
+    let formatted = Command::new(env!("CARGO"))
+        .args(["fmt", "--package", &plugin, "--package", &wrapper])
+        .current_dir(tree)
+        .status();
+    if !formatted.is_ok_and(|status| status.success()) {
+        eprintln!("cargo fmt could not run; format plugins/{name} by hand");
+    }
 }
 
 /// The packages of a plugin: itself, and its library.
@@ -171,6 +185,7 @@ mod tests {
             let error = run(&Options {
                 name: name.into(),
                 tree: None,
+                out: None,
             })
             .unwrap_err()
             .to_string();

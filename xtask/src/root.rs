@@ -12,9 +12,15 @@ pub(crate) fn root() -> &'static Path {
         .expect("invariant: xtask lies in the repository's root")
 }
 
-/// Files of the repository with the given extension, sorted, relative to the root: those that git
-/// tracks and new ones that it does not ignore.
+/// Files of the repository with the given extension, sorted, relative to the root.
 pub(crate) fn files(extension: &str) -> Result<Vec<PathBuf>> {
+    let mut files = tracked()?;
+    files.retain(|path| path.extension().is_some_and(|e| e == extension));
+    Ok(files)
+}
+
+/// All files of the repository, sorted, relative to the root: those that git tracks and new ones that it does not ignore.
+pub(crate) fn tracked() -> Result<Vec<PathBuf>> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])
         .current_dir(root())
@@ -30,7 +36,7 @@ pub(crate) fn files(extension: &str) -> Result<Vec<PathBuf>> {
         .split(|byte| *byte == 0)
         .filter(|name| !name.is_empty())
         .map(|name| PathBuf::from(String::from_utf8_lossy(name).into_owned()))
-        .filter(|path| path.extension().is_some_and(|e| e == extension) && root().join(path).is_file())
+        .filter(|path| root().join(path).is_file())
         .collect();
     files.sort();
     files.dedup();

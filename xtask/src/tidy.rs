@@ -1,4 +1,4 @@
-//! Conventions as checks: crate edges, circles of imports, what ARCHITECTURE.md states, the contract's calls, words, dependencies, files of
+//! Conventions as checks: crate edges, circles of imports, what ARCHITECTURE.md states, the contract's calls, words, dependencies, pages, files of
 //! plugins, file headers, file sizes, safety, and where versions stand.
 //!
 //! Invariant: every finding names the file or crate, the rule and what to do about it; all findings are
@@ -16,6 +16,7 @@ mod dependencies;
 mod edges;
 mod imports;
 mod manifests;
+pub(crate) mod pages;
 mod plugins;
 mod sources;
 mod words;
@@ -43,6 +44,7 @@ pub(crate) fn run(options: &Options, chores: &[String]) -> Result<()> {
     dependencies::check(&metadata, &mut findings)?;
     edges::check(&metadata, &mut findings)?;
     manifests::check(&mut findings)?;
+    pages::check(&mut findings)?;
     plugins::check(&mut findings)?;
     sources::check(&mut findings)?;
     words::check(&mut findings)?;

@@ -272,7 +272,8 @@ fn driven(
         _ => {}
     };
     let stop = Arc::new(AtomicBool::new(false));
-    end_in_order(&stop)?;
+    // boards are let go
+    crate::stop::on_signals(&stop)?;
     let summary =
         drive(folder, boards, models, &settings, &Clock::real(), &stop, &watch).map_err(of_folder)?;
     drop(progress);
@@ -280,18 +281,6 @@ fn driven(
         .into_inner()
         .map_err(|_| anyhow::anyhow!("a board's thread panicked"))?;
     Ok((summary, not_measured))
-}
-
-/// Sets the flag where the command is ended, so that boards are let go; who ends it twice does not wait for that.
-fn end_in_order(stop: &Arc<AtomicBool>) -> anyhow::Result<()> {
-    #[cfg(unix)]
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        let code = 128 + signal;
-        signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(stop))
-            .context("signals")?;
-        signal_hook::flag::register(signal, Arc::clone(stop)).context("signals")?;
-    }
-    Ok(())
 }
 
 fn not_measured_of(record: &Record) -> Option<NotMeasured> {

@@ -1,13 +1,19 @@
 //! Runs of a model in a thread, as fast as they end or so many a second, while others look on.
 //!
-//! Invariant: a run that fails stops the thread, and its error is the command's.
+//! Invariants:
+//! 1. A run that fails stops the thread, and its error is the command's.
+//! 2. Times of runs take bounded memory, however long nobody asks for them.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use hdrhistogram::Histogram;
 use polychip::{DecisionLog, GovernedReport, Session};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::input::Given;
 use crate::load::Load;
@@ -17,6 +23,51 @@ pub(crate) struct Runner {
     session: Session,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
     counts: Arc<Counts>,
+    times: Arc<Mutex<Times>>,
+}
+
+/// So many times of runs are kept until somebody asks for them; then the oldest go.
+const KEPT: usize = 65_536;
+/// Significant digits of the times of all runs.
+const DIGITS: u8 = 3;
+
+/// How long runs took from submit to outputs, over the whole time.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct Latencies {
+    /// Median in nanoseconds.
+    pub(super) p50_ns: u64,
+    /// 95 of 100 took no longer, in nanoseconds.
+    pub(super) p95_ns: u64,
+    /// 99 of 100 took no longer, in nanoseconds.
+    pub(super) p99_ns: u64,
+    /// The longest in nanoseconds.
+    pub(super) max_ns: u64,
+}
+
+/// Times of runs: those since somebody asked, and all in classes of size.
+struct Times {
+    new: VecDeque<u64>,
+    all: Histogram<u64>,
+}
+
+impl Times {
+    fn new() -> Times {
+        Times {
+            new: VecDeque::new(),
+            all: Histogram::new(DIGITS).expect("invariant: at most five digits"),
+        }
+    }
+
+    fn add(&mut self, times_ns: &[u64]) {
+        for &ns in times_ns {
+            if self.new.len() == KEPT {
+                self.new.pop_front();
+            }
+            self.new.push_back(ns);
+            // it grows with what it is given: no value is out of its range
+            self.all += ns;
+        }
+    }
 }
 
 #[derive(Default)]
@@ -62,7 +113,8 @@ impl Runner {
     ) -> anyhow::Result<Runner> {
         let memory = feed(&session, given)?;
         let counts = Arc::new(Counts::default());
-        let (same, shared) = (session.clone(), Arc::clone(&counts));
+        let times = Arc::new(Mutex::new(Times::new()));
+        let (same, shared, taken) = (session.clone(), Arc::clone(&counts), Arc::clone(&times));
         let thread = std::thread::spawn(move || -> anyhow::Result<()> {
             let inputs: Vec<&polychip::Input> = memory.iter().collect();
             let mut load = Load::new(&same, inputs, lanes);
@@ -73,6 +125,10 @@ impl Runner {
                 let start = Instant::now();
                 if same.takes_frame() {
                     load.once()?;
+                    taken
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .add(&load.times);
                     load.times.clear();
                     shared.late.store(load.late, Ordering::Release);
                     pause.runs += 1;
@@ -96,6 +152,7 @@ impl Runner {
             session,
             thread: Some(thread),
             counts,
+            times,
         })
     }
 
@@ -109,6 +166,24 @@ impl Runner {
 
     pub(crate) fn late(&self) -> u64 {
         self.counts.late.load(Ordering::Acquire)
+    }
+
+    /// Times of the runs that ended since this was asked.
+    pub(crate) fn take_times(&self) -> Vec<u64> {
+        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut times.new).into()
+    }
+
+    /// Of all runs; none before the first one has ended.
+    pub(crate) fn latencies(&self) -> Option<Latencies> {
+        let times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = &times.all;
+        (!all.is_empty()).then(|| Latencies {
+            p50_ns: all.value_at_quantile(0.5),
+            p95_ns: all.value_at_quantile(0.95),
+            p99_ns: all.value_at_quantile(0.99),
+            max_ns: all.max(),
+        })
     }
 
     pub(crate) fn governed(&self) -> Option<GovernedReport> {

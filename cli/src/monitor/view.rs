@@ -1,8 +1,14 @@
-//! The dashboard: devices, power over time, plans and the governor's changes.
+//! The dashboard: devices, power and latency over time with their scales, plans and the governor's changes.
 //!
-//! Invariant: `draw` shows what it is given and keeps nothing, so that a test sees what a person sees.
+//! Invariants:
+//! 1. `draw` shows what it is given and keeps nothing, so that a test sees what a person sees.
+//! 2. It is drawn where standard output goes; what libraries print on standard error goes where that goes.
+//!
+//! Not here: scales of axes (`scale`).
 
-use std::io::Stderr;
+mod scale;
+
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use polychip::telemetry::{DeviceState, Figure};
@@ -14,20 +20,28 @@ use ratatui::crossterm::terminal::{
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::prelude::CrosstermBackend as OnTerminal;
 use ratatui::style::{Color, Modifier, Style};
+use ratatui::symbols::Marker;
 use ratatui::text::Line;
-use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table};
+use ratatui::widgets::{Axis, Block, Cell, Chart, Dataset, GraphType, Paragraph, Row, Table};
 use ratatui::{Frame, Terminal};
 
-use super::{Shown, in_watts};
+use super::sample::SampleLine;
+use super::shown::{Shown, since};
+use super::words::{in_ms, in_watts};
+use scale::Scale;
+
+/// Rows of a chart, its frame and the axis of time among them.
+const CHART: u16 = 9;
 
 /// The terminal, given back as it was when this goes.
-pub(super) struct Screen(Terminal<OnTerminal<Stderr>>);
+pub(super) struct Screen(Terminal<OnTerminal<Box<dyn Write>>>);
 
 impl Screen {
-    pub(super) fn open() -> anyhow::Result<Screen> {
+    pub(super) fn open(terminal: impl Write + 'static) -> anyhow::Result<Screen> {
         enable_raw_mode()?;
-        execute!(std::io::stderr(), EnterAlternateScreen)?;
-        Ok(Screen(Terminal::new(OnTerminal::new(std::io::stderr()))?))
+        let mut terminal: Box<dyn Write> = Box::new(terminal);
+        execute!(terminal, EnterAlternateScreen)?;
+        Ok(Screen(Terminal::new(OnTerminal::new(terminal))?))
     }
 
     pub(super) fn draw(&mut self, shown: &Shown) -> anyhow::Result<()> {
@@ -61,7 +75,7 @@ impl Drop for Screen {
     fn drop(&mut self) {
         // nothing can be said where the terminal is gone
         let _ = disable_raw_mode();
-        let _ = execute!(std::io::stderr(), LeaveAlternateScreen);
+        let _ = execute!(self.0.backend_mut(), LeaveAlternateScreen);
     }
 }
 
@@ -70,20 +84,33 @@ fn draw(frame: &mut Frame<'_>, shown: &Shown) {
     let devices = shown.lines.back().map_or(0, |line| line.sample.devices.len());
     let table = u16::try_from(devices).unwrap_or(u16::MAX).saturating_add(3);
     let has_model = shown.governed.is_some();
-    let [head, table, power, plans, changes] = Layout::vertical([
+    let [head, runs, notes, table, charts, plans, changes] = Layout::vertical([
         Constraint::Length(1),
+        Constraint::Length(u16::from(has_model)),
+        Constraint::Length(u16::try_from(shown.notes.len()).unwrap_or(u16::MAX)),
         Constraint::Length(table),
-        Constraint::Length(5),
+        Constraint::Length(CHART),
         Constraint::Length(if has_model { plans_height(shown) } else { 0 }),
         Constraint::Min(0),
     ])
     .areas(frame.area());
     draw_head(frame, head, shown);
+    let notes_shown = shown.notes.iter().map(|note| Line::from(note.as_str()));
+    let warning = Style::new().fg(Color::Yellow);
+    frame.render_widget(
+        Paragraph::new(notes_shown.collect::<Vec<_>>()).style(warning),
+        notes,
+    );
     draw_devices(frame, table, shown);
-    draw_power(frame, power, shown);
     if has_model {
+        draw_runs(frame, runs, shown);
+        let [power, latency] = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]).areas(charts);
+        draw_power(frame, power, shown);
+        draw_latency(frame, latency, shown);
         draw_plans(frame, plans, shown);
         draw_changes(frame, changes, shown);
+    } else {
+        draw_power(frame, charts, shown);
     }
 }
 
@@ -100,7 +127,6 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, shown: &Shown) {
     if let Some(line) = shown.lines.back() {
         words.push(format!("{:.1} s", line.seconds));
         words.extend(line.plan.as_ref().map(|plan| format!("plan: {plan}")));
-        words.extend(line.runs_per_second.map(|rate| format!("{rate:.1} runs/s")));
         words.extend(
             line.pace_permille
                 .filter(|pace| *pace < 1000)
@@ -114,6 +140,24 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, shown: &Shown) {
     words.push("q leaves".to_owned());
     let style = Style::new().add_modifier(Modifier::BOLD);
     frame.render_widget(Paragraph::new(words.join(" · ")).style(style), area);
+}
+
+/// What comes of the runs: rate and latency of the last second, late and skipped ones of the whole time.
+fn draw_runs(frame: &mut Frame<'_>, area: Rect, shown: &Shown) {
+    let Some(line) = shown.lines.back() else {
+        return;
+    };
+    let second = &line.last_second;
+    let mut words = Vec::new();
+    words.extend(second.runs_per_second.map(|rate| format!("{rate:.1} runs/s")));
+    if let (Some(median), Some(longest)) = (second.latency_p50_ns, second.latency_max_ns) {
+        words.push(format!("latency {}, longest {}", in_ms(median), in_ms(longest)));
+    }
+    if let (Some(late), Some(runs)) = (line.late, line.runs) {
+        words.push(format!("{late} of {runs} late"));
+    }
+    words.extend(line.skipped.map(|skipped| format!("{skipped} frames skipped")));
+    frame.render_widget(Paragraph::new(words.join(" · ")), area);
 }
 
 fn draw_devices(frame: &mut Frame<'_>, area: Rect, shown: &Shown) {
@@ -163,24 +207,117 @@ fn draw_devices(frame: &mut Frame<'_>, area: Rect, shown: &Shown) {
     frame.render_widget(table.block(Block::bordered().title("devices")), area);
 }
 
+/// Seconds from the first to the last sample that is drawn.
+fn span(shown: &Shown) -> [f64; 2] {
+    let seconds = |line: Option<&SampleLine>| line.map_or(0.0, |line| line.seconds);
+    let first = seconds(shown.lines.front());
+    [first, seconds(shown.lines.back()).max(first + 1.0)]
+}
+
+/// One line of a chart.
+struct Series {
+    name: &'static str,
+    colour: Color,
+    points: Vec<(f64, f64)>,
+}
+
+impl Series {
+    fn new(name: &'static str, colour: Color, points: Vec<(f64, f64)>) -> Series {
+        Series { name, colour, points }
+    }
+
+    /// A limit, over all that is drawn.
+    fn level(name: &'static str, [from, to]: [f64; 2], value: f64) -> Series {
+        Series::new(name, Color::Yellow, vec![(from, value), (to, value)])
+    }
+}
+
+fn draw_chart(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    shown: &Shown,
+    title: String,
+    unit: &str,
+    series: &[Series],
+) {
+    let block = Block::bordered().title(title);
+    if series.iter().all(|series| series.points.is_empty()) {
+        frame.render_widget(block, area);
+        return;
+    }
+    let values = series
+        .iter()
+        .flat_map(|series| &series.points)
+        .map(|point| point.1);
+    let scale = Scale::up_to(values.fold(0.0, f64::max));
+    let [from, to] = span(shown);
+    let grey = Style::new().fg(Color::DarkGray);
+    let time = Axis::default()
+        .style(grey)
+        .bounds([from, to])
+        .labels([format!("{from:.1} s"), format!("{to:.1} s")]);
+    let labels = scale.marks().map(|mark| format!("{mark} {unit}"));
+    let value = Axis::default()
+        .style(grey)
+        .bounds([0.0, scale.top()])
+        .labels(labels);
+    let datasets = series.iter().map(|series| {
+        Dataset::default()
+            .name(series.name)
+            .marker(Marker::Braille)
+            .graph_type(GraphType::Line)
+            .style(Style::new().fg(series.colour))
+            .data(&series.points)
+    });
+    let chart = Chart::new(datasets.collect())
+        .x_axis(time)
+        .y_axis(value)
+        .block(block);
+    frame.render_widget(chart, area);
+}
+
 fn draw_power(frame: &mut Frame<'_>, area: Rect, shown: &Shown) {
-    let powers = shown.lines.iter().map(|line| line.power_mw);
-    let title = match (shown.lines.back().and_then(|line| line.power_mw), shown.limit_mw) {
-        (Some(power), Some(limit)) => {
-            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            format!("power: {} of {}", in_watts(power), in_watts(limit))
-        }
-        (Some(power), None) => format!("power: {}", in_watts(power)),
+    let power = |line: &SampleLine| Some((line.seconds, line.last_second.power_mw? as f64 / 1e3));
+    let points: Vec<(f64, f64)> = shown.lines.iter().filter_map(power).collect();
+    let now = shown.lines.back().and_then(|line| line.last_second.power_mw);
+    let limit = shown
+        .limit_mw
+        .map(|limit| i64::try_from(limit).unwrap_or(i64::MAX));
+    let title = match (now, limit) {
+        (Some(power), Some(limit)) => format!("power {}, limit {}", in_watts(power), in_watts(limit)),
+        (Some(power), None) => format!("power {}", in_watts(power)),
         (None, _) => "power: no sensor".to_owned(),
     };
-    let width = usize::from(area.width.saturating_sub(2));
-    let values: Vec<u64> = powers
-        .map(|power| u64::try_from(power.unwrap_or(0)).unwrap_or(0))
-        .collect();
-    let newest = &values[values.len().saturating_sub(width)..];
-    let most = newest.iter().copied().chain(shown.limit_mw).max().unwrap_or(1);
-    let line = Sparkline::default().data(newest).max(most.max(1));
-    frame.render_widget(line.block(Block::bordered().title(title)), area);
+    let mut series = Vec::new();
+    if !points.is_empty() {
+        series.push(Series::new("mean of a second", Color::Cyan, points));
+        series.extend(limit.map(|limit| Series::level("limit", span(shown), limit as f64 / 1e3)));
+    }
+    draw_chart(frame, area, shown, title, "W", &series);
+}
+
+fn draw_latency(frame: &mut Frame<'_>, area: Rect, shown: &Shown) {
+    let of = |figure: fn(&SampleLine) -> Option<u64>| -> Vec<(f64, f64)> {
+        let point = |line: &SampleLine| Some((line.seconds, figure(line)? as f64 / 1e6));
+        shown.lines.iter().filter_map(point).collect()
+    };
+    let title = match shown.deadline {
+        Some(deadline) => format!("latency, deadline {} ms", deadline.as_secs_f64() * 1e3),
+        None => "latency".to_owned(),
+    };
+    let longest = of(|line| line.last_second.latency_max_ns);
+    let mut series = Vec::new();
+    if !longest.is_empty() {
+        series.push(Series::new("longest", Color::Magenta, longest));
+        series.push(Series::new(
+            "median",
+            Color::Cyan,
+            of(|line| line.last_second.latency_p50_ns),
+        ));
+        let level = |deadline: Duration| Series::level("deadline", span(shown), deadline.as_secs_f64() * 1e3);
+        series.extend(shown.deadline.map(level));
+    }
+    draw_chart(frame, area, shown, title, "ms", &series);
 }
 
 fn draw_plans(frame: &mut Frame<'_>, area: Rect, shown: &Shown) {
@@ -234,7 +371,7 @@ fn draw_changes(frame: &mut Frame<'_>, area: Rect, shown: &Shown) {
         .map(|change| {
             Line::from(format!(
                 "{:8.1} s  {}: {}",
-                change.time_ns as f64 / 1e9,
+                since(shown.start_ns, change.time_ns),
                 change.plan,
                 change.words
             ))
@@ -250,7 +387,7 @@ mod tests {
     use polychip::{CandidateReport, ChangeReport, GovernedReport};
     use ratatui::backend::TestBackend as InMemory;
 
-    use super::super::SampleLine;
+    use super::super::recent::LastSecond;
     use super::*;
 
     fn figure(value: Option<i64>) -> Figure {
@@ -299,7 +436,17 @@ mod tests {
             plan: Some("only cpu:0".to_owned()),
             pace_permille: Some(640),
             runs: Some(100),
-            runs_per_second: Some(12.5),
+            runs_per_second: Some(17.0),
+            late: Some(3),
+            skipped: Some(36),
+            last_second: LastSecond {
+                power_mw: Some(power - 30_000),
+                runs_per_second: Some(12.5),
+                latency_p50_ns: Some(21_300_000 + u64::from(second % 5) * 1_000_000),
+                latency_max_ns: Some(34_900_000),
+                late: Some(1),
+                skipped: Some(4),
+            },
         }
     }
 
@@ -337,21 +484,42 @@ mod tests {
                 }],
             }),
             limit_mw: Some(300_000),
+            deadline: Some(Duration::from_millis(33)),
             model: Some("resnet50.onnx".to_owned()),
+            start_ns: 2_000_000_000,
+            notes: vec!["the limit of power of 300.0 W is held by gpu:0 only (cpu:0: no sensor)".to_owned()],
         };
-        insta::assert_snapshot!(screen(&shown, 90, 24));
+        let drawn = screen(&shown, 110, 32);
+        for words in [
+            "12.5 runs/s · latency 25.3 ms, longest 34.9 ms · 3 of 100 late · 36 frames skipped",
+            "the limit of power of 300.0 W is held by gpu:0 only",
+            // means of a second, not the sample of the moment
+            "power 350.0 W, limit 300.0 W",
+            "400 W",
+            "latency, deadline 33 ms",
+            "40 ms",
+            // on the clock of the samples, which began two seconds after the runtime
+            "10.3 s  only cpu:0: it takes 512.0 W",
+        ] {
+            assert!(drawn.contains(words), "{words:?} is not in\n{drawn}");
+        }
+        insta::assert_snapshot!(drawn);
     }
 
     #[test]
     fn sensors_alone_show_devices_and_power_only() {
         let mut one = line(3);
         (one.plan, one.pace_permille, one.runs, one.runs_per_second) = (None, None, None, None);
-        one.power_mw = None;
+        (one.power_mw, one.late, one.skipped) = (None, None, None);
+        one.last_second = LastSecond::default();
         let shown = Shown {
             lines: [one].into(),
             governed: None,
             limit_mw: None,
+            deadline: None,
             model: None,
+            start_ns: 0,
+            notes: Vec::new(),
         };
         insta::assert_snapshot!(screen(&shown, 80, 12));
     }
@@ -362,7 +530,10 @@ mod tests {
             lines: (0..300).map(line).collect(),
             governed: None,
             limit_mw: Some(1),
+            deadline: None,
             model: None,
+            start_ns: 0,
+            notes: vec!["a limit".to_owned(); 3],
         };
         for (width, height) in [(1, 1), (3, 2), (20, 5)] {
             assert!(!screen(&shown, width, height).is_empty());

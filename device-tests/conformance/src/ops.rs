@@ -61,6 +61,16 @@ fn judge(bench: &Bench, spec: &Spec) -> Judgement {
     )
 }
 
+/// Op and shapes of a case of this group, by its whole name.
+#[must_use]
+pub fn asked(case: &str) -> Option<String> {
+    let name = case.strip_prefix("ops/")?;
+    specs()
+        .iter()
+        .find(|spec| spec.name == name)
+        .map(|spec| spec.asked())
+}
+
 /// Why an op has no case.
 #[must_use]
 pub fn without(op: Op) -> Option<&'static str> {
@@ -136,6 +146,23 @@ mod tests {
             wrong.join("\n")
         );
         assert!(specs().len() > 1500, "{}", specs().len());
+    }
+
+    #[test]
+    fn every_case_says_its_op_and_the_shapes_that_its_graph_has() {
+        assert_eq!(
+            asked("ops/Add/row/f32").as_deref(),
+            Some("Add of f32[3, 7], f32[7]")
+        );
+        assert_eq!(asked("support/carrier"), None);
+        for spec in specs().iter().step_by(7) {
+            let words = spec.asked();
+            assert!(words.starts_with(&format!("{} of ", spec.op)), "{words}");
+            // what is said is what is built: the inputs that no constant stands for are the graph's own
+            let problem = spec.build().unwrap();
+            let said = words.matches('[').count() - words.matches("] constant").count();
+            assert_eq!(said, problem.inputs.len(), "{}: {words}", spec.name);
+        }
     }
 
     #[test]

@@ -52,6 +52,9 @@ pub struct Row {
     pub case: String,
     /// Its group.
     pub group: String,
+    /// Op, types and shapes of a case of `ops` that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub graph: Option<String>,
     /// What came of it.
     #[serde(flatten)]
     pub verdict: Verdict,
@@ -62,6 +65,17 @@ pub struct Row {
     pub known: Option<String>,
     /// How long it took, in milliseconds.
     pub ms: u64,
+}
+
+impl Row {
+    /// What came of it in words, behind the op and its shapes where it failed.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match &self.graph {
+            Some(graph) => format!("{graph}: {}", self.verdict.detail()),
+            None => self.verdict.detail().to_owned(),
+        }
+    }
 }
 
 /// Cases by what came of them.
@@ -187,6 +201,9 @@ pub(crate) mod tests {
         let row = |case: &str, verdict: Verdict, known: Option<&str>| Row {
             case: case.into(),
             group: case.split('/').next().unwrap().into(),
+            graph: matches!(verdict, Verdict::Failed(_))
+                .then(|| crate::ops::asked(case))
+                .flatten(),
             judged: Outcome::of(&verdict, known),
             verdict,
             known: known.map(str::to_owned),

@@ -181,6 +181,9 @@ fn share(settings: &Settings, device: u32, batch: &[Case], give: &mut dyn FnMut(
         judged: Outcome::of(&verdict, settings.expectations.reason(&case.name)),
         case: case.name.clone(),
         group: case.tags[0].to_owned(),
+        graph: matches!(verdict, Verdict::Failed(_))
+            .then(|| crate::ops::asked(&case.name))
+            .flatten(),
         verdict,
         known: settings.expectations.reason(&case.name).map(str::to_owned),
         ms,

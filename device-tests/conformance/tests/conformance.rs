@@ -243,6 +243,16 @@ fn caught(way: &str, case: &str, words: &str) -> Result<(), Failed> {
     if !found.contains(words) {
         return Err(format!("{way}: {case} says {found:?}, not {words:?}").into());
     }
+    // also where the plugin crashed and said nothing
+    let is_of_op = case.starts_with("ops/");
+    if is_of_op
+        != row
+            .graph
+            .as_deref()
+            .is_some_and(|graph| graph.contains(" of ") && graph.contains('['))
+    {
+        return Err(format!("{way}: {case} names {:?} as what was asked", row.graph).into());
+    }
     let right = judge("")?;
     if !matches!(
         right.verdict,

@@ -30,6 +30,7 @@ pub struct NullExecutable {
 
 impl Drop for NullExecutable {
     fn drop(&mut self) {
+        self.device.note("executable_destroy");
         let bytes = self.part.constant_bytes + self.part.arena_bytes;
         let mut state = self.device.state();
         state.meter.memory_used_bytes = state.meter.memory_used_bytes.saturating_sub(bytes);
@@ -53,6 +54,7 @@ impl Executable for NullExecutable {
 
     fn execute(self: &Arc<Self>, submit: &Submit<'_, HostBuffer, NullFence>) -> Result<Arc<NullFence>> {
         let device = &self.device;
+        device.note("execute");
         let now_ns = device.host.now_ns();
         let mut ready_ns = Some(now_ns);
         let mut failed_wait = None;
@@ -160,6 +162,7 @@ impl Executable for NullExecutable {
         };
         let fence = NullFence::new(
             device.host.clone(),
+            device.record.clone(),
             End {
                 priority: submit.priority(),
                 end_ns: (!hangs).then_some(spent.end_ns),

@@ -13,12 +13,15 @@ use polychip_sdk::{
     Error, ErrorKind, Fence, HostServices, NO_TIMEOUT, Priority, Result, SignalCallback, Timing,
 };
 
+use crate::record::Record;
+
 /// A wait looks up this often for a cancel, in nanoseconds of the host's clock.
 const LOOK_UP_NS: u64 = 10_000_000;
 
 /// The end of one run.
 pub struct NullFence {
     host: HostServices,
+    record: Option<Arc<Record>>,
     pub(crate) priority: Priority,
     state: Mutex<State>,
     changed: Condvar,
@@ -46,9 +49,10 @@ pub(crate) struct End {
 }
 
 impl NullFence {
-    pub(crate) fn new(host: HostServices, end: End) -> Arc<NullFence> {
+    pub(crate) fn new(host: HostServices, record: Option<Arc<Record>>, end: End) -> Arc<NullFence> {
         Arc::new(NullFence {
             host,
+            record,
             priority: end.priority,
             state: Mutex::new(State {
                 end_ns: end.end_ns,
@@ -60,6 +64,12 @@ impl NullFence {
             }),
             changed: Condvar::new(),
         })
+    }
+
+    fn note(&self, call: &str) {
+        if let Some(record) = &self.record {
+            record.add(call);
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -140,6 +150,7 @@ impl NullFence {
 
 impl Fence for NullFence {
     fn wait(&self, timeout_ns: u64) -> Result<()> {
+        self.note("fence_wait");
         let until_ns = self.host.now_ns().saturating_add(timeout_ns);
         loop {
             let now_ns = self.host.now_ns();
@@ -167,6 +178,7 @@ impl Fence for NullFence {
     }
 
     fn on_signal(&self, signalled: SignalCallback) -> Result<()> {
+        self.note("fence_on_signal");
         self.state().callbacks.push(signalled);
         if self.has_ended() {
             self.tell();
@@ -175,6 +187,7 @@ impl Fence for NullFence {
     }
 
     fn timing(&self) -> Result<Timing> {
+        self.note("fence_timing");
         Ok(self.ended()?.timing)
     }
 
@@ -192,6 +205,7 @@ impl Fence for NullFence {
     }
 
     fn cancel(&self) -> Result<()> {
+        self.note("cancel");
         if self.state().stuck {
             return Ok(());
         }

@@ -25,6 +25,7 @@ mod fence;
 mod lower;
 mod pattern;
 mod plugin;
+mod record;
 mod script;
 mod telemetry;
 mod work;

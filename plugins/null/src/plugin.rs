@@ -16,6 +16,7 @@ use polychip_sdk::{
 use crate::chip::Chip;
 use crate::exec::NullExecutable;
 use crate::fence::NullFence;
+use crate::record::Record;
 use crate::script::{DeviceScript, FaultKind, Giving, Script};
 use crate::telemetry::Meter;
 use crate::work::Price;
@@ -73,6 +74,7 @@ pub(crate) struct Shared {
     pub(crate) script: DeviceScript,
     /// The chip that prices runs, and which unit of it this is.
     pub(crate) chip: Option<(Arc<dyn Chip>, usize)>,
+    pub(crate) record: Option<Arc<Record>>,
     state: Mutex<State>,
     woken: Condvar,
 }
@@ -117,6 +119,13 @@ impl State {
 }
 
 impl Shared {
+    /// Writes a call down, where the script asks for it.
+    pub(crate) fn note(&self, call: &str) {
+        if let Some(record) = &self.record {
+            record.add(call);
+        }
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -218,7 +227,14 @@ impl NullDevice {
                 power_mw: point.power_mw,
             })
             .collect();
+        let record = script
+            .record
+            .as_deref()
+            .map(Record::open)
+            .transpose()?
+            .map(Arc::new);
         let shared = Arc::new(Shared {
+            record,
             state: Mutex::new(State {
                 meter: Meter::new(&script),
                 runs: 0,
@@ -235,6 +251,7 @@ impl NullDevice {
             chip,
             woken: Condvar::new(),
         });
+        shared.note("device_open");
         let of_timer = Arc::clone(&shared);
         let timer = std::thread::Builder::new()
             .name("polychip-null-timer".into())
@@ -278,6 +295,7 @@ fn rate(ps: f64) -> u64 {
 
 impl Drop for NullDevice {
     fn drop(&mut self) {
+        self.shared.note("device_close");
         self.shared.state().closing = true;
         self.shared.wake_timer();
         if let Some(timer) = self.timer.take() {
@@ -315,6 +333,7 @@ impl Device for NullDevice {
     }
 
     fn set_operating_point(&self, index: u32) -> Result<()> {
+        self.shared.note("set_operating_point");
         if index as usize >= self.points.len() {
             return Err(Error::bad_argument(format!(
                 "operating point {index} of {}",
@@ -329,6 +348,7 @@ impl Device for NullDevice {
     }
 
     fn query_support(&self, graph: &GraphView<'_>) -> Result<Vec<Support>> {
+        self.shared.note("query_support");
         Ok(graph
             .nodes()
             .map(|node| caps::support(&self.shared.script, graph, &node))
@@ -350,7 +370,13 @@ impl Device for NullDevice {
         })
     }
 
+    fn estimate_parts(&self, graph: &GraphView<'_>, parts: &[&[u32]]) -> Result<Vec<Cost>> {
+        self.shared.note("estimate");
+        parts.iter().map(|nodes| self.estimate(graph, nodes)).collect()
+    }
+
     fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<AlignedBytes> {
+        self.shared.note("compile");
         let mut state = self.shared.state();
         let number = state.compilations;
         state.compilations += 1;
@@ -378,6 +404,7 @@ impl Device for NullDevice {
     }
 
     fn load(&self, source: LoadSource<'_, AlignedBytes>) -> Result<Arc<NullExecutable>> {
+        self.shared.note("load");
         let script = &self.shared.script;
         let mut part = lower::load(script, BUILD_ID, source)?;
         let mut state = self.shared.state();
@@ -411,14 +438,17 @@ impl Device for NullDevice {
     }
 
     fn buffer_create(&self, wanted: &Memory) -> Result<Arc<HostBuffer>> {
+        self.shared.note("buffer_create");
         buffer::create(wanted)
     }
 
     fn buffer_import(&self, memory: &Memory) -> Result<Arc<HostBuffer>> {
+        self.shared.note("buffer_import");
         buffer::import(memory)
     }
 
     fn reset(&self) -> Result<()> {
+        self.shared.note("device_reset");
         let mut state = self.shared.state();
         let number = state.resets;
         state.resets += 1;
@@ -441,6 +471,7 @@ impl Device for NullDevice {
     }
 
     fn telemetry(&self) -> Result<Telemetry> {
+        self.shared.note("telemetry");
         let now_ns = self.shared.host.now_ns();
         if let Some((chip, unit)) = &self.shared.chip {
             return Ok(chip.telemetry(*unit, now_ns));

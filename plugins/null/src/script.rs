@@ -24,6 +24,8 @@
 //! fault = [{ kind = "hang", at = 3 }]
 //! ```
 //!
+//! `docs/null-scripts.md` has all keys.
+//!
 //! Invariants:
 //! 1. A key that is not known is an error: a misspelt fault must not pass a test.
 //! 2. Numbers are finite and not negative.
@@ -80,6 +82,8 @@ pub struct DeviceScript {
     pub refuse_compile: Vec<RefuseCompile>,
     /// A file that compilations wait for, as one that takes long does.
     pub compile_waits_for: Option<std::path::PathBuf>,
+    /// A file that gets a line for each call of the device, in order, with the thread that made it.
+    pub record: Option<std::path::PathBuf>,
     /// Memory limit, in bytes; 0: none.
     pub memory_bytes: u64,
     /// Layouts that it grants at ports when asked: `row_major`, `channels_last`.
@@ -134,6 +138,7 @@ impl Default for DeviceScript {
             refuse: Vec::new(),
             refuse_compile: Vec::new(),
             compile_waits_for: None,
+            record: None,
             memory_bytes: 0,
             layouts: vec!["row_major".into()],
             imports: vec!["host".into(), "memfd".into()],
@@ -584,6 +589,51 @@ mod tests {
         assert_eq!(first.work("Conv").ps_per_mac, 0.5);
         assert_eq!(first.work("Conv").fixed_ns, first.work("Relu").fixed_ns);
         assert!(first.fault[0].strikes(2) && !first.fault[0].strikes(3));
+    }
+
+    #[test]
+    fn the_page_of_scripts_has_each_key_and_its_blocks_are_scripts() {
+        let page = include_str!("../../../docs/null-scripts.md");
+        let blocks: Vec<&str> = page
+            .split("```toml\n")
+            .skip(1)
+            .filter_map(|rest| rest.split_once("```"))
+            .map(|(block, _)| block)
+            .collect();
+        assert_eq!(blocks.len(), 3);
+        for block in &blocks {
+            Script::parse(block).unwrap_or_else(|error| panic!("{error}\n{block}"));
+        }
+        // the keys are the fields of what is read: of a device, its refusals, costs, points, heat and faults
+        let source = include_str!("script.rs").split("#[cfg(test)]").next().unwrap();
+        let fields = source.lines().filter_map(|line| line.strip_prefix("    pub "));
+        let names = fields.filter_map(|field| field.split_once(": ").map(|(name, _)| name));
+        let names: Vec<&str> = names
+            .filter(|name| !name.contains('(') && *name != "devices")
+            .collect();
+        assert!(names.len() > 40, "{names:?}");
+        let all = blocks.concat();
+        for name in names {
+            let is_there = all.contains(&format!("{name} = ")) || all.contains(&format!("{name}."));
+            assert!(is_there, "docs/null-scripts.md does not show {name}");
+        }
+        for kind in [
+            "error",
+            "slow",
+            "hang",
+            "stuck",
+            "lost",
+            "panic",
+            "compile",
+            "wrong_size",
+            "reset",
+        ] {
+            let text = format!("[[device]]\nfault = [{{ kind = \"{kind}\" }}]");
+            assert!(
+                Script::parse(&text).is_ok() && page.contains(&format!("| `{kind}` |")),
+                "{kind}"
+            );
+        }
     }
 
     #[test]

@@ -135,6 +135,7 @@ pub(super) fn quick() -> Vec<Check> {
     vec![
         Check::cargo("format", &["fmt", "--all", "--check"]),
         Check::cargo("tidy", &["xtask", "tidy"]),
+        Check::cargo("charts of the figures", &["xtask", "charts", "--check"]),
         // apart from the tests, so that what each costs is seen
         Check::new("build", vec![Step::Build]),
         Check::new("tests", vec![Step::Tests]),
@@ -157,7 +158,7 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
         "--deny",
         "warnings",
     ];
-    list.insert(2, Check::cargo("clippy", &clippy));
+    list.insert(3, Check::cargo("clippy", &clippy));
     // alone, since the whole workspace has all features
     let least = [
         "clippy",
@@ -167,7 +168,7 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
         "--deny",
         "warnings",
     ];
-    list.insert(3, Check::cargo("the least app without features", &least));
+    list.insert(4, Check::cargo("the least app without features", &least));
     list.extend([
         Check::new("kernels on the GPU's driver", vec![suite(GPU_KERNELS, "kernels")]),
         Check::new(
@@ -179,6 +180,8 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
         python(),
         onnxruntime(),
         doors(),
+        walk(),
+        Check::cargo("pages as a site", &["xtask", "site"]).needs("mdbook", crate::site::missing()),
         Check::cargo(
             "headers of the plugin contract and the C library",
             &["xtask", "header"],
@@ -274,6 +277,15 @@ fn python() -> Check {
 fn doors() -> Check {
     let same = Step::Run(cargo(&["xtask", "doors", "--built"]));
     Check::new("the demo through every door", vec![Step::Build, same])
+}
+
+/// The commands of README.md and of the tutorials, by what the build has made.
+fn walk() -> Check {
+    let walk = Step::Run(cargo(&["xtask", "walk", "--built"]));
+    Check::new(
+        "a user's walk through README and tutorials",
+        vec![Step::Build, walk],
+    )
 }
 
 /// The kernels' own tests on the aarch64 processor that has the least, and the proof that it catches a missing guard; `cargo xtask

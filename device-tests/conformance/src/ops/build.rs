@@ -105,6 +105,25 @@ impl Spec {
         matches!(self.op, Op::Identity | Op::Relu | Op::Add) && self.class == Class::Plain(DType::F32)
     }
 
+    /// The op with its inputs' types and shapes: `Add of f32[3, 7], f32[7]`.
+    #[must_use]
+    pub fn asked(&self) -> String {
+        let input = |input: &Option<Input>| {
+            let Some(input) = input else {
+                return "none".to_owned();
+            };
+            let class = if input.under_test {
+                self.class.name()
+            } else {
+                input.dtype.name().to_owned()
+            };
+            let constant = if input.constant { " constant" } else { "" };
+            format!("{class}{:?}{constant}", input.shape)
+        };
+        let inputs: Vec<String> = self.inputs.iter().map(input).collect();
+        format!("{} of {}", self.op, inputs.join(", "))
+    }
+
     /// The graph with inputs and expected outputs.
     ///
     /// # Errors

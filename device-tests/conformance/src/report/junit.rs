@@ -32,16 +32,16 @@ fn text(report: &Report) -> anyhow::Result<String> {
                     status.set_message(format!("passes unexpectedly; it is listed as {known:?}"));
                     status
                 }
-                (Outcome::KnownFailure, verdict) => {
+                (Outcome::KnownFailure, _) => {
                     let mut status = TestCaseStatus::skipped();
                     let known = row.known.as_deref().unwrap_or_default();
-                    status.set_message(format!("known failure: {known}: {}", verdict.detail()));
+                    status.set_message(format!("known failure: {known}: {}", row.words()));
                     status
                 }
                 (_, Verdict::Passed) => TestCaseStatus::success(),
-                (_, Verdict::Failed(words)) => {
+                (_, Verdict::Failed(_)) => {
                     let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-                    status.set_message(words.clone());
+                    status.set_message(row.words());
                     status
                 }
                 (_, verdict) => {

@@ -75,11 +75,11 @@ fn one(report: &Report, device: &DeviceReport, text: &mut String) {
         match row.judged {
             Outcome::Good => {}
             Outcome::Failure => {
-                let _ = writeln!(text, "FAILED {}: {}", row.case, row.verdict.detail());
+                let _ = writeln!(text, "FAILED {}: {}", row.case, row.words());
             }
             Outcome::KnownFailure => {
                 let known = row.known.as_deref().unwrap_or_default();
-                let _ = writeln!(text, "known  {}: {known}: {}", row.case, row.verdict.detail());
+                let _ = writeln!(text, "known  {}: {known}: {}", row.case, row.words());
             }
             Outcome::UnexpectedPass => {
                 let known = row.known.as_deref().unwrap_or_default();

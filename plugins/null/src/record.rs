@@ -1,0 +1,50 @@
+//! The calls of a device, written down: what a host makes of a plugin, in which order and from which threads.
+//!
+//! Invariants:
+//! 1. Lines stand in the order of the calls, whatever threads made them, and each is in the file when its call goes on.
+//! 2. A file that cannot be written is an error when the device is opened, and no run fails for it later.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::thread::ThreadId;
+
+use polychip_sdk::{Error, Result};
+
+/// Where calls are written.
+pub(crate) struct Record(Mutex<State>);
+
+struct State {
+    file: File,
+    /// Threads in the order in which they first called.
+    threads: Vec<ThreadId>,
+}
+
+impl Record {
+    /// A record at the end of this file.
+    pub(crate) fn open(path: &Path) -> Result<Record> {
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .map_err(|error| Error::bad_argument(format!("record {}: {error}", path.display())))?;
+        Ok(Record(Mutex::new(State {
+            file,
+            threads: Vec::new(),
+        })))
+    }
+
+    /// Adds a call; what it is about, where that tells more.
+    pub(crate) fn add(&self, call: &str) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = std::thread::current().id();
+        let known = state.threads.iter().position(|thread| *thread == own);
+        let number = known.unwrap_or_else(|| {
+            state.threads.push(own);
+            state.threads.len() - 1
+        });
+        // a full disk ends the record, not the run
+        let _ = writeln!(state.file, "{number} {call}");
+    }
+}

@@ -1,0 +1,178 @@
+//! `cargo xtask charts`: the charts of `docs/benchmarks/charts`, drawn from the raw files beside them.
+//!
+//! Invariants:
+//! 1. A chart has no number of its own: each is read from a committed raw file, which its foot names.
+//! 2. The same raw files give the same bytes; `--check` fails where a committed chart is another, or is of no raw file.
+//! 3. Every chart stands on the page of charts.
+//!
+//! Start reading at [`CHARTS`]; a further chart is a row of it.
+
+mod data;
+mod draw;
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+use data::Table;
+
+use crate::root::{files, root};
+
+/// Where charts lie.
+const FOLDER: &str = "docs/benchmarks/charts";
+/// Where they are shown.
+const PAGE: &str = "docs/charts.md";
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Compare the committed charts with what would be drawn, and write none
+    #[arg(long)]
+    check: bool,
+}
+
+/// One chart.
+struct Chart {
+    name: &'static str,
+    title: &'static str,
+    /// The raw file, below `docs/benchmarks`.
+    raw: &'static str,
+    /// Reads its rows.
+    read: fn(&serde_json::Value) -> Result<Table>,
+}
+
+/// All charts.
+const CHARTS: [Chart; 11] = [
+    Chart {
+        name: "cpu-1",
+        title: "f32 on one thread, AMD EPYC (Zen 5): time of a run over Polychip's",
+        raw: "cpu/float-1.json",
+        read: data::floats,
+    },
+    Chart {
+        name: "cpu-2",
+        title: "f32 on two threads, AMD EPYC (Zen 5): time of a run over Polychip's",
+        raw: "cpu/float-2.json",
+        read: data::floats,
+    },
+    Chart {
+        name: "cpu-xeon-1",
+        title: "f32 on one thread, Intel Xeon: time of a run over Polychip's",
+        raw: "cpu-xeon/float-1.json",
+        read: data::floats,
+    },
+    Chart {
+        name: "cpu-xeon-2",
+        title: "f32 on two threads, Intel Xeon: time of a run over Polychip's",
+        raw: "cpu-xeon/float-2.json",
+        read: data::floats,
+    },
+    Chart {
+        name: "cpu-avx2-1",
+        title: "f32 on one thread, Polychip held to AVX2: time of a run over Polychip's",
+        raw: "cpu-avx2/float-1.json",
+        read: data::floats,
+    },
+    Chart {
+        name: "cpu-avx2-2",
+        title: "f32 on two threads, Polychip held to AVX2: time of a run over Polychip's",
+        raw: "cpu-avx2/float-2.json",
+        read: data::floats,
+    },
+    Chart {
+        name: "int8-1",
+        title: "8 bits on one thread, AMD EPYC (Zen 5): time of a run over Polychip's",
+        raw: "cpu/int8-1.json",
+        read: data::bytes,
+    },
+    Chart {
+        name: "int8-2",
+        title: "8 bits on two threads, AMD EPYC (Zen 5): time of a run over Polychip's",
+        raw: "cpu/int8-2.json",
+        read: data::bytes,
+    },
+    Chart {
+        name: "gpu",
+        title: "NVIDIA H200: time of a run over Polychip's",
+        raw: "gpu/peers.json",
+        read: data::gpu,
+    },
+    Chart {
+        name: "language-1",
+        title: "SmolLM2-135M, Q4_0, one thread: time of a token over that of Polychip, reduced",
+        raw: "language-models/smollm2-q4_0.json",
+        read: |raw| data::tokens(raw, 1),
+    },
+    Chart {
+        name: "language-2",
+        title: "SmolLM2-135M, Q4_0, two threads: time of a token over that of Polychip, reduced",
+        raw: "language-models/smollm2-q4_0.json",
+        read: |raw| data::tokens(raw, 2),
+    },
+];
+
+impl Chart {
+    fn svg(&self) -> Result<String> {
+        let path = root().join("docs/benchmarks").join(self.raw);
+        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let raw = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+        let table = (self.read)(&raw).with_context(|| path.display().to_string())?;
+        let foot = format!(
+            "medians, docs/benchmarks/{}; longer bars are slower, below 1 is faster",
+            self.raw
+        );
+        draw::svg(self.title, &foot, &table).with_context(|| format!("drawing {}", self.name))
+    }
+
+    fn file(&self) -> String {
+        format!("{FOLDER}/{}.svg", self.name)
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let page = fs::read_to_string(root().join(PAGE)).context(PAGE)?;
+    let mut wrong = Vec::new();
+    for chart in &CHARTS {
+        let (svg, file) = (chart.svg()?, chart.file());
+        let path = root().join(&file);
+        if !options.check {
+            fs::write(&path, svg).with_context(|| file.clone())?;
+        } else if fs::read_to_string(&path).ok().as_deref() != Some(svg.as_str()) {
+            wrong.push(format!("{file} is not what docs/benchmarks/{} gives", chart.raw));
+        }
+        if !page.contains(&format!("](benchmarks/charts/{}.svg)", chart.name)) {
+            wrong.push(format!("{PAGE} does not show {file}"));
+        }
+    }
+    let known: BTreeSet<String> = CHARTS.iter().map(Chart::file).collect();
+    for file in files("svg")? {
+        let file = file.display().to_string();
+        if file.starts_with(FOLDER) && !known.contains(&file) {
+            wrong.push(format!("{file} is drawn by nothing"));
+        }
+    }
+    ensure!(
+        wrong.is_empty(),
+        "{}\n`cargo xtask charts` draws them",
+        wrong.join("\n")
+    );
+    eprintln!("{} charts are those of their raw files", CHARTS.len());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charts_have_names_of_their_own_and_are_drawn_the_same_twice() {
+        let names: BTreeSet<&str> = CHARTS.iter().map(|chart| chart.name).collect();
+        assert_eq!(names.len(), CHARTS.len());
+        let chart = &CHARTS[0];
+        let svg = chart.svg().unwrap();
+        assert_eq!(svg, chart.svg().unwrap());
+        assert!(
+            svg.contains("mobilenet_v2") && svg.contains("onnxruntime") && svg.contains(chart.raw),
+            "{svg}"
+        );
+    }
+}

@@ -1,0 +1,177 @@
+//! A plugin in a folder of its own: a workspace whose crates of Polychip are those of this tree.
+//!
+//! Invariants:
+//! 1. Versions, lints and settings are read from this tree's manifest and lock file, and none is written here.
+//! 2. What there is already stays: the folder is new or empty, and lies outside of this tree.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use toml::{Table, Value};
+
+use super::{FILES, format, packages};
+use crate::root::root;
+
+/// Writes the workspace and says what to do next.
+pub(super) fn write(out: &Path, name: &str) -> Result<()> {
+    let existed = out.exists();
+    fs::create_dir_all(out).with_context(|| format!("making {}", out.display()))?;
+    let folder = out.canonicalize().with_context(|| out.display().to_string())?;
+    let written = check(&folder).and_then(|()| fill(&folder, name));
+    if let Err(error) = written {
+        if !existed {
+            fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
+        }
+        return Err(error);
+    }
+    format(&folder, name);
+    let [plugin, wrapper] = packages(name);
+    eprintln!(
+        "{}: a workspace with a plugin that computes Identity, Relu and Add on f32; Polychip is the tree {}\n\
+         there, test it:  cargo test --package {plugin}\n\
+         there, build it: cargo build --package {wrapper}   # target/debug/libpolychip_plugin_{name}.so\n\
+         load it:         polychip devices --plugins {}\n\
+         then:            docs/adding-a-plugin.md",
+        folder.display(),
+        root().display(),
+        folder.join("target/debug").display()
+    );
+    Ok(())
+}
+
+fn check(folder: &Path) -> Result<()> {
+    let tree = root().canonicalize()?;
+    ensure!(
+        !folder.starts_with(&tree) || folder.starts_with(tree.join("target")),
+        "--out {}: it lies in the tree {}; leave --out out for a plugin of the tree",
+        folder.display(),
+        tree.display()
+    );
+    let is_empty = fs::read_dir(folder)
+        .with_context(|| format!("reading {}", folder.display()))?
+        .next()
+        .is_none();
+    ensure!(is_empty, "--out {}: the folder is not empty", folder.display());
+    Ok(())
+}
+
+fn fill(folder: &Path, name: &str) -> Result<()> {
+    let manifest = root().join("Cargo.toml");
+    let text = fs::read_to_string(&manifest).with_context(|| manifest.display().to_string())?;
+    let root_manifest = text
+        .parse::<Table>()
+        .with_context(|| manifest.display().to_string())?;
+    let write = |path: &str, text: &str| {
+        let path = folder.join(path);
+        fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
+    };
+    write("Cargo.toml", &workspace(&root_manifest)?)?;
+    write(".gitignore", "/target\n")?;
+    // what is not needed cargo takes out; what stays has the versions that this tree is tested with
+    for file in ["Cargo.lock", "rustfmt.toml"] {
+        fs::copy(root().join(file), folder.join(file)).with_context(|| file.to_owned())?;
+    }
+    let plugins = folder.join("plugins");
+    fs::create_dir(&plugins).with_context(|| format!("making {}", plugins.display()))?;
+    super::write(&plugins, name)?;
+    Ok(())
+}
+
+/// The workspace's manifest.
+fn workspace(of_tree: &Table) -> Result<String> {
+    let of_tree = table(of_tree, "workspace")?;
+    let dependencies = table(of_tree, "dependencies")?;
+    let mut taken = Table::new();
+    for name in inherited() {
+        let dependency = dependencies
+            .get(&name)
+            .with_context(|| format!("the workspace has no dependency {name}"))?;
+        taken.insert(name, rooted(dependency, root()));
+    }
+    let mut workspace = Table::new();
+    let members = ["plugins/*", "plugins/*/cdylib"].map(Value::from);
+    workspace.insert(
+        "resolver".to_owned(),
+        of_tree.get("resolver").cloned().unwrap_or("3".into()),
+    );
+    workspace.insert("members".to_owned(), Value::Array(members.into()));
+    for key in ["package", "lints"] {
+        workspace.insert(key.to_owned(), Value::Table(table(of_tree, key)?.clone()));
+    }
+    workspace.insert("dependencies".to_owned(), Value::Table(taken));
+    let mut manifest = Table::new();
+    manifest.insert("workspace".to_owned(), Value::Table(workspace));
+    Ok(format!(
+        "# A plugin for Polychip, out of its tree. Paths lead to the tree that wrote this: where yours lies elsewhere, change them.\n\n{}",
+        toml::to_string(&manifest)?
+    ))
+}
+
+fn table<'a>(of: &'a Table, key: &str) -> Result<&'a Table> {
+    of.get(key)
+        .and_then(Value::as_table)
+        .with_context(|| format!("the workspace's manifest has no table {key}"))
+}
+
+/// Dependencies that manifests of a plugin take from their workspace.
+fn inherited() -> BTreeSet<String> {
+    let manifests = FILES.iter().filter(|(file, _)| file.ends_with("Cargo.toml"));
+    let names = manifests.flat_map(|(_, template)| {
+        let (_, dependencies) = template.split_once("[dependencies]").unwrap_or_default();
+        dependencies
+            .lines()
+            .filter_map(|line| line.strip_suffix(".workspace = true"))
+    });
+    names.map(str::to_owned).collect()
+}
+
+/// A dependency whose path leads to the tree from anywhere.
+fn rooted(dependency: &Value, tree: &Path) -> Value {
+    let mut dependency = dependency.clone();
+    if let Some(path) = dependency.get_mut("path") {
+        let place: PathBuf = tree.join(path.as_str().unwrap_or_default());
+        *path = Value::String(place.display().to_string());
+    }
+    dependency
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workspace_outside_has_the_trees_versions_and_leads_back_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("mine");
+        write(&out, "my_npu").unwrap();
+        let manifest = fs::read_to_string(out.join("Cargo.toml"))
+            .unwrap()
+            .parse::<Table>()
+            .unwrap();
+        let dependencies = &manifest["workspace"]["dependencies"];
+        let sdk = dependencies["polychip-sdk"]["path"].as_str().unwrap();
+        assert_eq!(Path::new(sdk), root().join("contract/sdk"));
+        let metadata = cargo_metadata::MetadataCommand::new()
+            .manifest_path(out.join("Cargo.toml"))
+            .other_options(["--offline".to_owned()])
+            .exec()
+            .unwrap();
+        let members: Vec<&str> = metadata
+            .workspace_packages()
+            .iter()
+            .map(|package| package.name.as_str())
+            .collect();
+        assert_eq!(members, ["polychip-my_npu", "polychip-plugin-my_npu"]);
+        let error = write(&out, "other").unwrap_err().to_string();
+        assert!(error.contains("not empty"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_in_the_tree_is_refused_and_none_is_left() {
+        let out = root().join("docs/xtask-outside");
+        let error = write(&out, "my_npu").unwrap_err().to_string();
+        assert!(error.contains("lies in the tree") && !out.exists(), "{error}");
+    }
+}
