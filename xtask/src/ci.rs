@@ -186,7 +186,14 @@ fn one(check: Check, expected: &[String], programs: &mut Programs) -> Result<Don
     }
     let mut log = Log::new(check.name)?;
     let mut passed = true;
-    for step in check.steps {
+    let (together, steps) = match check.at_once {
+        true => (check.steps, Vec::new()),
+        false => (Vec::new(), check.steps),
+    };
+    if !together.is_empty() {
+        passed &= at_once(together, &mut log, programs)?;
+    }
+    for step in steps {
         passed &= take(step, &mut log, programs)?;
         // tests that follow say more of what failed; a build that failed says all
         if !passed && !check.goes_on {
@@ -204,6 +211,40 @@ fn one(check: Check, expected: &[String], programs: &mut Programs) -> Result<Don
         Outcome::Passed
     };
     Ok(done(outcome, tally))
+}
+
+/// Runs suites beside each other; false where one failed.
+fn at_once(suites: Vec<Step>, log: &mut Log, programs: &mut Programs) -> Result<bool> {
+    let mut commands = Vec::new();
+    for step in suites {
+        ensure!(matches!(step, Step::Suite { .. }), "only suites run at once");
+        match suite(step, log, programs)? {
+            Some(command) => commands.push(with_vendors(command)),
+            None => return Ok(false),
+        }
+    }
+    log.run_together(commands)
+}
+
+/// The command of a suite, once all is built; `None` where that failed, or for another step.
+fn suite(step: Step, log: &mut Log, programs: &mut Programs) -> Result<Option<Command>> {
+    let Step::Suite {
+        package,
+        test,
+        arguments,
+        environment,
+    } = step
+    else {
+        return Ok(None);
+    };
+    if !programs.build(log)? {
+        return Ok(None);
+    }
+    let command = programs.command(package, test, log)?;
+    Ok(command.map(|mut command| {
+        command.args(arguments).envs(environment);
+        command
+    }))
 }
 
 /// Runs a step; false where it failed.
@@ -232,21 +273,10 @@ fn take(step: Step, log: &mut Log, programs: &mut Programs) -> Result<bool> {
             }
             return Ok(passed);
         }
-        Step::Suite {
-            package,
-            test,
-            arguments,
-            environment,
-        } => {
-            if !programs.build(log)? {
-                return Ok(false);
-            }
-            let Some(mut command) = programs.command(package, test, log)? else {
-                return Ok(false);
-            };
-            command.args(arguments).envs(environment);
-            command
-        }
+        step @ Step::Suite { .. } => match suite(step, log, programs)? {
+            Some(command) => command,
+            None => return Ok(false),
+        },
     };
     Ok(log.run(with_vendors(command))?.success())
 }

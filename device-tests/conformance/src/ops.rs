@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn every_case_says_its_op_and_the_shapes_that_its_graph_has() {
         assert_eq!(
-            asked("ops/Add/row/f32").as_deref(),
+            asked("ops/Add/binary-row/f32").as_deref(),
             Some("Add of f32[3, 7], f32[7]")
         );
         assert_eq!(asked("support/carrier"), None);

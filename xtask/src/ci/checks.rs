@@ -16,6 +16,8 @@ pub(super) struct Check {
     pub(super) steps: Vec<Step>,
     /// Whether later steps run where one failed.
     pub(super) goes_on: bool,
+    /// Whether its steps, suites all, run beside each other.
+    pub(super) at_once: bool,
 }
 
 /// A step of a check.
@@ -74,6 +76,7 @@ impl Check {
             skip: None,
             steps,
             goes_on: false,
+            at_once: false,
         }
     }
 
@@ -83,6 +86,11 @@ impl Check {
 
     fn all_steps(mut self) -> Check {
         self.goes_on = true;
+        self
+    }
+
+    fn at_once(mut self) -> Check {
+        self.at_once = true;
         self
     }
 
@@ -368,7 +376,10 @@ fn newer_mesa() -> Check {
         arguments,
         environment: driver.clone().into_iter().collect(),
     });
-    Check::new("GPU suites through Mesa 25", steps.into()).needs("mesa25", missing)
+    // each uses one processor
+    Check::new("GPU suites through Mesa 25", steps.into())
+        .at_once()
+        .needs("mesa25", missing)
 }
 
 /// The advisory database lives on a public server that a build machine may not reach.
