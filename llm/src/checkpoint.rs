@@ -8,6 +8,7 @@
 //!
 //! Not here: what keys mean (`config`, `tokenizer`).
 
+mod object;
 mod settings;
 mod tensors;
 mod texts;
@@ -16,10 +17,10 @@ use std::path::Path;
 
 use bytes::Bytes;
 use polychip_host::ModelFolder;
-use serde_json::{Map, Value};
 
 use crate::gguf::{Gguf, GgufWriter};
 use crate::{Error, Result};
+use object::Object;
 
 const CONFIG: &str = "config.json";
 
@@ -53,106 +54,4 @@ pub(crate) fn open(folder: &Path) -> Result<Gguf> {
     texts::write(folder, &config, settings.vocabulary, &mut header)?;
     let (names, tensors) = tensors::read(folder, &files, settings.tied)?;
     Gguf::of_checkpoint(files, Bytes::from(header.finish()), names, tensors)
-}
-
-/// An object of a JSON file, for errors that name it.
-struct Object {
-    /// Where it is.
-    place: String,
-    fields: Map<String, Value>,
-}
-
-impl Object {
-    fn parse(file: &str, text: &[u8]) -> Result<Object> {
-        let value =
-            serde_json::from_slice(text).map_err(|error| Error::config(format!("{file}: {error}")))?;
-        Object::of(file.to_owned(), value)
-    }
-
-    fn of(place: String, value: Value) -> Result<Object> {
-        match value {
-            Value::Object(fields) => Ok(Object { place, fields }),
-            _ => Err(Error::config(format!("{place} is no JSON object"))),
-        }
-    }
-
-    /// A file of the folder, `None` where there is none.
-    fn read(folder: &Path, file: &str) -> Result<Option<Object>> {
-        read(folder, file)?
-            .map(|text| Object::parse(file, text.as_bytes()))
-            .transpose()
-    }
-
-    /// A field that is there and not null.
-    fn get(&self, field: &str) -> Option<&Value> {
-        self.fields.get(field).filter(|value| !value.is_null())
-    }
-
-    fn object(&self, field: &str) -> Result<Option<Object>> {
-        self.get(field)
-            .map(|value| Object::of(format!("{}: {field:?}", self.place), value.clone()))
-            .transpose()
-    }
-
-    fn typed<'a, T>(
-        &'a self,
-        field: &str,
-        what: &str,
-        take: impl Fn(&'a Value) -> Option<T>,
-    ) -> Result<Option<T>> {
-        let Some(value) = self.get(field) else {
-            return Ok(None);
-        };
-        take(value).map(Some).ok_or_else(|| {
-            Error::config(format!(
-                "{}: {field:?} must be {what}, and is {value}",
-                self.place
-            ))
-        })
-    }
-
-    fn text(&self, field: &str) -> Result<Option<&str>> {
-        self.typed(field, "a text", Value::as_str)
-    }
-
-    fn flag(&self, field: &str) -> Result<Option<bool>> {
-        self.typed(field, "true or false", Value::as_bool)
-    }
-
-    fn float(&self, field: &str) -> Result<Option<f32>> {
-        self.typed(field, "a number", |value| {
-            value.as_f64().map(|value| value as f32)
-        })
-    }
-
-    fn size(&self, field: &str) -> Result<Option<u32>> {
-        self.typed(field, "a whole number of 32 bits", |value| {
-            value.as_u64().and_then(|value| u32::try_from(value).ok())
-        })
-    }
-
-    fn needed<T>(&self, field: &str, value: Option<T>) -> Result<T> {
-        value.ok_or_else(|| Error::config(format!("{}: {field:?} is missing", self.place)))
-    }
-
-    /// A field that changes answers in ways that are not known must be off, or have the one value that is.
-    fn refuse_unless(&self, field: &str, known: impl Fn(&Value) -> bool) -> Result<()> {
-        match self.get(field) {
-            Some(value) if !known(value) => Err(Error::unsupported(format!(
-                "{}: {field:?} is {value}, which is not supported",
-                self.place
-            ))),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// The text of a file of the folder, `None` where there is none.
-fn read(folder: &Path, file: &str) -> Result<Option<String>> {
-    let path = folder.join(file);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::file(&path, error)),
-    }
 }

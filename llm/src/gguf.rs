@@ -25,7 +25,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use polychip_host::ModelFolder;
 
-pub use tensor::Tensor;
+pub use tensor::{Piece, Tensor};
 pub use tensor_type::TensorType;
 pub use value::{Array, Value, ValueType};
 pub use writer::GgufWriter;
@@ -59,15 +59,6 @@ pub struct Gguf {
     folder: Arc<ModelFolder>,
     contents: Arc<Contents>,
     is_checkpoint: bool,
-}
-
-/// A file, or a part of it, that tensors lie in.
-#[derive(Clone, Debug)]
-pub struct Piece {
-    /// Its name beside the model; empty: the model itself. `None` for bytes that stand in no file.
-    pub name: Option<String>,
-    /// Its content.
-    pub bytes: Bytes,
 }
 
 /// A tensor that lies in another file than the keys.

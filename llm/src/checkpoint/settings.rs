@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Object;
+use super::object::Object;
 use crate::gguf::{GgufWriter, TensorType};
 use crate::{Architecture, Error, Result};
 

@@ -8,7 +8,7 @@ use polychip_host::ModelFolder;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
-use super::Object;
+use super::object::Object;
 use crate::gguf::{External, TensorType};
 use crate::{Error, Result};
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Object, read};
+use super::object::{Object, read};
 use crate::gguf::GgufWriter;
 use crate::tokenizer::pre;
 use crate::{Error, Result};

@@ -2,10 +2,19 @@
 
 use std::ops::Range;
 
+use bytes::Bytes;
 use half::{bf16, f16};
 
-use super::Piece;
 use super::tensor_type::TensorType;
+
+/// A file, or a part of it, that tensors lie in.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// Its name beside the model; empty: the model itself. `None` for bytes that stand in no file.
+    pub name: Option<String>,
+    /// Its content.
+    pub bytes: Bytes,
+}
 
 /// What the table of tensors says. The range lies inside the file and is as long as type and dimensions need.
 #[derive(Clone, Debug)]

@@ -1,0 +1,109 @@
+//! JSON files of a folder: objects whose errors say where they stand.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use crate::{Error, Result};
+
+/// An object of a JSON file, for errors that name it.
+pub(super) struct Object {
+    /// Where it is.
+    pub(super) place: String,
+    pub(super) fields: Map<String, Value>,
+}
+
+impl Object {
+    pub(super) fn parse(file: &str, text: &[u8]) -> Result<Object> {
+        let value =
+            serde_json::from_slice(text).map_err(|error| Error::config(format!("{file}: {error}")))?;
+        Object::of(file.to_owned(), value)
+    }
+
+    pub(super) fn of(place: String, value: Value) -> Result<Object> {
+        match value {
+            Value::Object(fields) => Ok(Object { place, fields }),
+            _ => Err(Error::config(format!("{place} is no JSON object"))),
+        }
+    }
+
+    /// A file of the folder, `None` where there is none.
+    pub(super) fn read(folder: &Path, file: &str) -> Result<Option<Object>> {
+        read(folder, file)?
+            .map(|text| Object::parse(file, text.as_bytes()))
+            .transpose()
+    }
+
+    /// A field that is there and not null.
+    pub(super) fn get(&self, field: &str) -> Option<&Value> {
+        self.fields.get(field).filter(|value| !value.is_null())
+    }
+
+    pub(super) fn object(&self, field: &str) -> Result<Option<Object>> {
+        self.get(field)
+            .map(|value| Object::of(format!("{}: {field:?}", self.place), value.clone()))
+            .transpose()
+    }
+
+    pub(super) fn typed<'a, T>(
+        &'a self,
+        field: &str,
+        what: &str,
+        take: impl Fn(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let Some(value) = self.get(field) else {
+            return Ok(None);
+        };
+        take(value).map(Some).ok_or_else(|| {
+            Error::config(format!(
+                "{}: {field:?} must be {what}, and is {value}",
+                self.place
+            ))
+        })
+    }
+
+    pub(super) fn text(&self, field: &str) -> Result<Option<&str>> {
+        self.typed(field, "a text", Value::as_str)
+    }
+
+    pub(super) fn flag(&self, field: &str) -> Result<Option<bool>> {
+        self.typed(field, "true or false", Value::as_bool)
+    }
+
+    pub(super) fn float(&self, field: &str) -> Result<Option<f32>> {
+        self.typed(field, "a number", |value| {
+            value.as_f64().map(|value| value as f32)
+        })
+    }
+
+    pub(super) fn size(&self, field: &str) -> Result<Option<u32>> {
+        self.typed(field, "a whole number of 32 bits", |value| {
+            value.as_u64().and_then(|value| u32::try_from(value).ok())
+        })
+    }
+
+    pub(super) fn needed<T>(&self, field: &str, value: Option<T>) -> Result<T> {
+        value.ok_or_else(|| Error::config(format!("{}: {field:?} is missing", self.place)))
+    }
+
+    /// A field that changes answers in ways that are not known must be off, or have the one value that is.
+    pub(super) fn refuse_unless(&self, field: &str, known: impl Fn(&Value) -> bool) -> Result<()> {
+        match self.get(field) {
+            Some(value) if !known(value) => Err(Error::unsupported(format!(
+                "{}: {field:?} is {value}, which is not supported",
+                self.place
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The text of a file of the folder, `None` where there is none.
+pub(super) fn read(folder: &Path, file: &str) -> Result<Option<String>> {
+    let path = folder.join(file);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::file(&path, error)),
+    }
+}
