@@ -1,5 +1,9 @@
 """Runs, and what they give."""
 
+import base64
+import gzip
+import json
+import re
 import subprocess
 import sys
 
@@ -118,8 +122,11 @@ def test_a_state_stays_with_the_session(runtime):
 
 def test_a_notebook_shows_the_page(doubler):
     shown = doubler._repr_html_()
-    assert shown.startswith("<iframe") and "Add" in shown
-    assert doubler.report().to_html().startswith("<!")
+    page = doubler.report().to_html()
+    assert shown.startswith("<iframe") and page.startswith("<!")
+    packed = re.search(r'id="data">([^<]+)<', page).group(1)
+    data = json.loads(gzip.decompress(base64.b64decode(packed)))
+    assert "Add" in json.dumps(data["nodes"])
 
 
 def test_the_program_is_in_the_module():
