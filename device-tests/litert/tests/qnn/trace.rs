@@ -183,7 +183,10 @@ fn contents(tensor: &Tensor) -> String {
         let _ = write!(text, " format {}", tensor.format);
     }
     if !tensor.encoding.is_null() {
-        let _ = write!(text, " {}", tensor.encoding);
+        let mut encoding = tensor.encoding.clone();
+        // whether fields keep an order of their own is a feature that other packages of a build turn on
+        encoding.sort_all_objects();
+        let _ = write!(text, " {encoding}");
     }
     if let Some(values) = &tensor.values {
         let _ = write!(text, " = {values}");
