@@ -149,7 +149,8 @@ impl std::fmt::Display for SampleLine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:8.1} s", self.seconds)?;
         for state in &self.sample.devices {
-            write!(f, "  {}", state.device)?;
+            let emulated = if state.emulated { " (emulated)" } else { "" };
+            write!(f, "  {}{emulated}", state.device)?;
             if state.lost {
                 write!(f, " lost")?;
             }

@@ -81,18 +81,11 @@ fn names(folder: &Path) -> Result<BTreeSet<String>> {
         };
     };
     let map = index.needed("weight_map", index.object("weight_map")?)?;
-    let files: BTreeMap<&String, Option<&str>> = map
-        .fields
-        .iter()
-        .map(|(tensor, file)| (tensor, Value::as_str(file)))
-        .collect();
-    files
-        .into_iter()
-        .map(|(tensor, file)| {
-            file.map(str::to_owned)
-                .ok_or_else(|| Error::config(format!("{INDEX}: the file of tensor {tensor:?} is no text")))
-        })
-        .collect()
+    let name = |(tensor, file): (&String, &Value)| {
+        let file = file.as_str().map(str::to_owned);
+        file.ok_or_else(|| Error::config(format!("{INDEX}: the file of tensor {tensor:?} is no text")))
+    };
+    map.fields.iter().map(name).collect()
 }
 
 /// A tensor's name in GGUF files; `None` for what is made of others. A name that is not known stays, and is refused when
