@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use polychip::{Input, Session, TracedPart, TracedRun, TracedStep};
 use polychip_graph::{Graph, NodeId};
@@ -29,8 +29,11 @@ const ROWS: usize = 20;
 /// The kernel of a row whose device measures no steps.
 const WHOLE_PART: &str = "whole part";
 
-/// Runs of a turn.
-const BLOCK: usize = 10;
+/// Runs of a turn: as many as fit in [`TURN`], between these.
+const BLOCK: std::ops::RangeInclusive<usize> = 2..=10;
+
+/// How long a turn may take. A machine that does other work is another one a second later.
+const TURN: Duration = Duration::from_millis(20);
 
 /// Nodes that are named in a row.
 const NAMED: usize = 3;
@@ -38,14 +41,17 @@ const NAMED: usize = 3;
 /// What `--per-op` adds.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct PerOp {
-    /// Runs whose steps were measured, and as many whose steps were not, in turns of ten.
+    /// Runs whose steps were measured, and as many whose steps were not, in turns.
     runs: u64,
     /// Median of the runs whose steps were measured, in nanoseconds.
     measured_run_ns: u64,
     /// Median of the runs between them, in nanoseconds.
     plain_run_ns: u64,
-    /// Sum of the steps' medians, in nanoseconds.
+    /// Sum of the steps, in nanoseconds; more than a run takes where devices work at the same time.
     steps_ns: u64,
+    /// What of a run is in no step, in nanoseconds: to submit it, the starts and ends of its parts, copies between devices, to
+    /// wait for it.
+    outside_ns: u64,
     /// The steps, in the order in which their parts stand in the plan and they stand in their part.
     steps: Vec<Row>,
     /// The newest runs whose steps were measured.
@@ -64,7 +70,7 @@ struct Row {
     ops: Vec<String>,
     /// The kernel, in the plugin's words; `whole part` where its device measures no steps.
     kernel: String,
-    /// Median time, in nanoseconds.
+    /// Mean time over the runs that took neither short nor long: half of those whose steps were measured. In nanoseconds.
     time_ns: u64,
     /// Share of all steps.
     share: f64,
@@ -209,17 +215,67 @@ fn median(times: &mut [u64]) -> u64 {
     times.get(times.len() / 2).copied().unwrap_or(0)
 }
 
-/// The steps of a run, and their times.
-fn rows_of(run: &TracedRun) -> Vec<(Row, u64)> {
-    let mut rows = Vec::new();
+/// What one run took.
+struct Sample {
+    run_ns: u64,
+    outside_ns: u64,
+    /// Of each row.
+    times: Vec<u64>,
+}
+
+/// The steps of a run, and what it took.
+fn rows_of(run: &TracedRun, run_ns: u64) -> (Vec<Row>, Sample) {
+    let (mut rows, mut times) = (Vec::new(), Vec::new());
+    // between the steps of a part
+    let mut outside_ns = 0;
     for part in &run.parts {
+        let span = part.end_ns - part.start_ns;
         if part.steps.is_empty() {
-            rows.push((Row::of_part(part), part.end_ns - part.start_ns));
+            rows.push(Row::of_part(part));
+            times.push(span);
+            continue;
         }
-        let steps = part.steps.iter();
-        rows.extend(steps.map(|step| (Row::of_step(part, step), step.time_ns)));
+        rows.extend(part.steps.iter().map(|step| Row::of_step(part, step)));
+        times.extend(part.steps.iter().map(|step| step.time_ns));
+        outside_ns += span.saturating_sub(part.steps.iter().map(|step| step.time_ns).sum());
     }
-    rows
+    outside_ns += run_ns.saturating_sub(busy_ns(run));
+    let sample = Sample {
+        run_ns,
+        outside_ns,
+        times,
+    };
+    (rows, sample)
+}
+
+/// How long any part of a run was at work.
+fn busy_ns(run: &TracedRun) -> u64 {
+    let mut spans: Vec<(u64, u64)> = run
+        .parts
+        .iter()
+        .map(|part| (part.start_ns, part.end_ns))
+        .collect();
+    spans.sort_unstable();
+    let (mut busy, mut seen) = (0, 0);
+    for (start, end) in spans {
+        busy += end.saturating_sub(start.max(seen));
+        seen = seen.max(end);
+    }
+    busy
+}
+
+/// Half of the samples: those between the quarter of the shortest runs and that of the longest. A mean over whole runs keeps
+/// their parts in proportion, which the medians of the parts do not: something interrupts every run, and each median leaves
+/// its own out.
+fn typical(samples: &mut [Sample]) -> &[Sample] {
+    samples.sort_by_key(|sample| sample.run_ns);
+    let quarter = samples.len() / 4;
+    &samples[quarter..samples.len() - quarter]
+}
+
+fn mean(values: impl ExactSizeIterator<Item = u64>) -> u64 {
+    let count = u64::try_from(values.len()).unwrap_or(u64::MAX).max(1);
+    (values.sum::<u64>() + count / 2) / count
 }
 
 /// Runs a session in turns with and without measuring its steps.
@@ -231,39 +287,42 @@ pub(crate) fn measure(session: &Session, inputs: &[&Input], runs: u64) -> anyhow
     };
     let (mut plain, mut measured) = (Vec::new(), Vec::new());
     let mut rows: Vec<Row> = Vec::new();
-    let mut times: Vec<Vec<u64>> = Vec::new();
+    let mut samples: Vec<Sample> = Vec::new();
     let mut newest = Vec::new();
     let mut left = usize::try_from(runs).unwrap_or(usize::MAX);
     while left > 0 {
-        let block = left.min(BLOCK);
-        left -= block;
         // reading the steps of a block leaves the caches to others: a run that does not count sets them right
         session.start_trace(0);
-        once()?;
+        let warm = once()?;
+        let fit = TURN.as_nanos() / u128::from(warm.max(1));
+        let fit = usize::try_from(fit).unwrap_or(usize::MAX);
+        let block = fit.clamp(*BLOCK.start(), *BLOCK.end()).min(left);
+        left -= block;
         for _ in 0..block {
             plain.push(once()?);
         }
         session.start_op_trace(block + 1);
         once()?;
+        let mut walls = Vec::with_capacity(block);
         for _ in 0..block {
-            measured.push(once()?);
+            walls.push(once()?);
         }
         newest = session.trace().0.into_iter().skip(1).collect();
-        for run in &newest {
-            let seen = rows_of(run);
-            if rows.len() != seen.len() || rows.iter().zip(&seen).any(|(row, (new, _))| !row.is_like(new)) {
+        for (run, wall) in newest.iter().zip(&walls) {
+            let (seen, sample) = rows_of(run, *wall);
+            if rows.len() != seen.len() || rows.iter().zip(&seen).any(|(row, new)| !row.is_like(new)) {
                 // the first run, or the plan is another now
-                rows = seen.iter().map(|(row, _)| row.clone()).collect();
-                times = vec![Vec::new(); rows.len()];
+                rows = seen;
+                samples.clear();
             }
-            for (times, (_, time)) in times.iter_mut().zip(seen) {
-                times.push(time);
-            }
+            samples.push(sample);
         }
+        measured.extend(walls);
     }
     session.start_trace(0);
-    for (row, times) in rows.iter_mut().zip(&mut times) {
-        row.time_ns = median(times);
+    let typical = typical(&mut samples);
+    for (index, row) in rows.iter_mut().enumerate() {
+        row.time_ns = mean(typical.iter().map(|sample| sample.times[index]));
         let operations = row.operations.filter(|_| row.time_ns > 0);
         row.gflops = operations.map(|operations| operations as f64 / row.time_ns as f64);
     }
@@ -276,6 +335,7 @@ pub(crate) fn measure(session: &Session, inputs: &[&Input], runs: u64) -> anyhow
         measured_run_ns: median(&mut measured),
         plain_run_ns: median(&mut plain),
         steps_ns,
+        outside_ns: mean(typical.iter().map(|sample| sample.outside_ns)),
         steps: rows,
         newest,
     })
@@ -431,8 +491,10 @@ impl std::fmt::Display for PerOp {
         }
         writeln!(
             f,
-            "steps sum up to {}; a run took {} with its steps measured and {} without (medians of {} runs each)",
+            "steps sum up to {}, and {} of a run is in none; a run took {} with its steps measured and {} without (medians of {} runs \
+             each)",
             time(self.steps_ns),
+            time(self.outside_ns),
             time(self.measured_run_ns),
             time(self.plain_run_ns),
             self.runs
@@ -466,6 +528,7 @@ mod tests {
             measured_run_ns: 100,
             plain_run_ns: 100,
             steps_ns: 100,
+            outside_ns: 0,
             steps: vec![
                 row(&["conv"], "Conv", "pad", 10, false),
                 row(&["conv", "relu", "add"], "Conv", "conv", 50, false),

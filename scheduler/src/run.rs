@@ -281,7 +281,7 @@ impl Run {
         if let Some(governing) = inner.governing.as_ref().filter(|_| outcome.late_ns.is_some()) {
             governing.wake.late();
         }
-        inner.tracer.add(plan, &slot, &self.submitted, outcome);
+        inner.tracer.add(plan, &mut slot, &self.submitted, outcome);
         inner.runs.fetch_add(1, Ordering::Relaxed);
         plan.keep(self.index, self.flight.1);
         Ok(Outputs {

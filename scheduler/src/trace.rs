@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip_graph::{Graph, TensorId};
-use polychip_host::Step;
+use polychip_host::{Step, Timing};
 use polychip_partitioner::{Part, PartIndex};
 
 use crate::price::part_graph;
@@ -112,23 +112,66 @@ struct Kept {
     left_out: u64,
 }
 
-/// A run, and what its steps are made of once somebody asks: that takes longer than many a run.
+/// What a run is told of once somebody asks: to put it in words takes longer than many a run.
 #[derive(Debug)]
 struct KeptRun {
-    run: TracedRun,
     plan: Arc<LoadedPlan>,
-    /// Of each of the run's parts, the part's place in the plan and what its device measured.
-    steps: Vec<(usize, Vec<Step>)>,
+    /// Of each part of the plan.
+    timings: Vec<Timing>,
+    /// Of each part of the plan whose device measured any; may be shorter than `timings`.
+    steps: Vec<Vec<Step>>,
+    submitted_ns: u64,
+    outcome: Outcome,
 }
 
 impl KeptRun {
     fn told(&self) -> TracedRun {
-        let mut run = self.run.clone();
         let planned = &self.plan.planned;
-        for (part, (place, measured)) in run.parts.iter_mut().zip(&self.steps) {
-            part.steps = steps(planned.graph(), &planned.plan().parts[*place], measured);
+        // where each part of the plan stands among those that stated their times
+        let mut places = Vec::new();
+        let mut parts = Vec::new();
+        for (index, (part, timing)) in planned.plan().parts.iter().zip(&self.timings).enumerate() {
+            let Some((start_ns, end_ns)) = timing.span_ns else {
+                places.push(None);
+                continue;
+            };
+            places.push(Some(parts.len()));
+            let measured = self.steps.get(index).map_or(&[][..], Vec::as_slice);
+            parts.push(TracedPart {
+                id: part.id.clone(),
+                device: planned.devices()[part.device.index()].name().to_owned(),
+                emulated: part.cost.emulated,
+                nodes: part.nodes.len(),
+                start_ns,
+                end_ns: end_ns.max(start_ns),
+                energy_uj: timing.energy_uj,
+                steps: steps(planned.graph(), part, measured),
+            });
         }
-        run
+        let place = |part: PartIndex| places.get(part.index()).copied().flatten();
+        let mut crossings = Vec::new();
+        for crossing in &planned.plan().crossings {
+            let Some(from) = crossing.from_part.and_then(place) else {
+                continue;
+            };
+            for to in crossing.to_parts.iter().filter_map(|part| place(*part)) {
+                let id = TensorId::new(crossing.tensor as usize);
+                crossings.push(TracedCrossing {
+                    tensor: planned.graph().tensor(id).name.clone(),
+                    bytes: crossing.bytes,
+                    mode: crossing.mode.word(),
+                    from,
+                    to,
+                });
+            }
+        }
+        TracedRun {
+            parts,
+            crossings,
+            submitted_ns: self.submitted_ns,
+            latency_ns: self.outcome.latency_ns,
+            late_ns: self.outcome.late_ns,
+        }
     }
 }
 
@@ -156,13 +199,25 @@ impl Tracer {
     }
 
     /// Takes note of a run that has ended.
-    pub(crate) fn add(&self, plan: &Arc<LoadedPlan>, slot: &Slot, submitted: &Submitted, outcome: Outcome) {
+    pub(crate) fn add(
+        &self,
+        plan: &Arc<LoadedPlan>,
+        slot: &mut Slot,
+        submitted: &Submitted,
+        outcome: Outcome,
+    ) {
         if !self.is_on.load(Ordering::Acquire) {
             return;
         }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.runs.len() < kept.most {
-            kept.runs.push(traced(plan, slot, submitted, outcome));
+            kept.runs.push(KeptRun {
+                plan: Arc::clone(plan),
+                timings: slot.timings.clone(),
+                steps: std::mem::take(&mut slot.steps),
+                submitted_ns: submitted.at_ns(),
+                outcome,
+            });
         } else {
             kept.left_out += 1;
         }
@@ -200,58 +255,4 @@ fn steps(graph: &Graph, part: &Part, measured: &[Step]) -> Vec<TracedStep> {
         is_reference: step.is_reference,
     });
     traced.collect()
-}
-
-fn traced(plan: &Arc<LoadedPlan>, slot: &Slot, submitted: &Submitted, outcome: Outcome) -> KeptRun {
-    let planned = &plan.planned;
-    // where each part of the plan stands among those that stated their times
-    let mut places = Vec::new();
-    let (mut parts, mut steps) = (Vec::new(), Vec::new());
-    for (index, (part, timing)) in planned.plan().parts.iter().zip(&slot.timings).enumerate() {
-        let Some((start_ns, end_ns)) = timing.span_ns else {
-            places.push(None);
-            continue;
-        };
-        places.push(Some(parts.len()));
-        parts.push(TracedPart {
-            id: part.id.clone(),
-            device: planned.devices()[part.device.index()].name().to_owned(),
-            emulated: part.cost.emulated,
-            nodes: part.nodes.len(),
-            start_ns,
-            end_ns: end_ns.max(start_ns),
-            energy_uj: timing.energy_uj,
-            steps: Vec::new(),
-        });
-        steps.push((index, slot.steps.get(index).cloned().unwrap_or_default()));
-    }
-    let place = |part: PartIndex| places.get(part.index()).copied().flatten();
-    let mut crossings = Vec::new();
-    for crossing in &planned.plan().crossings {
-        let Some(from) = crossing.from_part.and_then(place) else {
-            continue;
-        };
-        for to in crossing.to_parts.iter().filter_map(|part| place(*part)) {
-            let id = TensorId::new(crossing.tensor as usize);
-            crossings.push(TracedCrossing {
-                tensor: planned.graph().tensor(id).name.clone(),
-                bytes: crossing.bytes,
-                mode: crossing.mode.word(),
-                from,
-                to,
-            });
-        }
-    }
-    let run = TracedRun {
-        parts,
-        crossings,
-        submitted_ns: submitted.at_ns(),
-        latency_ns: outcome.latency_ns,
-        late_ns: outcome.late_ns,
-    };
-    KeptRun {
-        run,
-        plan: Arc::clone(plan),
-        steps,
-    }
 }

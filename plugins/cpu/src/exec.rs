@@ -232,13 +232,15 @@ impl CpuExecutable {
         }
         let is_cancelled = || run.is_cancelled();
         let _region = pool.region();
+        // The end of a step is the start of the next: what the loop takes beside the kernels is a part of them.
+        let mut looked = None;
         let mut measured = Vec::new();
         if run.measures_steps() {
             measured.reserve(program.steps.len());
+            looked = Some(Instant::now());
         }
         for step in &program.steps {
             run.check_cancelled()?;
-            let start = run.measures_steps().then(Instant::now);
             // SAFETY: the run's arena has `arena_bytes` bytes, the table of packed weights was made of the
             // program's sections, the SDK
             // checked that each binding is as large as its port; workplace and arena are this run's alone.
@@ -256,8 +258,10 @@ impl CpuExecutable {
                 None => error.at_node(step.node),
                 Some(_) => error,
             })?;
-            if let Some(start) = start {
-                measured.push(measured_step(step, start.elapsed()));
+            if let Some(start) = &mut looked {
+                let now = Instant::now();
+                measured.push(measured_step(step, now - *start));
+                *start = now;
             }
         }
         if run.measures_steps() {
