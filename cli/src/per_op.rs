@@ -575,4 +575,86 @@ mod tests {
             "{text}"
         );
     }
+
+    fn sample(run_ns: u64, time: u64) -> Sample {
+        Sample {
+            run_ns,
+            outside_ns: run_ns - time,
+            times: vec![time],
+        }
+    }
+
+    #[test]
+    fn runs_that_took_short_or_long_do_not_count() {
+        let mut samples: Vec<Sample> = [
+            (90, 80),
+            (10, 5),
+            (30, 20),
+            (20, 10),
+            (900, 800),
+            (40, 30),
+            (50, 40),
+            (1, 1),
+        ]
+        .into_iter()
+        .map(|(run, time)| sample(run, time))
+        .collect();
+        let kept: Vec<u64> = typical(&mut samples).iter().map(|sample| sample.run_ns).collect();
+        assert_eq!(kept, [20, 30, 40, 50]);
+        // few runs: all of them
+        for count in 1..4 {
+            let mut few: Vec<Sample> = (0..count).map(|at| sample(10 + at, 5)).collect();
+            assert_eq!(typical(&mut few).len(), usize::try_from(count).unwrap());
+        }
+        assert!(typical(&mut []).is_empty());
+        assert_eq!(mean([1, 2].into_iter()), 2);
+        assert_eq!(mean(std::iter::empty()), 0);
+    }
+
+    fn part(start_ns: u64, end_ns: u64, steps: &[u64]) -> TracedPart {
+        TracedPart {
+            id: format!("{start_ns}"),
+            device: "cpu:0".to_owned(),
+            emulated: false,
+            nodes: 1,
+            start_ns,
+            end_ns,
+            energy_uj: None,
+            steps: steps
+                .iter()
+                .map(|&time_ns| TracedStep {
+                    nodes: Vec::new(),
+                    kernel: "k".to_owned(),
+                    time_ns,
+                    operations: None,
+                    moved_bytes: None,
+                    is_reference: false,
+                })
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn steps_and_what_is_in_none_add_up_to_a_run_of_one_device() {
+        let run = |parts: Vec<TracedPart>| TracedRun {
+            parts,
+            crossings: Vec::new(),
+            submitted_ns: 0,
+            latency_ns: 0,
+            late_ns: None,
+        };
+        let one_behind_the_other = run(vec![
+            part(10, 20, &[4, 5]),
+            part(30, 70, &[]),
+            part(80, 90, &[10]),
+        ]);
+        let (rows, sample) = rows_of(&one_behind_the_other, 100);
+        assert_eq!(sample.times, [4, 5, 40, 10]);
+        assert_eq!(rows.len(), 4);
+        assert_eq!(sample.times.iter().sum::<u64>() + sample.outside_ns, 100);
+        // while parts overlap there is no time outside of them
+        let at_once = run(vec![part(10, 50, &[40]), part(20, 90, &[70]), part(30, 40, &[9])]);
+        let (_, sample) = rows_of(&at_once, 100);
+        assert_eq!(sample.outside_ns, 20 + 1);
+    }
 }

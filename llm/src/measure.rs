@@ -1,10 +1,13 @@
 //! Chunks of every size timed on every device, and each device's answers compared with those of the reference device.
 //!
 //! Invariants:
-//! 1. What is timed is what a sequence does: the chunk's inputs are filled, it is run, its keys and values are appended.
-//! 2. A chunk's time is that of a device that has been at work for a while; what it takes longer where it was idle, because its
+//! 1. What is timed is what a sequence does: the chunk's inputs are filled, it is run, its keys and values are appended; a token of an
+//!    answer is timed within an answer, each token behind one position more than the one before.
+//! 2. All chunks of all devices are timed once a round, and the median of the rounds counts: what disturbs a machine lasts for seconds, and
+//!    would be in all times of one chunk otherwise.
+//! 3. A chunk's time is that of a device that has been at work for a while; what it takes longer where it was idle, because its
 //!    clocks are low or its caches cold, is measured apart.
-//! 3. A device whose logits are not those of the reference is not used for that size, and it is said why.
+//! 4. A device whose logits are not those of the reference is not used for that size, and it is said why.
 
 use crate::chunk::LADDER;
 use crate::model::LanguageModel;
@@ -22,6 +25,12 @@ const IDLE_NS: u64 = 300_000_000;
 /// Runs that are made to warm a device at most; an emulated one takes what its table says at once.
 const WARM_RUNS: usize = 200;
 const EMULATED_WARM_RUNS: usize = 1;
+
+/// Tokens of the answers that are timed.
+const ANSWER: usize = 16;
+
+/// Positions behind which the first of them begins: behind none, or a few, attention has nothing to share out among threads.
+const ANSWER_PAST: usize = 32;
 
 /// Tokens of the chunk by which it is measured what an idle device takes longer.
 const ENTRY_ROWS: usize = 128;
@@ -53,7 +62,8 @@ fn measure(
         .into_iter()
         .filter(|&rows| rows <= how.largest_chunk.max(1) && rows <= model.capacity())
         .collect();
-    let total = rungs.len() * (devices.len() + 1);
+    let rounds = how.rounds.max(1);
+    let total = rungs.len() * (devices.len() + 1) + rounds * devices.len();
     let mut done = 0;
     let mut say = |what: String| {
         say(done, total, &what);
@@ -80,10 +90,12 @@ fn measure(
         };
         for (&rows, right) in rungs.iter().zip(&right) {
             say(format!("{name}: {rows} tokens"));
-            let emulated = cost.emulated;
-            let asked = (name.as_str(), rows, emulated);
-            match chunk(model, &mut sequence, how, asked, (&text[..rows], right)) {
-                Ok(chunk) => cost.chunks.push(chunk),
+            match verify(model, &mut sequence, (name, rows), (&text[..rows], right)) {
+                Ok(()) => cost.chunks.push(ChunkCost {
+                    rows,
+                    base_ns: 0.0,
+                    per_position_ns: 0.0,
+                }),
                 Err(error) => cost.refused.push(format!("{rows} tokens: {error}")),
             }
         }
@@ -91,6 +103,32 @@ fn measure(
             (cost.memory_bytes, cost.power_mw) = held;
         }
         costs.push(cost);
+    }
+    let mut places: Vec<Vec<Place>> = costs
+        .iter()
+        .map(|cost| {
+            let chunks = cost.chunks.iter();
+            chunks
+                .map(|chunk| Place::of(chunk.rows, how.depth, model.capacity()))
+                .collect()
+        })
+        .collect();
+    for round in 1..=rounds {
+        for (cost, places) in costs.iter_mut().zip(&mut places) {
+            say(format!("{}: round {round} of {rounds}", cost.device));
+            if let Err(error) = warm(&mut sequence, cost, &text) {
+                cost.refused.push(format!("all chunks: {error}"));
+                places.clear();
+            }
+            places.retain_mut(|place| {
+                let timed = place.time(&mut sequence, &cost.device, &text);
+                let words = timed.map_err(|error| format!("{} tokens: {error}", place.rows));
+                words.map_err(|words| cost.refused.push(words)).is_ok()
+            });
+        }
+    }
+    for (cost, places) in costs.iter_mut().zip(places) {
+        cost.chunks = places.into_iter().map(Place::line).collect();
     }
     if costs.iter().all(|cost| cost.chunk(1).is_none()) {
         let why: Vec<String> = costs.iter().flat_map(|cost| cost.refused.clone()).collect();
@@ -107,14 +145,13 @@ fn warm_runs(emulated: bool) -> usize {
     if emulated { EMULATED_WARM_RUNS } else { WARM_RUNS }
 }
 
-/// The cost of a chunk, once its logits are those of the reference.
-fn chunk(
+/// Whether a chunk's logits are those of the reference.
+fn verify(
     model: &LanguageModel,
     sequence: &mut Sequence,
-    how: &MeasurePhases,
-    (device, rows, emulated): (&str, usize, bool),
+    (device, rows): (&str, usize),
     (text, right): (&[TokenId], &[f32]),
-) -> Result<ChunkCost> {
+) -> Result<()> {
     let logits = sequence.logits_on(device, text, rows)?;
     let (off, most) = (distance(&logits, right), tolerance(model.policy()));
     if off > most {
@@ -122,38 +159,80 @@ fn chunk(
             "its logits are {off:.3} from the reference's, {most} is let pass: it is not used"
         )));
     }
-    let rounds = how.rounds.max(1) * if rows == 1 { 8 } else { 1 };
+    Ok(())
+}
+
+/// Keeps a device at work for a while.
+fn warm(sequence: &mut Sequence, cost: &DeviceCost, text: &[TokenId]) -> Result<()> {
+    let chunk = cost.chunks.iter().find(|chunk| chunk.rows <= ENTRY_ROWS);
+    let Some(rows) = chunk.map(|chunk| chunk.rows) else {
+        return Ok(());
+    };
     let mut spent = 0;
-    for _ in 0..warm_runs(emulated) {
-        spent += sequence.time_on(device, text, rows, 0)?;
+    for _ in 0..warm_runs(cost.emulated) {
+        spent += sequence.time_on(&cost.device, &text[..rows], rows, 0)?;
         if spent >= WARM_NS {
             break;
         }
     }
-    let depth = how.depth.min(model.capacity() - rows);
-    let mut medians = [0.0; 2];
-    for (median, past) in medians.iter_mut().zip([0, depth]) {
-        let mut times = Vec::with_capacity(rounds);
-        for round in 0..=rounds {
-            let ns = sequence.time_on(device, text, rows, past)?;
-            // the first one warms up
-            if round > 0 {
-                times.push(ns);
-            }
+    Ok(())
+}
+
+/// Times of a chunk behind two numbers of positions, one of each round.
+struct Place {
+    rows: usize,
+    /// Tokens that are read one behind the other; none where the whole chunk is.
+    answer: usize,
+    past: [usize; 2],
+    times: [Vec<u64>; 2],
+}
+
+impl Place {
+    fn of(rows: usize, depth: usize, capacity: usize) -> Place {
+        let room = capacity - rows;
+        let (answer, near) = match rows == 1 && room > ANSWER {
+            true => (ANSWER, ANSWER_PAST.min(room - ANSWER)),
+            false => (0, 0),
+        };
+        Place {
+            rows,
+            answer,
+            past: [near, depth.clamp(near, room - answer)],
+            times: Default::default(),
         }
-        times.sort_unstable();
-        *median = times[times.len() / 2] as f64;
     }
-    let [base_ns, deep] = medians;
-    Ok(ChunkCost {
-        rows,
-        base_ns,
-        per_position_ns: if depth == 0 {
-            0.0
-        } else {
-            ((deep - base_ns) / depth as f64).max(0.0)
-        },
-    })
+
+    /// Times it once; the run before warms the chunk's own memory up.
+    fn time(&mut self, sequence: &mut Sequence, device: &str, text: &[TokenId]) -> Result<()> {
+        for (past, times) in self.past.into_iter().zip(&mut self.times) {
+            let mut time = || match self.answer {
+                0 => sequence.time_on(device, &text[..self.rows], self.rows, past),
+                answer => sequence.time_answer_on(device, &text[..answer.min(text.len())], past),
+            };
+            time()?;
+            times.push(time()?);
+        }
+        Ok(())
+    }
+
+    /// The cost whose line goes through the medians; level where both are behind as many positions.
+    fn line(self) -> ChunkCost {
+        // the middle token of an answer takes the mean of all
+        let [near, far] = self.past.map(|past| past + self.answer / 2);
+        let [least, most] = self.times.map(|mut times| {
+            times.sort_unstable();
+            times[times.len() / 2] as f64
+        });
+        let per_position_ns = match far - near {
+            0 => 0.0,
+            positions => ((most - least) / positions as f64).max(0.0),
+        };
+        ChunkCost {
+            rows: self.rows,
+            base_ns: (least - per_position_ns * near as f64).max(0.0),
+            per_position_ns,
+        }
+    }
 }
 
 /// What the first chunk of a device takes longer where another one was at work before.

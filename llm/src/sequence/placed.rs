@@ -293,4 +293,26 @@ impl Sequence {
         done?;
         Ok(took)
     }
+
+    /// Nanoseconds of one token of an answer on one device, behind so many positions, whatever these hold: the mean over this
+    /// text, one token after another.
+    pub(crate) fn time_answer_on(&mut self, device: &str, text: &[TokenId], past: usize) -> Result<u64> {
+        let key = self.key(1, Logits::Last, Some(device));
+        self.ready(&key)?;
+        self.tokens.clear();
+        self.tokens.resize(past, 0);
+        let clock = self.clock(&key);
+        let start = clock.now_ns();
+        let mut done = Ok(());
+        for token in text.chunks(1) {
+            done = self.chunk(token, key.clone(), &mut |logits| Some(logits.to_vec()));
+            if done.is_err() {
+                break;
+            }
+        }
+        let took = clock.now_ns().saturating_sub(start);
+        self.truncate(0);
+        done?;
+        Ok(took / text.len().max(1) as u64)
+    }
 }

@@ -1,8 +1,13 @@
 //! A plan and every fixed placement, run in turns.
+//!
+//! Invariants:
+//! 1. Before each run all devices are at work for a while, so that no placement finds one idle, with its clocks low, because of what ran
+//!    before it: costs are of devices that are at work.
+//! 2. A plan that is one of the fixed placements shares its times: it is the same run, and what differs between them is chance.
 
 use std::time::{Duration, Instant};
 
-use polychip_llm::LanguageModel;
+use polychip_llm::{LanguageModel, Sequence, TokenId};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -17,6 +22,12 @@ const LEAST_ROWS: usize = 8;
 /// Fixed placements of which so many times the plan's time is predicted are counted by that, and not run.
 const HOPELESS: f64 = 3.0;
 
+/// Before a placement is run, each device is at work for so long.
+const WARM: Duration = Duration::from_millis(100);
+
+/// Most tokens of a chunk by which that is done.
+const WARM_ROWS: usize = 128;
+
 /// What running a plan came to.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Checked {
@@ -28,6 +39,8 @@ pub(crate) struct Checked {
     prediction_error: f64,
     /// The whole, over the whole of the best fixed placement.
     of_best_fixed: f64,
+    /// Whether the plan is one of the fixed placements, whose times are of both then.
+    is_fixed: bool,
     /// The fixed placements, the best first.
     fixed: Vec<Fixed>,
     /// Fixed placements that were not run, since three times the plan's time and more is predicted of them.
@@ -92,6 +105,49 @@ impl Checked {
     }
 }
 
+/// Keeps every device at work for a while.
+fn warm(
+    model: &LanguageModel,
+    costs: &PhaseCosts,
+    sequence: &mut Sequence,
+    text: &[TokenId],
+) -> anyhow::Result<()> {
+    for (device, cost) in costs.devices.iter().enumerate() {
+        let chunk = cost.chunks.iter().find(|chunk| chunk.rows <= WARM_ROWS);
+        let Some(rows) = chunk.map(|chunk| chunk.rows).filter(|_| !cost.emulated) else {
+            continue;
+        };
+        let fixed = FixedPhases {
+            prompt: device,
+            rows,
+            answer: device,
+        };
+        model.fix_phases(costs.clone(), fixed)?;
+        let start = Instant::now();
+        while start.elapsed() < WARM {
+            sequence.truncate(0);
+            sequence.append(&text[..rows.min(text.len())])?;
+        }
+    }
+    Ok(())
+}
+
+/// The fixed placement that a plan is.
+fn as_fixed(plan: &PhasePlan) -> Option<FixedPhases> {
+    let (first, rest) = plan.prompt.split_first()?;
+    let [answer] = &plan.answer[..] else {
+        return None;
+    };
+    let alike = rest
+        .iter()
+        .all(|chunk| (chunk.device, chunk.rows) == (first.device, first.rows));
+    alike.then_some(FixedPhases {
+        prompt: first.device,
+        rows: first.rows,
+        answer: answer.device,
+    })
+}
+
 /// Nanoseconds of the prompts and answers of one placement.
 type Times = (Vec<u64>, Vec<u64>);
 
@@ -147,8 +203,11 @@ pub(super) fn check(
     for _ in &ways {
         sequences.push(model.sequence()?);
     }
+    let mut warmer = model.sequence()?;
+    let mut moved = false;
     for round in 0..=rounds {
         for ((way, times), sequence) in ways.iter().zip(&mut times).zip(&mut sequences) {
+            warm(model, costs, &mut warmer, &tokens)?;
             match way {
                 Some(fixed) => model.fix_phases(costs.clone(), *fixed)?,
                 None => model.place_phases(costs.clone(), limits.clone())?,
@@ -168,6 +227,7 @@ pub(super) fn check(
                 read = Duration::from_nanos(sum(&sequence.phases().prompt));
                 answered = Duration::from_nanos(sum(&sequence.phases().answer));
             }
+            moved |= way.is_none() && !sequence.phases().moves.is_empty();
             // the first round plans, compiles and warms up
             if round > 0 {
                 times.0.push(u64::try_from(read.as_nanos())?);
@@ -177,6 +237,15 @@ pub(super) fn check(
         progress.step();
     }
     model.place_phases(costs.clone(), limits.clone())?;
+    // an answer that moved to another device is no longer what was planned
+    let same = as_fixed(plan).filter(|_| !moved);
+    let same = same.and_then(|fixed| ways.iter().position(|way| *way == Some(fixed)));
+    if let Some(same) = same {
+        let (prompts, answers) = times[same].clone();
+        times[0].0.extend(prompts);
+        times[0].1.extend(answers);
+        times[same] = times[0].clone();
+    }
     let median = |times: &Vec<u64>| {
         let mut sorted = times.clone();
         sorted.sort_unstable();
@@ -209,6 +278,7 @@ pub(super) fn check(
         answer_ns,
         prediction_error: (plan.total_ns() - whole).abs() / whole,
         of_best_fixed: whole / best,
+        is_fixed: same.is_some(),
         fixed,
         not_run,
     })
