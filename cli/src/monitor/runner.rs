@@ -117,7 +117,7 @@ impl Runner {
         let (same, shared, taken) = (session.clone(), Arc::clone(&counts), Arc::clone(&times));
         let thread = std::thread::spawn(move || -> anyhow::Result<()> {
             let inputs: Vec<&polychip::Input> = memory.iter().collect();
-            let mut load = Load::new(&same, inputs, lanes);
+            let mut load = Load::new(&same, inputs, lanes).paced(fps.is_some());
             let period = fps.map(|fps| Duration::from_secs_f64(1.0 / fps));
             let mut next = Instant::now();
             let mut pause = Pause::new();

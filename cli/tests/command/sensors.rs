@@ -141,6 +141,25 @@ fn a_model_under_a_limit_ends_with_a_summary_and_a_log_that_replays() {
 }
 
 #[test]
+fn a_paced_run_takes_no_part_of_the_pause_behind_it() {
+    // a frame of four tenths of a second, in which a run of a millisecond waits to be asked for
+    let lines = lines(polychip(&[
+        "monitor",
+        &shapes(),
+        "--devices",
+        "cpu",
+        "--fps",
+        "2.5",
+        "--seconds",
+        "2",
+        "--json",
+    ]));
+    let latency = &lines.last().unwrap()["latency"];
+    let median = latency["p50_ns"].as_u64().unwrap();
+    assert!(median < 300_000_000, "{latency}");
+}
+
+#[test]
 fn energy_is_known_only_of_devices_with_a_sensor() {
     let answer = polychip(&[
         "energy",
