@@ -15,8 +15,9 @@ pub use function::{Binary, Unary};
 use crate::copy::{Loops, Nest};
 use crate::isa::Load;
 use crate::threads::{Address, CHUNK, Parts, share};
-use crate::typed::{Row, Rows};
+use crate::typed::{REPEATED, Row, Rows};
 use crate::{Error, Isa, Slice, SliceMut, ThreadPool};
+use std::mem::MaybeUninit;
 
 /// What is added to the result of a product, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -272,7 +273,11 @@ impl BinaryPlan {
             .for_each_run(pool, CHUNK, &|[at_a, at_b, at_out], len, [a_step, b_step, _]| {
                 // SAFETY: pieces of the loops share the output out.
                 let y = unsafe { out.part(at_out as usize, len) };
-                f(isa, y, row(a, at_a, a_step, len), row(b, at_b, b_step, len));
+                let b = row(b, at_b, b_step, len);
+                match row(a, at_a, a_step, len) {
+                    Row::Many(a) => f(isa, y, a, b),
+                    Row::One(a) => repeated(isa, f, y, a, b),
+                }
             });
     }
 
@@ -306,6 +311,22 @@ impl BinaryPlan {
                 );
             },
         );
+    }
+}
+
+/// A function over a row, of a first operand that is one value.
+fn repeated<T: Copy, U>(isa: Isa, f: Rows<T, U>, y: &mut [U], a: T, b: Row<'_, T>) {
+    let mut room = [const { MaybeUninit::<T>::uninit() }; REPEATED];
+    let room = &mut room[..y.len().min(REPEATED)];
+    room.fill(MaybeUninit::new(a));
+    // SAFETY: filled above.
+    let values = unsafe { room.assume_init_ref() };
+    for (i, y) in y.chunks_mut(REPEATED).enumerate() {
+        let b = match b {
+            Row::Many(b) => Row::Many(&b[i * REPEATED..][..y.len()]),
+            one => one,
+        };
+        f(isa, y, &values[..y.len()], b);
     }
 }
 

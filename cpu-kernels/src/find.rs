@@ -76,6 +76,11 @@ pub fn sorted<T: Ordered>(x: &[T], order: &mut [(i64, u32)]) {
     for (i, (at, &x)) in order.iter_mut().zip(x).enumerate() {
         *at = (x.key(), i as u32);
     }
+    sort(order);
+}
+
+/// Keys in their order, of equals the one of the lesser place first.
+fn sort(order: &mut [(i64, u32)]) {
     let (low, high) = order.iter().fold((i64::MAX, i64::MIN), |(low, high), at| {
         (low.min(at.0), high.max(at.0))
     });

@@ -291,6 +291,10 @@ impl Isa {
 
     /// Runs `kernel`, which reads or stores bf16, on what [`for_bf16`](Self::for_bf16) gives. There is no third form of
     /// such kernels: nobody takes bf16 where `f32` is faster, and each form is a fifth of what the compiler has to do.
+    ///
+    /// # Panics
+    /// Without the feature `avx512`, without which [`has_bf16`](Self::has_bf16) is never true: the second form is what the
+    /// first is tested against, and half a megabyte.
     #[inline]
     pub(crate) fn run_bf16<K: Kernel>(self, kernel: K) -> K::Output {
         #[cfg(target_arch = "x86_64")]
@@ -299,7 +303,13 @@ impl Isa {
         {
             return token.enter(kernel);
         }
-        scalar::Scalar.enter(kernel)
+        #[cfg(any(feature = "avx512", test))]
+        return scalar::Scalar.enter(kernel);
+        #[cfg(not(any(feature = "avx512", test)))]
+        {
+            let _ = kernel;
+            no_bf16()
+        }
     }
 
     /// Runs `kernel` on this instruction set.
@@ -315,6 +325,13 @@ impl Isa {
             Token::Neon(token) => token.enter(kernel),
         }
     }
+}
+
+/// Ends what asked for kernels that were left out.
+#[cfg(not(any(feature = "avx512", test)))]
+#[cold]
+fn no_bf16() -> ! {
+    panic!("kernels of bf16 are part of the feature avx512, which this build is without");
 }
 
 impl simd::Dispatch for Isa {

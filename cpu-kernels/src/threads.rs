@@ -129,10 +129,10 @@ impl Shared {
     fn run(&self, thread: usize, chunk: usize) {
         // This thread owns a chunk of the current step, so the step cannot end and its fields cannot change.
         let call = self.step.0.call.load(Relaxed);
-        // SAFETY: `call` was made from a `Call` by `run_indexed`, before the claim that the swap acquired.
+        // SAFETY: `call` was made from a `Call` by `step`, before the claim that the swap acquired.
         let call = unsafe { std::mem::transmute::<*mut (), Call>(call) };
         let data = self.step.0.data.load(Relaxed).cast_const();
-        // SAFETY: `data` is the closure that `call` was instantiated for; `run_indexed` keeps it alive until all
+        // SAFETY: `data` is the closure that `call` was instantiated for; `step` does not return until all
         // chunks have ended.
         if catch_unwind(AssertUnwindSafe(|| unsafe { call(data, thread, chunk) })).is_err() {
             self.turn.0.panicked.store(true, Relaxed);
@@ -271,23 +271,34 @@ impl ThreadPool {
     /// # Panics
     /// As [`run`](Self::run).
     pub fn run_indexed<F: Fn(usize, usize) + Sync>(&self, chunks: usize, f: &F) {
+        unsafe fn call<F: Fn(usize, usize) + Sync>(data: *const (), thread: usize, chunk: usize) {
+            // SAFETY: `run_indexed` passes `f: &F` beside this instantiation, and ends when its chunks have.
+            let f = unsafe { &*data.cast::<F>() };
+            f(thread, chunk);
+        }
+        // SAFETY: `f` is what `call` was instantiated for.
+        unsafe { self.step(chunks, call::<F>, std::ptr::from_ref(f).cast()) };
+    }
+
+    /// The one form of [`run_indexed`](Self::run_indexed): a chunk is called in one place, so that a kernel is in the program
+    /// once.
+    ///
+    /// # Safety
+    /// `run` may be called with `given` by any thread until this returns.
+    unsafe fn step(&self, chunks: usize, run: Call, given: *const ()) {
         let turn = &self.shared.turn.0;
         let alone = chunks <= 1 || self.threads.is_empty() || u32::try_from(chunks).is_err();
         if alone || turn.busy.swap(true, Acquire) {
             for chunk in 0..chunks {
-                f(0, chunk);
+                // SAFETY: as the caller promises.
+                unsafe { run(given, 0, chunk) };
             }
             return;
         }
-        unsafe fn call<F: Fn(usize, usize) + Sync>(data: *const (), thread: usize, chunk: usize) {
-            // SAFETY: `run_indexed` stored `f: &F` beside this instantiation, and waits for the chunk to end.
-            let f = unsafe { &*data.cast::<F>() };
-            f(thread, chunk);
-        }
         let shared = &*self.shared;
         let Step { open, call: to, data } = &shared.step.0;
-        to.store(call::<F> as *mut (), Relaxed);
-        data.store(std::ptr::from_ref(f).cast_mut().cast(), Relaxed);
+        to.store(run as *mut (), Relaxed);
+        data.store(given.cast_mut(), Relaxed);
         // no chunk is running, so nobody adds to it now
         let ended = shared.ended.0.load(Relaxed);
         // the first chunk is the caller's

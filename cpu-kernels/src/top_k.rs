@@ -264,7 +264,7 @@ impl<T: Copy, N: Ordered, F: Fn(T) -> N + Copy> Kernel for First<'_, T, F> {
                 |heap| heap.0[0] >> 32,
                 |heap, j, key| heap.0[0] = word(j, key),
             );
-            keys.sort_unstable_by(|a, b| b.cmp(a));
+            descending(keys);
             for (index, &word) in indices.iter_mut().zip(&*keys) {
                 *index = i64::from(!(word as u32));
             }
@@ -281,6 +281,12 @@ impl<T: Copy, N: Ordered, F: Fn(T) -> N + Copy> Kernel for First<'_, T, F> {
             sift(&mut heap, 0, end);
         }
     }
+}
+
+/// The greatest first. Not part of the kernel, where the same sort would be compiled for each type and instruction set.
+#[inline(never)]
+fn descending(keys: &mut [i64]) {
+    keys.sort_unstable_by(|a, b| b.cmp(a));
 }
 
 /// Makes a heap of the first `k` and puts what comes before its worst in the place of that.

@@ -82,19 +82,23 @@ pub enum Row<'a, T> {
     Many(&'a [T]),
 }
 
-/// A function of two operands, over rows.
-pub type Rows<T, U> = fn(Isa, &mut [U], Row<'_, T>, Row<'_, T>);
+/// A function of two operands, over rows. Where the first is one value, it is repeated ([`REPEATED`]).
+pub type Rows<T, U> = fn(Isa, &mut [U], &[T], Row<'_, T>);
+/// How many times a first operand that is one value for all of a row is written down at a time: the loops over it are those
+/// over rows of values, of which there is one for each function, type and instruction set.
+pub(crate) const REPEATED: usize = 1024;
+
 /// A function of one operand, over a slice.
 pub type Pass<T, U> = fn(Isa, &mut [U], &[T]);
 
-fn zip<T: Copy, U: Copy>(isa: Isa, y: &mut [U], a: Row<'_, T>, b: Row<'_, T>, f: impl Fn(T, T) -> U) {
+fn zip<T: Copy, U: Copy>(isa: Isa, y: &mut [U], a: &[T], b: Row<'_, T>, f: impl Fn(T, T) -> U) {
     isa.run(Zip { y, a, b, f });
 }
 
 /// A function of two operands over a row, compiled for each instruction set.
 struct Zip<'a, T, U, F> {
     y: &'a mut [U],
-    a: Row<'a, T>,
+    a: &'a [T],
     b: Row<'a, T>,
     f: F,
 }
@@ -104,23 +108,17 @@ impl<T: Copy, U: Copy, F: Fn(T, T) -> U> Kernel for Zip<'_, T, U, F> {
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
         let Zip { y, a, b, f } = self;
-        match (a, b) {
-            (Row::Many(a), Row::Many(b)) => {
+        match b {
+            Row::Many(b) => {
                 for ((y, &a), &b) in y.iter_mut().zip(a).zip(b) {
                     *y = f(a, b);
                 }
             }
-            (Row::Many(a), Row::One(b)) => {
+            Row::One(b) => {
                 for (y, &a) in y.iter_mut().zip(a) {
                     *y = f(a, b);
                 }
             }
-            (Row::One(a), Row::Many(b)) => {
-                for (y, &b) in y.iter_mut().zip(b) {
-                    *y = f(a, b);
-                }
-            }
-            (Row::One(a), Row::One(b)) => y.fill(f(a, b)),
         }
     }
 }
@@ -680,32 +678,38 @@ mod tests {
         assert_eq!(sum(&[], &[]), [0]);
         assert_eq!(sum(&[2, 1, 2], &[2, 1]), [0, 1, 100, 101, 2, 3, 102, 103]);
         assert_eq!(sum(&[0, 3], &[3]), Vec::<i64>::new());
+        // longer than a value is repeated at a time
+        let long = 2 * REPEATED + 3;
+        assert_eq!(
+            sum(&[2, 1], &[long]),
+            Vec::from_iter((0..2).flat_map(|a| (0..long as i64).map(move |b| a + 100 * b)))
+        );
     }
 
     #[test]
     fn nan_is_kept_and_equals_nothing() {
         let (nan, isa) = (f64::NAN, Isa::detect());
         let mut y = [0.0; 2];
-        f64::arithmetic(Arithmetic::Max)(isa, &mut y, Row::Many(&[nan, 1.0]), Row::Many(&[1.0, nan]));
+        f64::arithmetic(Arithmetic::Max)(isa, &mut y, &[nan, 1.0], Row::Many(&[1.0, nan]));
         assert!(y.iter().all(|y| y.is_nan()));
         f64::clip(isa, &mut y, &[nan, 5.0], Some(0.0), Some(2.0));
         assert!(y[0].is_nan() && y[1] == 2.0);
         let mut same = [9; 2];
-        f64::comparison(Comparison::Equal)(isa, &mut same, Row::Many(&[nan, 1.0]), Row::Many(&[nan, 1.0]));
+        f64::comparison(Comparison::Equal)(isa, &mut same, &[nan, 1.0], Row::Many(&[nan, 1.0]));
         assert_eq!(same, [0, 1]);
     }
 
     #[test]
     fn any_byte_but_zero_is_true() {
         let (isa, mut y) = (Isa::detect(), [9; 4]);
-        let (a, b) = (Row::Many(&[0u8, 2, 4, 0][..]), Row::Many(&[0u8, 1, 0, 8][..]));
+        let (a, b) = (&[0u8, 2, 4, 0][..], Row::Many(&[0u8, 1, 0, 8][..]));
         logic(Logic::And)(isa, &mut y, a, b);
         assert_eq!(y, [0, 1, 0, 0]);
         logic(Logic::Xor)(isa, &mut y, a, b);
         assert_eq!(y, [0, 0, 1, 1]);
         logic(Logic::Equal)(isa, &mut y, a, b);
         assert_eq!(y, [1, 1, 0, 0]);
-        select(isa, &mut y, a, Row::One(5), Row::Many(&[1, 2, 3, 4]));
+        select(isa, &mut y, Row::Many(a), Row::One(5), Row::Many(&[1, 2, 3, 4]));
         assert_eq!(y, [1, 5, 5, 4]);
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Invariant: boxes are taken in the order of their scores, equals by index.
 
-use super::Tensor;
 use super::error::{Result, refuse, require};
+use super::{Tensor, sort};
 
 /// The parameters of [`non_max_suppression`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,7 +58,7 @@ pub fn non_max_suppression(boxes: &Tensor, scores: &Tensor, p: Suppression) -> R
         for class in 0..classes {
             let score = |i: usize| s[(image * classes + class) * k + i];
             let mut order: Vec<usize> = (0..k).filter(|&i| p.score.is_none_or(|t| score(i) > t)).collect();
-            order.sort_by(|&i, &j| score(j).total_cmp(&score(i)));
+            sort::by(&mut order, &|i, j| score(j).total_cmp(&score(i)));
             let mut chosen: Vec<[f64; 4]> = Vec::new();
             for i in order {
                 if chosen.len() >= p.max_output {

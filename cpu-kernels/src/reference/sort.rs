@@ -19,6 +19,11 @@ fn order(x: &Wide, i: usize, j: usize) -> Ordering {
     }
 }
 
+/// Sorts indices; equals keep their order. One sort for all of these, which would else be compiled for each way to compare.
+pub(super) fn by(indices: &mut [usize], compare: &dyn Fn(usize, usize) -> Ordering) {
+    indices.sort_by(|&a, &b| compare(a, b));
+}
+
 /// The `k` largest (or smallest) elements along `axis`, in order, and their indices.
 ///
 /// # Errors
@@ -33,7 +38,7 @@ pub fn top_k(x: &Tensor, k: usize, axis: usize, largest: bool) -> Result<(Tensor
         for i in 0..inner {
             let at = |j: usize| (o * n + j) * inner + i;
             let mut order_of: Vec<usize> = (0..n).collect();
-            order_of.sort_by(|&a, &b| {
+            by(&mut order_of, &|a, b| {
                 let by_value = order(&wide, at(a), at(b));
                 if largest { by_value.reverse() } else { by_value }
             });
@@ -86,7 +91,7 @@ pub fn unique(x: &Tensor, axis: Option<usize>, sorted: bool) -> Result<Unique> {
         Ordering::Equal
     };
     let mut by_value: Vec<usize> = (0..n).collect();
-    by_value.sort_by(|&a, &b| compare(a, b));
+    by(&mut by_value, &compare);
     // one run of equals after the other; the sort is stable, so each starts with its first appearance
     let mut runs: Vec<Vec<usize>> = Vec::new();
     for i in by_value {
@@ -96,7 +101,12 @@ pub fn unique(x: &Tensor, axis: Option<usize>, sorted: bool) -> Result<Unique> {
         }
     }
     if !sorted {
-        runs.sort_by_key(|run| run[0]);
+        let mut by_place: Vec<usize> = (0..runs.len()).collect();
+        by(&mut by_place, &|a, b| runs[a][0].cmp(&runs[b][0]));
+        runs = by_place
+            .iter()
+            .map(|&run| std::mem::take(&mut runs[run]))
+            .collect();
     }
     let mut inverse = vec![0i64; n];
     for (u, run) in runs.iter().enumerate() {

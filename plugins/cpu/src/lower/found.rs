@@ -174,23 +174,9 @@ fn unique(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     fn of<T: Plain + Ordered>(dtype: DType, sorted: bool, places: Vec<usize>) -> Run {
         Box::new(move |o| {
             let x = o.read::<T>(0);
-            let [first, inverse, counts] = different(x, sorted);
-            for (write, &place) in places.iter().enumerate() {
-                let tensor = match place {
-                    0 => {
-                        let width = size_of::<T>();
-                        let bytes = o.read::<u8>(0);
-                        let own = |&at: &i64| &bytes[at as usize * width..][..width];
-                        let values: Vec<u8> = first.iter().flat_map(own).copied().collect();
-                        tensor_from_bytes(dtype, &[first.len()], &values)?
-                    }
-                    1 => made(vec![first.len()], Storage::I64(first.clone()))?,
-                    2 => made(vec![inverse.len()], Storage::I64(inverse.clone()))?,
-                    _ => made(vec![counts.len()], Storage::I64(counts.clone()))?,
-                };
-                o.store(write, tensor)?;
-            }
-            Ok(())
+            let mut order = vec![(0, 0); x.len()];
+            find::sorted(x, &mut order);
+            store_different(o, dtype, &order, sorted, &places)
         })
     }
     let run = match dtype {
@@ -220,13 +206,39 @@ fn unique(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     Ok(true)
 }
 
-fn different<T: Ordered>(x: &[T], sorted: bool) -> [Vec<i64>; 3] {
-    let mut order = vec![(0, 0); x.len()];
-    find::sorted(x, &mut order);
+/// Stores what [`different`] gives as the outputs at `places`.
+fn store_different(
+    o: &mut Operands<'_>,
+    dtype: DType,
+    order: &[(i64, u32)],
+    sorted: bool,
+    places: &[usize],
+) -> Result<()> {
+    let [first, inverse, counts] = different(order, sorted);
+    for (write, &place) in places.iter().enumerate() {
+        let tensor = match place {
+            0 => {
+                let bytes = o.read::<u8>(0);
+                let width = bytes.len() / order.len().max(1);
+                let own = |&at: &i64| &bytes[at as usize * width..][..width];
+                let values: Vec<u8> = first.iter().flat_map(own).copied().collect();
+                tensor_from_bytes(dtype, &[first.len()], &values)?
+            }
+            1 => made(vec![first.len()], Storage::I64(first.clone()))?,
+            2 => made(vec![inverse.len()], Storage::I64(inverse.clone()))?,
+            _ => made(vec![counts.len()], Storage::I64(counts.clone()))?,
+        };
+        o.store(write, tensor)?;
+    }
+    Ok(())
+}
+
+/// Of keys in their order with their places: where each different one is first, which each is, and how often.
+fn different(order: &[(i64, u32)], sorted: bool) -> [Vec<i64>; 3] {
     let (mut first, mut counts) = (Vec::new(), Vec::new());
-    let mut inverse = vec![0i64; x.len()];
+    let mut inverse = vec![0i64; order.len()];
     let mut before = None;
-    for &(key, at) in &order {
+    for &(key, at) in order {
         if before != Some(key) {
             before = Some(key);
             first.push(i64::from(at));

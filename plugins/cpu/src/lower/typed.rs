@@ -4,18 +4,16 @@
 //!
 //! Not here: f32 and what stands for it in its vector kernels (`elementwise`), conversions (`cast`).
 
-use polychip_cpu_kernels::convert;
 use polychip_cpu_kernels::elementwise::BinaryPlan;
 use polychip_cpu_kernels::typed::{self, Arithmetic, Bitwise, Comparison, Logic, Number, Pass, Rows, Single};
+use polychip_cpu_kernels::{Isa, convert};
 use polychip_ops::{Attr, DType, Op, broadcast};
 use polychip_sdk::{Error, Result};
 
 use super::builder::{Lowering, kernel_error};
 use crate::part::{Node, TensorIndex};
-use crate::step::{Operands, Plain, ValueId};
+use crate::step::{Operands, Plain, Run, ValueId};
 use crate::work::Class;
-
-type Run = Box<dyn Fn(&mut Operands<'_>) -> Result<()> + Send + Sync>;
 
 /// What a node computes.
 #[derive(Clone, Copy)]
@@ -155,8 +153,8 @@ fn tests(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> R
 
 fn of_truth(l: &mut Lowering<'_>, function: Function, node: &Node, output: TensorIndex) -> Result<bool> {
     match function {
-        Function::Pair(Pair::Logic(f)) => pairs(l, node, output, typed::logic(f), Class::Typed),
-        Function::Not => single(l, node, output, typed::not),
+        Function::Pair(Pair::Logic(f)) => pairs(l, node, output, &rows(typed::logic(f)), Class::Typed),
+        Function::Not => single(l, node, output, pass(l.isa, typed::not)),
         _ => Ok(false),
     }
 }
@@ -174,29 +172,41 @@ fn of<T: Plain + Number + PartialEq>(
                 Arithmetic::Div | Arithmetic::Mod | Arithmetic::Fmod => Class::TypedDivide,
                 _ => Class::Typed,
             };
-            chain(l, node, output, T::arithmetic(f), class)
+            chain(l, node, output, &rows(T::arithmetic(f)), class)
         }
         Function::Pair(Pair::Bitwise(f)) => match T::bitwise(f) {
-            Some(f) => pairs(l, node, output, f, Class::Typed),
+            Some(f) => pairs(l, node, output, &rows(f), Class::Typed),
             None => Ok(false),
         },
-        Function::Pair(Pair::Comparison(f)) => pairs(l, node, output, T::comparison(f), Class::Typed),
+        Function::Pair(Pair::Comparison(f)) => pairs(l, node, output, &rows(T::comparison(f)), Class::Typed),
         Function::Pair(Pair::Logic(_)) => Ok(false),
-        Function::Single(f) => single(l, node, output, T::single(f)),
+        Function::Single(f) => single(l, node, output, pass(l.isa, T::single(f))),
         Function::Not => match T::inverted() {
-            Some(f) => single(l, node, output, f),
+            Some(f) => single(l, node, output, pass(l.isa, f)),
             None => Ok(false),
         },
-        Function::Clip => clip::<T>(l, node, output),
+        Function::Clip => clip(l, node, output, clipping::<T>),
+    }
+}
+
+/// What makes the step of two operands from the loops over them: the one piece that there is for each type.
+type Make<'a> = &'a dyn Fn(Isa, BinaryPlan) -> Run;
+
+fn rows<T: Plain, U: Plain>(f: Rows<T, U>) -> impl Fn(Isa, BinaryPlan) -> Run {
+    move |isa, plan| {
+        Box::new(move |o| {
+            plan.rows(isa, o.pool, f, o.read::<T>(0), o.read::<T>(1), o.write::<U>(0));
+            Ok(())
+        })
     }
 }
 
 /// A function of two operands.
-fn pairs<T: Plain, U: Plain>(
+fn pairs(
     l: &mut Lowering<'_>,
     node: &Node,
     output: TensorIndex,
-    f: Rows<T, U>,
+    make: Make<'_>,
     class: Class,
 ) -> Result<bool> {
     let operands: Vec<TensorIndex> = node.inputs.iter().copied().flatten().collect();
@@ -205,16 +215,16 @@ fn pairs<T: Plain, U: Plain>(
     };
     let (a, b) = (l.rows(a)?, l.rows(b)?);
     let to = l.write_rows(output)?;
-    pair(l, (node.op.name(), class), f, [a, b], to)?;
+    pair(l, (node.op.name(), class), make, [a, b], to)?;
     Ok(true)
 }
 
 /// A function of two or more operands, two at a time.
-fn chain<T: Plain>(
+fn chain(
     l: &mut Lowering<'_>,
     node: &Node,
     output: TensorIndex,
-    f: Rows<T, T>,
+    make: Make<'_>,
     class: Class,
 ) -> Result<bool> {
     let operands: Vec<TensorIndex> = node.inputs.iter().copied().flatten().collect();
@@ -227,19 +237,19 @@ fn chain<T: Plain>(
         let shape = broadcast::shapes(&[l.value_shape(left), l.value_shape(right)])
             .ok_or_else(|| Error::unsupported("shapes do not broadcast together"))?;
         let sofar = l.fresh(l.real_dtype(*first), shape)?;
-        pair(l, (node.op.name(), class), f, [left, right], sofar)?;
+        pair(l, (node.op.name(), class), make, [left, right], sofar)?;
         left = sofar;
     }
     let right = l.rows(*last)?;
     let to = l.write_rows(output)?;
-    pair(l, (node.op.name(), class), f, [left, right], to)?;
+    pair(l, (node.op.name(), class), make, [left, right], to)?;
     Ok(true)
 }
 
-fn pair<T: Plain, U: Plain>(
+fn pair(
     l: &mut Lowering<'_>,
     (name, class): (&'static str, Class),
-    f: Rows<T, U>,
+    make: Make<'_>,
     [a, b]: [ValueId; 2],
     y: ValueId,
 ) -> Result<()> {
@@ -252,47 +262,43 @@ fn pair<T: Plain, U: Plain>(
             l.value_shape(y)
         )));
     }
-    let isa = l.isa;
-    l.step(
-        name,
-        &[a, b],
-        &[y],
-        None,
-        Box::new(move |o| {
-            plan.rows(isa, o.pool, f, o.read::<T>(0), o.read::<T>(1), o.write::<U>(0));
-            Ok(())
-        }),
-    )
-    .is(class);
+    let run = make(l.isa, plan);
+    l.step(name, &[a, b], &[y], None, run).is(class);
     Ok(())
 }
 
-fn single<T: Plain, U: Plain>(
-    l: &mut Lowering<'_>,
-    node: &Node,
-    output: TensorIndex,
-    f: Pass<T, U>,
-) -> Result<bool> {
+fn pass<T: Plain, U: Plain>(isa: Isa, f: Pass<T, U>) -> Run {
+    Box::new(move |o| {
+        typed::pass(isa, o.pool, &f, o.read::<T>(0), o.write::<U>(0));
+        Ok(())
+    })
+}
+
+fn single(l: &mut Lowering<'_>, node: &Node, output: TensorIndex, run: Run) -> Result<bool> {
     let Some(input) = node.input(0) else {
         return Ok(false);
     };
-    let (isa, x, y) = (l.isa, l.rows(input)?, l.write_rows(output)?);
-    l.step(
-        node.op.name(),
-        &[x],
-        &[y],
-        None,
-        Box::new(move |o| {
-            typed::pass(isa, o.pool, &f, o.read::<T>(0), o.write::<U>(0));
-            Ok(())
-        }),
-    )
-    .is(Class::Typed);
+    let (x, y) = (l.rows(input)?, l.write_rows(output)?);
+    l.step(node.op.name(), &[x], &[y], None, run).is(Class::Typed);
     Ok(true)
 }
 
+/// What makes the step of Clip from the places of its limits.
+type MakeClip = fn(Isa, Option<usize>, Option<usize>) -> Run;
+
+fn clipping<T: Plain + Number>(isa: Isa, low: Option<usize>, high: Option<usize>) -> Run {
+    Box::new(move |o| {
+        let one = |place: Option<usize>| place.map(|place| o.read::<T>(place)[0]);
+        let (low, high) = (one(low), one(high));
+        let (x, y) = (o.read::<T>(0), o.write::<T>(0));
+        let clip = |isa, y: &mut [T], x: &[T]| T::clip(isa, y, x, low, high);
+        typed::pass(isa, o.pool, &clip, x, y);
+        Ok(())
+    })
+}
+
 /// Clip, whose limits may be computed.
-fn clip<T: Plain + Number>(l: &mut Lowering<'_>, node: &Node, output: TensorIndex) -> Result<bool> {
+fn clip(l: &mut Lowering<'_>, node: &Node, output: TensorIndex, make: MakeClip) -> Result<bool> {
     let Some(input) = node.input(0) else {
         return Ok(false);
     };
@@ -309,21 +315,7 @@ fn clip<T: Plain + Number>(l: &mut Lowering<'_>, node: &Node, output: TensorInde
         Ok(Some(reads.len() - 1))
     };
     let (low, high) = (limit(l, 1)?, limit(l, 2)?);
-    let isa = l.isa;
-    l.step(
-        "Clip",
-        &reads,
-        &[y],
-        None,
-        Box::new(move |o| {
-            let one = |place: Option<usize>| place.map(|place| o.read::<T>(place)[0]);
-            let (low, high) = (one(low), one(high));
-            let (x, y) = (o.read::<T>(0), o.write::<T>(0));
-            let clip = |isa, y: &mut [T], x: &[T]| T::clip(isa, y, x, low, high);
-            typed::pass(isa, o.pool, &clip, x, y);
-            Ok(())
-        }),
-    )
-    .is(Class::Typed);
+    let run = make(l.isa, low, high);
+    l.step("Clip", &reads, &[y], None, run).is(Class::Typed);
     Ok(true)
 }
