@@ -10,9 +10,9 @@ use polychip_sdk::{Error, Result};
 
 use super::builder::{Lowering, kernel_error, storage_of};
 use super::encoding::stands_for_f32;
-use super::steps;
-use super::tail::{IDENTITY, Tail};
-use crate::part::{Node, Part, Tensor};
+use super::tail::{IDENTITY, Tail, spread};
+use super::{halves, steps};
+use crate::part::{Node, Part};
 use crate::step::ValueId;
 use crate::weights::Recipe;
 use crate::work::Class;
@@ -154,6 +154,9 @@ fn constant(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
         Some(residual) => l.elements(&[a, y, target, residual]),
         None => l.elements(&[a, y, target]),
     };
+    if elements == Elements::F32 && halves::lower(l, node, tail, (m, k, n))? {
+        return Ok(());
+    }
     let storage = storage_of(elements);
     let plan = GemmPlan::of(elements, l.isa, k, n).map_err(kernel_error)?;
     let (alpha, beta) = (factor(node, Attr::Alpha), factor(node, Attr::Beta));
@@ -211,16 +214,6 @@ fn constant(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
     )
     .does(class_of(elements), products);
     Ok(())
-}
-
-/// A bias of one or `n` elements as `n`, times `beta`.
-fn spread(bias: &Tensor, n: usize, beta: f32) -> Result<Vec<f32>> {
-    let mut values = bias.reals()?;
-    if values.len() == 1 {
-        values = vec![values[0]; n];
-    }
-    values.iter_mut().for_each(|value| *value *= beta);
-    Ok(values)
 }
 
 /// Batch strides of an operand, aligned to the result's batch dimensions.
