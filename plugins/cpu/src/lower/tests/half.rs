@@ -160,7 +160,6 @@ fn comparisons_remainders_and_the_largest() {
 fn widened_product(dtype: DType, rows: usize, is_gemm: bool) -> Net {
     let (depth, columns) = (37, 45);
     let mut net = Net::default();
-    let x = net.input(DType::F32, &[rows, depth]);
     let shape = if is_gemm {
         [columns, depth]
     } else {
@@ -171,6 +170,8 @@ fn widened_product(dtype: DType, rows: usize, is_gemm: bool) -> Net {
     let to = Attributes::new().with_int(Attr::To, i64::from(DType::F32.code()));
     let wide = net.node(Op::Cast, to, &[stored]);
     let bias = net.weights(&[columns]);
+    // behind the weights, which are then the same whatever the number of rows is
+    let x = net.input(DType::F32, &[rows, depth]);
     let product = if is_gemm {
         let transposed = Attributes::new().with_int(Attr::TransB, 1);
         net.node(Op::Gemm, transposed, &[x, wide, bias])
