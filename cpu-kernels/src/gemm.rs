@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 mod elements;
+mod halves;
 
 use crate::isa::Load;
 use crate::isa::dot::Element;
@@ -13,6 +14,7 @@ use half::bf16;
 
 pub use elements::Elements;
 pub(crate) use elements::bf16_word;
+pub use halves::{HalfPlan, HalfType, Order};
 
 /// A strided matrix: element `[r, c]` is `data[r * row_stride + c * column_stride]`.
 #[derive(Debug, Clone, Copy)]

@@ -319,10 +319,11 @@ impl<A: Element, E: Load, const MR: usize, const NV: usize> Kernel for Tile<A, E
         unsafe {
             let (p, rows, panel) = (A::product(s), t.rows.cast(), t.panel.cast());
             let depth = (taps, k / A::PER_WORD, a_step * 4);
+            let b_step = b_step * <A::Product<S> as Product>::PANEL_BYTES;
             if k.is_multiple_of(A::PER_WORD) {
-                accumulate_in_pieces(p, rows, depth, panel, b_step * 4, ahead, &mut acc);
+                accumulate_in_pieces(p, rows, depth, panel, b_step, ahead, &mut acc);
             } else {
-                accumulate_elements(p, rows, depth, true, panel, b_step * 4, ahead, &mut acc);
+                accumulate_elements(p, rows, depth, true, panel, b_step, ahead, &mut acc);
             }
         }
         // Each pass over the accumulators is short enough to be unrolled whole: an index that is not a constant
@@ -374,7 +375,7 @@ impl<A: Element, E: Load, const MR: usize, const NV: usize> Kernel for Tile<A, E
 }
 
 /// Words that are summed up in one chain: longer ones in pieces, so that rounding errors grow with the root of the depth.
-const LONGEST_CHAIN: usize = 256;
+pub(crate) const LONGEST_CHAIN: usize = 256;
 
 /// [`accumulate`] in pieces, whose sums are added up.
 ///
@@ -499,7 +500,7 @@ unsafe fn accumulate_from<P: Product, const MR: usize, const NV: usize>(
                 let mut bv = [unsafe { p.panel($b) }; NV];
                 for (v, x) in bv.iter_mut().enumerate().skip(1) {
                     // SAFETY: as above.
-                    *x = unsafe { p.panel($b.add(v * P::S::LANES * 4)) };
+                    *x = unsafe { p.panel($b.add(v * P::S::LANES * P::PANEL_BYTES)) };
                 }
                 for (row, acc) in a.iter().zip(acc.iter_mut()) {
                     // SAFETY: the caller promises `words` words, a_step bytes apart, at each row pointer.
@@ -511,7 +512,7 @@ unsafe fn accumulate_from<P: Product, const MR: usize, const NV: usize>(
             };
         }
         let mut left = words;
-        let group = NV * P::S::LANES * 4;
+        let group = NV * P::S::LANES * P::PANEL_BYTES;
         if a_step == 4 && b_step == group {
             // distances that the compiler knows take no instructions
             while left >= 4 {
@@ -538,7 +539,8 @@ unsafe fn accumulate_from<P: Product, const MR: usize, const NV: usize>(
                 let x = unsafe { p.broadcast_first(row.add(at)) };
                 for (v, acc) in acc.iter_mut().enumerate() {
                     // SAFETY: the caller promises a group of NV vectors for it.
-                    *acc = p.dot(*acc, x, unsafe { p.panel(b.add(v * P::S::LANES * 4)) });
+                    let b = unsafe { p.panel(b.add(v * P::S::LANES * P::PANEL_BYTES)) };
+                    *acc = p.dot(*acc, x, b);
                 }
             }
             b = b.wrapping_add(b_step);
@@ -593,7 +595,7 @@ fn tile<S: Simd, A: Element, E: Load, const NV: usize>(s: S, rows: usize, args: 
     macro_rules! rows {
         ($($n:literal)*) => {
             match rows {
-                $($n if const { $n <= S::ROWS } => s.enter(Tile::<A, E, $n, NV>(args)),)*
+                $($n if const { $n <= S::ROWS && $n <= A::MOST_ROWS } => s.enter(Tile::<A, E, $n, NV>(args)),)*
                 _ => unreachable!("a tile has 1 to ROWS rows"),
             }
         };
@@ -651,7 +653,7 @@ impl<A: Element, E: Load> Kernel for &Block<A, E> {
     /// The caller of [`multiply`] has promised what this needs.
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let tiles = tiles(self.rows, S::ROWS);
+        let tiles = tiles(self.rows, S::ROWS.min(A::MOST_ROWS));
         let activation = self.epilogue.activation;
         let (low, high, later) = match activation {
             Unary::Identity => (f32::NEG_INFINITY, f32::INFINITY, false),

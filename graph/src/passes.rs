@@ -18,6 +18,7 @@
 //!   moved by the zero point, clamped. Inputs and outputs of one node may be mixed, with encodings and
 //!   floats. QuantizeLinear and DequantizeLinear alone read and write the stored integers;
 //! - an If's condition is not constant; a body captures no constant, and no loop carries what it does not change;
+//! - a Cast reads a constant where `keep_halves` is asked for, or what it gives is beyond what folding may make;
 //! - `auto_pad` is written out as `pads` where sizes are known, but for ConvTranspose and with `ceil_mode`;
 //! - groups are hints: the last node gives a group's only result, tensors inside have one reader and no
 //!   encoding.
@@ -55,6 +56,9 @@ pub struct Options {
     pub quantised: bool,
     /// Whether fusion groups are made.
     pub groups: bool,
+    /// Whether large weights of 16-bit floats that products alone read as f32 stay so, behind the Cast that widens them: for
+    /// devices that keep them so too. Where not, they become constants of f32.
+    pub keep_halves: bool,
 }
 
 impl Default for Options {
@@ -67,6 +71,7 @@ impl Default for Options {
             recompose: true,
             quantised: true,
             groups: true,
+            keep_halves: false,
         }
     }
 }
@@ -160,6 +165,7 @@ impl Pipeline<'_> {
             limit: self.options.fold_limit,
             budget: self.budget,
             dequantise,
+            keep_halves: self.options.keep_halves,
             body: self.body,
         };
         for _ in 0..ROUNDS {

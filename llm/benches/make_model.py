@@ -4,7 +4,8 @@
     python llm/benches/make_model.py convert SOURCE.gguf OUT.gguf --type q4_0
 
 A random model has the tokenizer of the source and the shape that the options say, all matrices in blocks of the type, the
-embedding (which is the head too) in Q8_0. A converted one has the source's weights, rounded again, the embedding as it is. Needs
+embedding (which is the head too) in Q8_0. A converted one has the source's weights, rounded again, the embedding as it is; of
+floats of 16 bits (f16, bf16), which only `convert` writes, the embedding too. Needs
 NumPy and the package gguf (`cargo xtask vendor gguf` has both in target/venv-llm).
 """
 
@@ -17,7 +18,9 @@ from gguf.constants import GGML_QUANT_SIZES
 from gguf.quants import dequantize, quantize
 
 # `general.file_type`, which OpenVINO reads
-FILE_TYPE = {Type.Q4_0: 2, Type.Q4_1: 3, Type.Q8_0: 7, Type.Q4_K: 15, Type.Q5_K: 17, Type.Q6_K: 18}
+FILE_TYPE = {Type.F16: 1, Type.BF16: 32, Type.Q4_0: 2, Type.Q4_1: 3, Type.Q8_0: 7, Type.Q4_K: 15, Type.Q5_K: 17, Type.Q6_K: 18}
+
+HALVES = (Type.F16, Type.BF16)
 
 # where a block has its f16 scales
 SCALES = {Type.Q4_0: [0], Type.Q4_1: [0, 2], Type.Q8_0: [0], Type.Q4_K: [0, 2], Type.Q5_K: [0, 2], Type.Q6_K: [208]}
@@ -95,7 +98,8 @@ def random_model(options, reader, writer, kind):
 def converted(reader, writer, kind):
     copy_fields(reader, writer, {"general.file_type": FILE_TYPE[kind]})
     for tensor in reader.tensors:
-        if tensor.name == "token_embd.weight" or len(tensor.shape) < 2:
+        kept = tensor.name == "token_embd.weight" and kind not in HALVES
+        if kept or len(tensor.shape) < 2:
             writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
         else:
             values = dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
@@ -115,6 +119,8 @@ def main():
     parser.add_argument("--kv-heads", type=int, default=4)
     options = parser.parse_args()
     kind = Type[options.type.upper()]
+    if options.what == "random" and kind in HALVES:
+        parser.error(f"a random model is of blocks, not of {options.type}: convert one")
     reader = GGUFReader(options.source)
     writer = GGUFWriter(options.out, reader.fields["general.architecture"].contents())
     if options.what == "random":

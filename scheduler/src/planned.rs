@@ -398,7 +398,7 @@ impl Prepared {
         let steps = devices.len() + OTHER_STEPS;
         let begin = |number: usize, words: &str| watch(PlanningStep { number, steps, words });
         begin(0, "simplifying the model");
-        let graph = canonical(shared, model)?;
+        let graph = canonical(shared, model, &devices)?;
         let descriptors = model.descriptors(&graph);
         let flat = FlatGraph::new(&graph, &descriptors)
             .map_err(|error| Error::caused(ErrorKind::BadModel, model.path().display(), error))?;
@@ -608,11 +608,16 @@ fn no_such_device(shared: &Shared, name: &str) -> Error {
     Error::new(ErrorKind::BadPlugin, words)
 }
 
-/// The canonical form of a model. Constants are folded by the first CPU there is.
-pub(crate) fn canonical(shared: &Shared, model: &Model) -> Result<Graph> {
+/// The canonical form of a model for these devices. Constants are folded by the first CPU there is.
+///
+/// Weights of 16 bits stay so for CPUs alone: what other devices make of a Cast in front of each product is unknown, and most
+/// would run it each time.
+pub(crate) fn canonical(shared: &Shared, model: &Model, devices: &[Device]) -> Result<Graph> {
     let mut graph = model.graph().clone();
     let is_cpu =
         |device: &&Device| device.info().kind == polychip_host::DeviceKind::Cpu && !device.info().emulated;
+    let mut options = passes::Options::default();
+    options.keep_halves = devices.iter().all(|device| is_cpu(&device));
     let folder = shared
         .host
         .devices()
@@ -621,8 +626,7 @@ pub(crate) fn canonical(shared: &Shared, model: &Model) -> Result<Graph> {
         .or(shared.host.devices().first());
     let device = folder.ok_or_else(|| Error::new(ErrorKind::NoDevice, "no plugin is loaded"))?;
     let evaluator = DeviceEvaluator::new(device.clone());
-    passes::canonicalise(&mut graph, &evaluator, &passes::Options::default())
-        .map_err(|error| model.bad(error))?;
+    passes::canonicalise(&mut graph, &evaluator, &options).map_err(|error| model.bad(error))?;
     Ok(graph)
 }
 

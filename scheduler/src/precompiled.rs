@@ -355,7 +355,7 @@ impl Precompiled {
 
 /// The model with these sizes, as a session of it makes it.
 fn specialised(shared: &Shared, model: &Model, sizes: &BTreeMap<String, usize>) -> Result<Model> {
-    model.specialised(sizes, || planned::canonical(shared, model))
+    model.specialised(sizes, || planned::canonical(shared, model, shared.host.devices()))
 }
 
 fn longest_part_ns(policy: &Policy) -> Option<u64> {

@@ -76,6 +76,24 @@ unsafe impl Simd for Avx2 {
         op!(_mm256_cvtph_ps(_mm_loadu_si128(from.cast())))
     }
     #[inline(always)]
+    unsafe fn load_bf16(self, p: *const u16, n: usize) -> Self::F {
+        let mut few = [0u16; 8];
+        let from = if n >= 8 {
+            p
+        } else {
+            for (i, lane) in few.iter_mut().enumerate().take(n) {
+                // SAFETY: i < n, which the caller promises to be readable.
+                *lane = unsafe { *p.add(i) };
+            }
+            few.as_ptr()
+        };
+        // SAFETY: 8 values are readable there: the caller's, or the array's.
+        let halves = op!(_mm_loadu_si128(from.cast()));
+        op!(_mm256_castsi256_ps(_mm256_slli_epi32::<16>(
+            _mm256_cvtepu16_epi32(halves)
+        )))
+    }
+    #[inline(always)]
     unsafe fn store_f16(self, p: *mut f16, x: Self::F, n: usize) {
         let halves = op!(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x));
         if n >= 8 {

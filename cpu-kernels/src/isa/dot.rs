@@ -19,8 +19,9 @@ pub(crate) mod avx512;
 pub(crate) mod neon;
 pub(crate) mod scalar;
 
-use super::simd::{Load, Simd};
-use half::bf16;
+use super::simd::{Dispatch, Kernel, Load, Simd};
+use half::{bf16, f16};
+use std::marker::PhantomData;
 
 /// The vector of `i32` of a product's instruction set.
 pub(crate) type I<P> = <<P as Product>::S as Simd>::I;
@@ -35,13 +36,15 @@ pub(crate) trait Product: Copy + Send + Sync + 'static {
     type Panel: Copy;
     /// Sums of [`Simd::LANES`] columns.
     type Sum: Copy;
+    /// Bytes that a word of a column takes in a panel: fewer than a row's where a panel is widened as it is read.
+    const PANEL_BYTES: usize = 4;
 
     fn simd(self) -> Self::S;
     /// # Safety
     /// A word is readable at `p`, which need not be aligned.
     unsafe fn broadcast(self, p: *const u8) -> Self::Row;
     /// # Safety
-    /// [`Simd::LANES`] words are readable at `p`, which need not be aligned.
+    /// [`Simd::LANES`] words are readable at `p`, which is aligned to elements of panels that are widened, and else need not be.
     unsafe fn panel(self, p: *const u8) -> Self::Panel;
     /// The first element of a word whose other elements lie beyond the row, and zeros for those.
     /// # Safety
@@ -80,6 +83,60 @@ impl<S: Simd> Product for Fma<S> {
     #[inline(always)]
     fn dot(self, sum: S::F, a: S::F, b: S::F) -> S::F {
         self.0.mul_add(a, b, sum)
+    }
+}
+
+/// The same product with panels of 16-bit floats: each is widened, which is exact, before it is multiplied.
+#[derive(Clone, Copy)]
+pub(crate) struct FmaOf<S, H>(S, PhantomData<H>);
+
+impl<S: Simd, H: Half> Product for FmaOf<S, H> {
+    type S = S;
+    type Row = S::F;
+    type Panel = S::F;
+    type Sum = S::F;
+    const PANEL_BYTES: usize = 2;
+    #[inline(always)]
+    fn simd(self) -> S {
+        self.0
+    }
+    #[inline(always)]
+    unsafe fn broadcast(self, p: *const u8) -> S::F {
+        // SAFETY: the caller promises one readable value.
+        unsafe { Fma(self.0).broadcast(p) }
+    }
+    #[inline(always)]
+    unsafe fn panel(self, p: *const u8) -> S::F {
+        // SAFETY: the caller promises LANES readable values.
+        unsafe { H::widen(self.0, p.cast()) }
+    }
+    #[inline(always)]
+    fn dot(self, sum: S::F, a: S::F, b: S::F) -> S::F {
+        self.0.mul_add(a, b, sum)
+    }
+}
+
+/// A float of 16 bits.
+pub(crate) trait Half: Copy + Send + Sync + 'static {
+    /// [`Simd::LANES`] values as `f32`, which holds each of them; a NaN stays one.
+    /// # Safety
+    /// They are readable at `p`.
+    unsafe fn widen<S: Simd>(s: S, p: *const Self) -> S::F;
+}
+
+impl Half for f16 {
+    #[inline(always)]
+    unsafe fn widen<S: Simd>(s: S, p: *const f16) -> S::F {
+        // SAFETY: as the caller promises.
+        unsafe { s.load_f16(p, S::LANES) }
+    }
+}
+
+impl Half for bf16 {
+    #[inline(always)]
+    unsafe fn widen<S: Simd>(s: S, p: *const bf16) -> S::F {
+        // SAFETY: as the caller promises; both are 16 bits.
+        unsafe { s.load_bf16(p.cast(), S::LANES) }
     }
 }
 
@@ -243,6 +300,8 @@ pub(crate) trait Element: Load {
     const PER_WORD: usize;
     /// Its product on an instruction set.
     type Product<S: Simd>: Product<S = S, Sum = S::F>;
+    /// Rows of the tallest tile that is compiled for it.
+    const MOST_ROWS: usize = usize::MAX;
 
     fn product<S: Simd>(s: S) -> Self::Product<S>;
 }
@@ -262,6 +321,48 @@ impl Element for bf16 {
     #[inline(always)]
     fn product<S: Simd>(s: S) -> Pairs<S> {
         Pairs(s)
+    }
+}
+
+/// An `f32` of a row whose panels are of `H`.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Beside<H>(f32, PhantomData<H>);
+
+impl<H: Half> Load for Beside<H> {
+    const EXACT: bool = true;
+    #[inline(always)]
+    unsafe fn read<S: Simd>(s: S, p: *const Self, n: usize) -> S::F {
+        // SAFETY: as the caller promises; it is an f32.
+        unsafe { f32::read(s, p.cast(), n) }
+    }
+    #[inline(always)]
+    unsafe fn write<S: Simd>(s: S, p: *mut Self, x: S::F, n: usize) {
+        // SAFETY: as the caller promises; it is an f32.
+        unsafe { f32::write(s, p.cast(), x, n) }
+    }
+    #[inline(always)]
+    fn enter<D: Dispatch, K: Kernel>(isa: D, kernel: K) -> K::Output {
+        isa.run(kernel)
+    }
+    #[inline(always)]
+    fn value(self) -> f32 {
+        self.0
+    }
+    #[inline(always)]
+    fn nearest(value: f32) -> Self {
+        Self(value, PhantomData)
+    }
+}
+
+impl<H: Half> Element for Beside<H> {
+    const PER_WORD: usize = 1;
+    type Product<S: Simd> = FmaOf<S, H>;
+    // of more rows, panels are widened once for all
+    const MOST_ROWS: usize = 4;
+    #[inline(always)]
+    fn product<S: Simd>(s: S) -> FmaOf<S, H> {
+        FmaOf(s, PhantomData)
     }
 }
 

@@ -1,6 +1,7 @@
 //! NEON: four lanes, 32 registers; written for AArch64, where every CPU has it.
 
 use super::simd::{Kernel, Simd};
+use half::f16;
 use std::arch::aarch64::*;
 
 /// The token of NEON.
@@ -42,6 +43,26 @@ pub(super) fn unknown(x: float32x4_t) -> float32x4_t {
     x
 }
 
+/// The first `n` of four values, or all where `n` is larger; zero in the others.
+///
+/// # Safety
+/// `min(n, 4)` values are readable at `p`.
+#[inline(always)]
+unsafe fn four(p: *const u16, n: usize) -> uint16x4_t {
+    let mut few = [0u16; 4];
+    let from = if n >= 4 {
+        p
+    } else {
+        for (i, lane) in few.iter_mut().enumerate().take(n) {
+            // SAFETY: i < n, which the caller promises to be readable.
+            *lane = unsafe { *p.add(i) };
+        }
+        few.as_ptr()
+    };
+    // SAFETY: 4 values are readable there: the caller's, or the array's.
+    unsafe { vld1_u16(from) }
+}
+
 // SAFETY: the private field makes `detect` the only constructor.
 unsafe impl Simd for Neon {
     const LANES: usize = 4;
@@ -67,6 +88,33 @@ unsafe impl Simd for Neon {
     unsafe fn load(self, p: *const f32) -> Self::F {
         // SAFETY: the caller promises 4 readable values.
         unsafe { vld1q_f32(p) }
+    }
+    #[inline(always)]
+    unsafe fn load_f16(self, p: *const f16, n: usize) -> Self::F {
+        // SAFETY: both are 16 bits, and the caller promises as many.
+        let halves = unsafe { four(p.cast(), n) };
+        if cfg!(miri) {
+            // which reads no assembly
+            let halves: [u16; 4] = op!(std::mem::transmute(halves));
+            return op!(std::mem::transmute(halves.map(|x| f16::from_bits(x).to_f32())));
+        }
+        let wide: float32x4_t;
+        // SAFETY: every AArch64 CPU with NEON has the instruction, which touches no memory. It has no stable intrinsic.
+        unsafe {
+            std::arch::asm!(
+                "fcvtl {wide:v}.4s, {halves:v}.4h",
+                wide = lateout(vreg) wide,
+                halves = in(vreg) halves,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        wide
+    }
+    #[inline(always)]
+    unsafe fn load_bf16(self, p: *const u16, n: usize) -> Self::F {
+        // SAFETY: the caller promises as many values.
+        let halves = unsafe { four(p, n) };
+        op!(vreinterpretq_f32_u32(vshlq_n_u32::<16>(vmovl_u16(halves))))
     }
     #[inline(always)]
     unsafe fn load_first(self, p: *const f32, n: usize) -> Self::F {

@@ -26,6 +26,8 @@ pub(super) struct Folding<'a> {
     pub(super) budget: &'a Budget,
     /// Whether dequantised constants are folded, too.
     pub(super) dequantise: bool,
+    /// Whether large weights of 16 bits stay so ([`super::Options::keep_halves`]).
+    pub(super) keep_halves: bool,
     /// Whether this is a body: one that never runs may break the rules of its ops.
     pub(super) body: bool,
 }
@@ -37,6 +39,7 @@ pub(super) fn run(graph: &mut Graph, folding: &Folding<'_>) -> Result<usize, Err
         limit,
         budget,
         dequantise,
+        keep_halves,
         body,
     } = *folding;
     // what was folded before tells shapes that were unknown
@@ -53,6 +56,7 @@ pub(super) fn run(graph: &mut Graph, folding: &Folding<'_>) -> Result<usize, Err
         let results = match known {
             Some(results) => Some(results),
             None if node.op == Op::DequantizeLinear && !dequantise => None,
+            None if keep_halves && widens_weights(graph, node) => None,
             None => compute(graph, node, evaluate, limit, budget),
         };
         let bytes = |results: &Vec<Literal>| results.iter().map(|literal| literal.bytes.len()).sum();
@@ -61,6 +65,33 @@ pub(super) fn run(graph: &mut Graph, folding: &Folding<'_>) -> Result<usize, Err
         }
     }
     Ok(folded)
+}
+
+/// Elements below which weights of 16 bits are folded like anything else: whoever reads them as they are gains nothing.
+const FEW_WEIGHTS: usize = 1 << 14;
+
+/// Whether a node widens weights of 16 bits to f32 for products alone.
+fn widens_weights(graph: &Graph, node: &Node) -> bool {
+    let (Op::Cast, Some(x), Some(y)) = (node.op, node.input(0), node.output(0)) else {
+        return false;
+    };
+    let (stored, wide) = (graph.tensor(x), graph.tensor(y));
+    let is_matrix = stored.ty.shape.as_ref().is_some_and(|shape| shape.len() == 2);
+    let of_product = |id: &NodeId| {
+        let reader = graph.node(*id);
+        matches!(reader.op, Op::MatMul | Op::Gemm)
+            && reader.input(1) == Some(y)
+            && reader.reads().filter(|&read| read == y).count() == 1
+    };
+    stored.is_constant()
+        && matches!(stored.ty.dtype, DType::F16 | DType::BF16)
+        && wide.typed
+        && wide.ty.dtype == DType::F32
+        && is_matrix
+        && stored.ty.elements().is_some_and(|count| count >= FEW_WEIGHTS)
+        && !graph.is_output(y)
+        && !graph.consumers(y).is_empty()
+        && graph.consumers(y).iter().all(of_product)
 }
 
 /// The result of Shape or Size of a tensor whose sizes are known.

@@ -43,6 +43,7 @@ mod fourier;
 mod function;
 mod fuse;
 mod gather;
+mod halves;
 mod in_place;
 mod integers;
 mod late;

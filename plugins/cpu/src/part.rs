@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use polychip_ops::DType;
+use polychip_ops::{DType, Op};
 use polychip_reference::Program;
 use polychip_sdk::{Error, GraphView, Result};
 
@@ -79,7 +79,53 @@ pub(crate) fn read(graph: &GraphView<'_>) -> Result<(Part, Programs)> {
 
 fn part_of(graph: &GraphView<'_>) -> Part {
     // kernels pack constants of f32 only: what is filled with another type is computed like any other node's result
-    Part::of(graph, |dtype| dtype == DType::F32)
+    let mut part = Part::of(graph, |dtype| dtype == DType::F32);
+    read_halves(&mut part);
+    part
+}
+
+/// Has products read weights of 16 bits where the part widens them to f32 beforehand: kernels do that as they go. A Cast that
+/// nobody reads any more reads nothing either.
+pub(crate) fn read_halves(part: &mut Part) {
+    let mut widened: BTreeMap<TensorIndex, TensorIndex> = BTreeMap::new();
+    for node in part.nodes.iter().filter(|node| node.op == Op::Cast) {
+        if let (Some(x), Some(y)) = (node.input(0), node.output(0))
+            && matches!(part.tensors[x].dtype, DType::F16 | DType::BF16)
+            && part.tensors[x].constant.is_some()
+            && part.tensors[x].encoding.is_none()
+            && part.dims(x).is_some_and(|dims| dims.len() == 2)
+            && part.plain_f32(y)
+        {
+            widened.insert(y, x);
+        }
+    }
+    if widened.is_empty() {
+        return;
+    }
+    for index in 0..part.nodes.len() {
+        let node = &part.nodes[index];
+        let product = matches!(node.op, Op::MatMul | Op::Gemm)
+            && [node.input(0), node.input(2), node.output(0)]
+                .into_iter()
+                .flatten()
+                .all(|t| part.plain_f32(t))
+            && node
+                .input(0)
+                .and_then(|a| part.dims(a))
+                .is_some_and(|a| (1..=6).contains(&a.len()));
+        if let Some(&stored) = node.input(1).and_then(|b| widened.get(&b)).filter(|_| product) {
+            part.nodes[index].inputs[1] = Some(stored);
+        }
+    }
+    let uses = part.uses();
+    for node in part.nodes.iter_mut().filter(|node| node.op == Op::Cast) {
+        if node
+            .output(0)
+            .is_some_and(|y| widened.contains_key(&y) && uses[y] == 0)
+        {
+            node.inputs.clear();
+        }
+    }
 }
 
 /// The graphs inside the nodes of a part that was read from `graph`.

@@ -238,7 +238,7 @@ impl Shapes {
             open.filter_map(|(axis, name)| Some((*axis, place(name)?)))
                 .collect()
         };
-        let canonical = || model.open_canonical(|| planned::canonical(&shared, model));
+        let canonical = || model.open_canonical(|| planned::canonical(&shared, model, shared.host.devices()));
         let buckets = Buckets::new(model, &names, policy.buckets(), canonical)?;
         let open = Arc::new(Open {
             id,
@@ -550,7 +550,7 @@ impl Open {
 
     fn canonical(&self) -> Result<&polychip_graph::Graph> {
         self.model
-            .open_canonical(|| planned::canonical(&self.shared, &self.model))
+            .open_canonical(|| planned::canonical(&self.shared, &self.model, self.shared.host.devices()))
     }
 
     /// The specialisation for these sizes. Where there is none, a stand-in, and the background is asked for the plan over
@@ -683,7 +683,7 @@ impl Open {
     fn make(&self, sizes: &Sizes, policy: &Policy) -> Result<Made> {
         let (number, start) = (self.next_number(), Instant::now());
         let named = self.names.iter().cloned().zip(sizes.iter().copied()).collect();
-        let canonical = || planned::canonical(&self.shared, &self.model);
+        let canonical = || planned::canonical(&self.shared, &self.model, self.shared.host.devices());
         let model = self.model.specialised(&named, canonical)?;
         let planned = Planned::new(&self.shared, &model, policy, &|_| {})?;
         let special = Special::new(self.id, &self.shared, planned, policy.clone(), number * PLANS)?;

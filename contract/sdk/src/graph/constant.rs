@@ -86,7 +86,7 @@ impl Constant {
         let mut done = 0;
         #[cfg(unix)]
         if let Some((fd, start)) = self.fd
-            && bytes.len() >= Constant::BLOCK
+            && bytes.len() >= Constant::SMALL
             && let Ok(fd) = i32::try_from(fd)
         {
             use std::os::{fd::FromRawFd, unix::fs::FileExt};
@@ -105,6 +105,9 @@ impl Constant {
         }
         bytes[done..].chunks(piece).for_each(each);
     }
+
+    /// Bytes below which a constant is read where it is mapped: a touched page brings some of its neighbours, sixteen on Linux.
+    const SMALL: usize = 16 << 10;
 
     /// Bytes of a block: a quarter of a usual second-level cache.
     pub const BLOCK: usize = 256 << 10;

@@ -5,7 +5,7 @@ use polychip_ops::{Attr, AttrValue, DType, Dim, Literal, Op};
 
 use super::build::{Build, ints};
 use super::{Options, Reference, canonical, nodes_of, proven};
-use crate::{Body, Capture, passes::canonicalise};
+use crate::{Body, Capture, Graph, passes::canonicalise};
 
 #[test]
 fn constants_are_computed_once() {
@@ -115,6 +115,40 @@ fn large_results_and_random_numbers_are_not_stored() {
     let (after, _) = canonical(&graph, &Options::default());
     let ops: Vec<Op> = after.nodes().map(|(_, node)| node.op).collect();
     assert_eq!(ops, [Op::Sub, Op::RandomNormalLike]);
+}
+
+#[test]
+fn large_weights_of_16_bits_stay_so_where_that_is_asked_for() {
+    let graph = |shape: [usize; 2], read_twice: bool| {
+        let mut b = Build::new();
+        let x = b.input("x", &[3, shape[0]]);
+        let literal = Literal {
+            shape: shape.to_vec(),
+            dtype: DType::BF16,
+            bytes: vec![0x3f; 2 * shape[0] * shape[1]].into(),
+        };
+        let stored = b.literal("w", &literal);
+        let to_f32 = [(Attr::To, AttrValue::Int(DType::F32.code().into()))];
+        let wide = b.op_with(Op::Cast, &[stored], &to_f32);
+        let mut outputs = vec![b.op(Op::MatMul, &[x, wide])];
+        if read_twice {
+            outputs.push(b.op(Op::Relu, &[wide]));
+        }
+        b.finish(&outputs)
+    };
+    let casts = |graph: &Graph, keep_halves: bool| {
+        let options = Options {
+            keep_halves,
+            ..Options::default()
+        };
+        let (after, _) = proven(graph, &options);
+        after.nodes().filter(|(_, node)| node.op == Op::Cast).count()
+    };
+    let large = graph([128, 160], false);
+    assert_eq!([casts(&large, true), casts(&large, false)], [1, 0]);
+    // what is small, and what others read as f32, gains nothing
+    assert_eq!(casts(&graph([128, 16], false), true), 0);
+    assert_eq!(casts(&graph([128, 160], true), true), 0);
 }
 
 #[test]

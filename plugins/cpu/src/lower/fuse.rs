@@ -61,7 +61,9 @@ fn plan(part: &Part, precision: &Precision) -> Groups {
     attentions(part, &mut fusion, &mut groups);
     let mut sums: Vec<Option<Sum>> = vec![None; part.nodes.len()];
     for (index, node) in part.nodes.iter().enumerate() {
-        if fusion.is_taken(index) {
+        // a Cast that products have no use for (`part`)
+        let is_idle = node.op == Op::Cast && node.inputs.is_empty();
+        if fusion.is_taken(index) || is_idle {
             continue;
         }
         if let Some((norm, terms)) = normalised(part, node, &fusion) {

@@ -1,17 +1,18 @@
 //! Matrix products: Gemm and MatMul, with a constant right operand packed once or with two computed ones.
 
+use half::{bf16, f16};
 use polychip_cpu_kernels::gemm::{
     Elements, GemmPlan, MAX_BATCH_DIMS, MatMulParams, MatMulPlan, Matrix, Strides,
 };
-use polychip_cpu_kernels::{Binary, Unary};
+use polychip_cpu_kernels::{Binary, Error as KernelError, Unary};
 use polychip_lowering::Layout;
 use polychip_ops::{Attr, DType, Op, broadcast};
-use polychip_sdk::{Error, Result};
+use polychip_sdk::{Constant, Error, Result};
 
 use super::builder::{Lowering, kernel_error, storage_of};
 use super::encoding::stands_for_f32;
-use super::steps;
-use super::tail::{IDENTITY, Tail};
+use super::tail::{IDENTITY, Tail, spread};
+use super::{halves, steps};
 use crate::part::{Node, Part, Tensor};
 use crate::step::ValueId;
 use crate::weights::Recipe;
@@ -154,6 +155,9 @@ fn constant(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
         Some(residual) => l.elements(&[a, y, target, residual]),
         None => l.elements(&[a, y, target]),
     };
+    if elements == Elements::F32 && halves::lower(l, node, tail, (m, k, n))? {
+        return Ok(());
+    }
     let storage = storage_of(elements);
     let plan = GemmPlan::of(elements, l.isa, k, n).map_err(kernel_error)?;
     let (alpha, beta) = (factor(node, Attr::Alpha), factor(node, Attr::Beta));
@@ -166,12 +170,17 @@ fn constant(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
         .by((elements, l.isa.code(), k, n, alpha, beta, trans_b))
         .of(&weights)
         .of_any(bias.as_ref());
+    let isa = l.isa;
     let packed = l.packed(vec![plan.packed_len()], recipe, move |target| {
+        let bias = bias.as_ref().map(|bias| spread(bias, n, beta)).transpose()?;
+        if trans_b && let Some(constant) = floats(&weights, k * n) {
+            let of = |columns| GemmPlan::of(elements, isa, k, columns);
+            return pack_columns(of, (k, alpha), (weights.dtype, constant), bias.as_deref(), target);
+        }
         let mut values = weights.reals()?;
         if alpha != 1.0 {
             values.iter_mut().for_each(|value| *value *= alpha);
         }
-        let bias = bias.as_ref().map(|bias| spread(bias, n, beta)).transpose()?;
         let b = if trans_b {
             Matrix::columns(&values, k)
         } else {
@@ -213,14 +222,60 @@ fn constant(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
     Ok(())
 }
 
-/// A bias of one or `n` elements as `n`, times `beta`.
-fn spread(bias: &Tensor, n: usize, beta: f32) -> Result<Vec<f32>> {
-    let mut values = bias.reals()?;
-    if values.len() == 1 {
-        values = vec![values[0]; n];
-    }
-    values.iter_mut().for_each(|value| *value *= beta);
-    Ok(values)
+/// A constant of so many floats, not none, as they lie.
+fn floats(weights: &Tensor, count: usize) -> Option<&Constant> {
+    let plain = weights.encoding.is_none() && !weights.packed;
+    let width = match weights.dtype {
+        DType::F32 => 4,
+        DType::F16 | DType::BF16 => 2,
+        _ => return None,
+    };
+    let bytes = |constant: &&Constant| count > 0 && Some(constant.bytes().len()) == count.checked_mul(width);
+    weights.constant.as_ref().filter(|_| plain).filter(bytes)
+}
+
+/// Columns that are whole panels of every instruction set.
+const PANELS: usize = 64;
+
+/// Packs columns piece by piece as they are read from the file, so that there is no copy of all: panels of some columns lie
+/// as those of a product with these alone.
+fn pack_columns(
+    of: impl Fn(usize) -> Result<GemmPlan, KernelError>,
+    (depth, alpha): (usize, f32),
+    (dtype, weights): (DType, &Constant),
+    bias: Option<&[f32]>,
+    target: &mut [f32],
+) -> Result<()> {
+    let width = if dtype == DType::F32 { 4 } else { 2 };
+    let line = depth * width;
+    let columns = (Constant::BLOCK / (PANELS * line)).max(1) * PANELS;
+    let (mut rest, mut column, mut done) = (target, 0, Ok(()));
+    let mut values = Vec::new();
+    weights.pieces(columns * line, |piece| {
+        let count = piece.len() / line;
+        let plan = match of(count) {
+            Ok(plan) => plan,
+            Err(error) => {
+                done = Err(kernel_error(error));
+                return;
+            }
+        };
+        values.clear();
+        values.extend(piece.chunks_exact(width).map(|value| {
+            let real = match (dtype, value) {
+                (DType::F16, &[low, high]) => f16::from_le_bytes([low, high]).to_f32(),
+                (DType::BF16, &[low, high]) => bf16::from_le_bytes([low, high]).to_f32(),
+                (_, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]),
+                _ => unreachable!("invariant: values are as wide as their type"),
+            };
+            real * alpha
+        }));
+        let (to, behind) = std::mem::take(&mut rest).split_at_mut(plan.packed_len());
+        let bias = bias.map(|bias| &bias[column..column + count]);
+        plan.pack(Matrix::columns(&values, depth), bias, to);
+        (rest, column) = (behind, column + count);
+    });
+    done
 }
 
 /// Batch strides of an operand, aligned to the result's batch dimensions.

@@ -3,8 +3,9 @@
 //! Not here: which nodes are (`fuse`).
 
 use polychip_cpu_kernels::{Epilogue, Residual, Unary};
+use polychip_sdk::Result;
 
-use crate::part::TensorIndex;
+use crate::part::{Tensor, TensorIndex};
 
 /// The activation that changes nothing.
 pub(super) const IDENTITY: Unary = Unary::Identity;
@@ -63,4 +64,14 @@ impl Tail {
             },
         }
     }
+}
+
+/// A bias of one or `n` elements as `n`, times `beta`.
+pub(super) fn spread(bias: &Tensor, n: usize, beta: f32) -> Result<Vec<f32>> {
+    let mut values = bias.reals()?;
+    if values.len() == 1 {
+        values = vec![values[0]; n];
+    }
+    values.iter_mut().for_each(|value| *value *= beta);
+    Ok(values)
 }

@@ -155,3 +155,85 @@ fn comparisons_remainders_and_the_largest() {
     let widened = steps.iter().filter(|&&step| step == "widen").count();
     assert_eq!(widened, 2, "{steps:?}");
 }
+
+/// A product of `rows` rows with weights of 16 bits that a Cast widens, with all that may be fused behind it.
+fn widened_product(dtype: DType, rows: usize, is_gemm: bool) -> Net {
+    let (depth, columns) = (37, 45);
+    let mut net = Net::default();
+    let shape = if is_gemm {
+        [columns, depth]
+    } else {
+        [depth, columns]
+    };
+    let stored = net.boxed(dtype, &shape);
+    let stored = net.constant(&stored);
+    let to = Attributes::new().with_int(Attr::To, i64::from(DType::F32.code()));
+    let wide = net.node(Op::Cast, to, &[stored]);
+    let bias = net.weights(&[columns]);
+    // behind the weights, which are then the same whatever the number of rows is
+    let x = net.input(DType::F32, &[rows, depth]);
+    let product = if is_gemm {
+        let transposed = Attributes::new().with_int(Attr::TransB, 1);
+        net.node(Op::Gemm, transposed, &[x, wide, bias])
+    } else {
+        net.plain(Op::MatMul, &[x, wide])
+    };
+    let residual = net.input(DType::F32, &[rows, columns]);
+    let sum = net.plain(Op::Add, &[product, residual]);
+    let y = net.plain(Op::Relu, &[sum]);
+    net.output(y);
+    net
+}
+
+#[test]
+fn weights_that_a_cast_widens_stay_as_they_are() {
+    let pool = ThreadPool::new(2);
+    let weights = Weights::default();
+    for dtype in [DType::F16, DType::BF16] {
+        for is_gemm in [false, true] {
+            let mut held = Vec::new();
+            for rows in [1, 3, 33] {
+                let mut net = widened_product(dtype, rows, is_gemm);
+                let expected = evaluate(&net.part, &net.fed);
+                let layouts = vec![Layout::RowMajor; 3];
+                crate::part::read_halves(&mut net.part);
+                let program = net.lower(&layouts, false, &pool);
+                net.check_draft(&layouts, &program);
+                check_members(&program);
+                let names: Vec<_> = program.steps.iter().map(|step| step.name).collect();
+                assert_eq!(names, ["gemm of halves"]);
+                let have = run(&program, &pool, &net.fed);
+                close(&have[0], &expected[0], 1e-5, &format!("{dtype:?}, {rows} rows"));
+                // one packed operand of 16 bits a weight, padded; rows and results are little beside
+                let floats: usize = program.sections.iter().map(|section| section.len).sum();
+                assert!((37 * 45 / 2..37 * 48).contains(&floats), "{floats}");
+                let rows_bytes = 4 * rows * (37 + 2 * 45);
+                let bytes = program.steps[0].work.bytes as usize;
+                assert!(
+                    bytes >= 2 * 37 * 45 && bytes <= 4 * floats + rows_bytes,
+                    "{bytes}"
+                );
+                // and one for all numbers of rows
+                let packed = weights.pack(&program.sections, &pool).unwrap();
+                assert_eq!(packed.own_bytes() == 0, !held.is_empty());
+                held.push(packed);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cast_that_others_read_too_is_done() {
+    let mut net = widened_product(DType::F16, 3, false);
+    let wide = net.part.nodes[0].output(0).unwrap();
+    net.output(wide);
+    let expected = evaluate(&net.part, &net.fed);
+    crate::part::read_halves(&mut net.part);
+    let (pool, layouts) = (ThreadPool::new(1), vec![Layout::RowMajor; 4]);
+    let program = net.lower(&layouts, false, &pool);
+    net.check_draft(&layouts, &program);
+    let have = run(&program, &pool, &net.fed);
+    for (have, want) in have.iter().zip(&expected) {
+        close(have, want, 1e-5, "read twice");
+    }
+}
