@@ -108,22 +108,24 @@ impl Export {
         for location in graph.files.iter().filter(|location| !location.is_empty()) {
             file_bytes += std::fs::metadata(folder.join(location)).map_or(0, |file| file.len());
         }
-        let export = Export {
+        Ok(Export {
             settings,
             files: Arc::new(files),
             graph,
             table,
             file_bytes,
             encodings: Mutex::default(),
-        };
-        // what is not supported is said here, not when the first token is read
+        })
+    }
+
+    /// Says what is not supported of the graph, or of so much room, now and not when the first token is read.
+    pub(crate) fn check(&self, capacity: usize) -> Result<()> {
         let shape = Shape {
             rows: 1,
-            capacity: 1,
+            capacity,
             logits: Logits::Last,
         };
-        export.graph(shape, Rows::OfOne)?;
-        Ok(export)
+        self.graph(shape, Rows::OfOne).map(drop)
     }
 
     pub(crate) fn sizes(&self) -> Sizes {

@@ -159,7 +159,8 @@ impl LanguageModel {
                 )));
             }
             let sizes = export.sizes();
-            return LanguageModel::over(path.into(), file, sizes, options, |_, _| {
+            return LanguageModel::over(path.into(), file, sizes, options, |_, capacity| {
+                export.check(capacity)?;
                 Ok(Graphs::Export(Box::new(export)))
             });
         }

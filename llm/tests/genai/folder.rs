@@ -46,8 +46,6 @@ pub(crate) struct Form {
     pub(crate) embedded_in_blocks: bool,
     /// Weights lie in a file beside the graph.
     pub(crate) external: bool,
-    /// Norms of queries and keys are inputs of the attention.
-    pub(crate) normed_inside: bool,
 }
 
 pub(crate) const FORM: Form = Form {
@@ -56,7 +54,6 @@ pub(crate) const FORM: Form = Form {
     pruned: false,
     embedded_in_blocks: false,
     external: true,
-    normed_inside: true,
 };
 
 /// A value of a node's attribute.
@@ -345,14 +342,12 @@ impl Writer<'_> {
 
     fn layer(&mut self, layer: u32, x: &str) -> String {
         let part = |part: &str| format!("blk.{layer}.{part}");
-        let bias = self.config.qkv_bias;
         let y = self.norm(x, &part("attn_norm.weight"), &part("normed"));
         let [q, k, v] = ["q", "k", "v"].map(|which| {
             let bias = part(&format!("attn_{which}.bias"));
             let bias = self.config.qkv_bias.then_some(&*bias);
             self.linear(&y, &part(&format!("attn_{which}.weight")), bias, &part(which))
         });
-        let _ = bias;
         let mut inputs = match self.form.packed {
             true => {
                 let all = self.one("Concat", &[&q, &k, &v], &part("qkv"), &[("axis", Set::Int(-1))]);

@@ -263,14 +263,9 @@ impl Foreign<'_, '_> {
         } else {
             (None, self.input(3))
         };
-        // statistics are outputs for training
-        let trained = [1, 2].iter().any(|&index| self.0.node.output(index).is_some());
         let (Some(x), Some(skip), Some(scale)) = (self.input(0), self.input(1), self.input(2)) else {
             return Ok(false);
         };
-        if trained {
-            return Ok(false);
-        }
         let mut sum = self.step(Op::Add, &[x, skip], "sum")?;
         if let Some(bias) = bias {
             sum = self.step(Op::Add, &[sum, bias], "biased")?;
@@ -280,12 +275,46 @@ impl Foreign<'_, '_> {
             self.0
                 .emit(Op::Identity, &[sum], output, &name, Attributes::new())?;
         }
+        let epsilon = self.float("epsilon").unwrap_or(1e-12);
+        self.statistics(sum, layer, epsilon)?;
         let attributes = Attributes::new()
             .with_int(Attr::Axis, -1)
-            .with_float(Attr::Epsilon, self.float("epsilon").unwrap_or(1e-12));
+            .with_float(Attr::Epsilon, epsilon);
         let mut inputs = vec![Some(sum), Some(scale)];
         inputs.extend(shift.map(Some));
         self.last(op, inputs, attributes)
+    }
+
+    /// The mean of each row and the inverse of its deviation, which are outputs for training: exporters name them, and nobody reads them.
+    fn statistics(&mut self, x: TensorId, centred: bool, epsilon: f32) -> Result<(), Error> {
+        let (mean, inverse) = (self.0.node.output(1), self.0.node.output(2));
+        if mean.is_none() && inverse.is_none() {
+            return Ok(());
+        }
+        let real = Attributes::new().with_int(Attr::To, DType::F32.code().into());
+        let x = self.0.step(Op::Cast, &[x], "real", real)?;
+        let axes = self.0.constant("axes", &Literal::i64s(&[-1]));
+        let middle = self.step(Op::ReduceMean, &[x, axes], "middle")?;
+        if let Some(mean) = mean {
+            let name = self.0.name("mean");
+            self.0
+                .emit(Op::Identity, &[middle], mean, &name, Attributes::new())?;
+        }
+        if let Some(inverse) = inverse {
+            let x = match centred {
+                true => self.step(Op::Sub, &[x, middle], "centred")?,
+                false => x,
+            };
+            let squares = self.step(Op::Mul, &[x, x], "squares")?;
+            let variance = self.step(Op::ReduceMean, &[squares, axes], "variance")?;
+            let epsilon = self.0.scalar_like("epsilon", epsilon, variance)?;
+            let safe = self.step(Op::Add, &[variance, epsilon], "safe")?;
+            let deviation = self.step(Op::Sqrt, &[safe], "deviation")?;
+            let name = self.0.name("inverse");
+            self.0
+                .emit(Op::Reciprocal, &[deviation], inverse, &name, Attributes::new())?;
+        }
+        Ok(())
     }
 
     fn binary(&mut self, op: Op) -> Result<bool, Error> {
