@@ -109,8 +109,8 @@ pub fn build(inputs: usize, genes: &[Gene], rich: bool) -> Graph {
                     } else {
                         EncodingAxis::PerAxis(0)
                     },
-                    scales: vec![0.5; 1 + usize::from(gene.extra % 2)],
-                    zero_points: Vec::new(),
+                    scales: vec![0.5; 1 + usize::from(gene.extra % 2)].into(),
+                    zero_points: [].into(),
                     real: DType::F32,
                 });
                 Node::new(Op::Exp, vec![a], vec![Some(out)])

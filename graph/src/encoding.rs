@@ -7,6 +7,8 @@
 //! 3. Blocks that hold their own scales have neither; they stand for what their layout says, and are constants of `u8`
 //!    whose shape counts values.
 
+use std::sync::Arc;
+
 use polychip_ops::{BlockLayout, DType};
 
 /// What one scale covers.
@@ -33,10 +35,10 @@ pub enum EncodingAxis {
 pub struct Encoding {
     /// What one scale covers.
     pub axis: EncodingAxis,
-    /// The scales.
-    pub scales: Vec<f32>,
+    /// The scales; copies of the encoding share them.
+    pub scales: Arc<[f32]>,
     /// The zero points, or none where all are zero.
-    pub zero_points: Vec<i32>,
+    pub zero_points: Arc<[i32]>,
     /// Element type of the real values that an op sees.
     pub real: DType,
 }
@@ -51,8 +53,8 @@ impl Encoding {
     pub fn blocks(layout: BlockLayout) -> Encoding {
         Encoding {
             axis: EncodingAxis::Blocks(layout),
-            scales: Vec::new(),
-            zero_points: Vec::new(),
+            scales: Arc::default(),
+            zero_points: Arc::default(),
             real: DType::F32,
         }
     }

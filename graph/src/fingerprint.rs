@@ -390,11 +390,11 @@ fn encoding(feed: &mut Feed, encoding: &Encoding) {
     feed.number(block as u64);
     feed.number(encoding.real.code().into());
     feed.number(encoding.scales.len() as u64);
-    for scale in &encoding.scales {
+    for scale in &*encoding.scales {
         feed.number(scale.to_bits().into());
     }
     feed.number(encoding.zero_points.len() as u64);
-    for zero in &encoding.zero_points {
+    for zero in &*encoding.zero_points {
         feed.number(zero.cast_unsigned().into());
     }
 }

@@ -3,7 +3,7 @@
     python llm/benches/genai_model.py MODEL.gguf FOLDER --threads N
 
 Matrices of Q4_0 and Q8_0 keep their bits; norms and the embedding are f32. The head is asked for the last row alone. Int8
-activations (accuracy_level 4), keys and values in f32, which is what the CPU's kernels take. Needs NumPy, onnx and gguf.
+activations (accuracy_level 4) where nothing else is said, keys and values in f32, which is what the CPU's kernels take. Needs NumPy, onnx and gguf.
 """
 
 import argparse
@@ -19,7 +19,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 
 class Builder:
-    def __init__(self, path):
+    def __init__(self, path, accuracy):
+        self.accuracy = accuracy
         self.reader = GGUFReader(path)
         self.tensors = {tensor.name: tensor for tensor in self.reader.tensors}
         self.nodes, self.constants = [], []
@@ -67,7 +68,7 @@ class Builder:
         else:
             raise SystemExit(f"{name} is of {tensor.tensor_type.name}: only Q4_0 and Q8_0 are written here")
         inputs = [x, self.constant(name, data), self.constant(name + ".scales", scales.reshape(-1))]
-        shape = {"K": depth, "N": columns, "bits": bits, "block_size": 32, "accuracy_level": 4}
+        shape = {"K": depth, "N": columns, "bits": bits, "block_size": 32, "accuracy_level": self.accuracy}
         return self.node("MatMulNBits", inputs, label or name, domain="com.microsoft", **shape)
 
     def build(self):
@@ -184,8 +185,9 @@ def main():
     parser.add_argument("model")
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--accuracy-level", type=int, default=4, help="1 multiplies in f32, 4 rounds what is multiplied to 8 bits")
     options = parser.parse_args()
-    Builder(options.model).save(options.folder, options.threads)
+    Builder(options.model, options.accuracy_level).save(options.folder, options.threads)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ fn main() -> anyhow::Result<()> {
     let model = LanguageModel::open(path, Options::new())?;
     model.prepare(shared + new)?;
     model.prepare(new)?;
-    let vocabulary = model.config().vocabulary;
+    let vocabulary = model.sizes().vocabulary;
     let first = tokens(1, shared, vocabulary);
     let mut sequence = model.sequence()?;
     ask(&mut sequence, &first)?;

@@ -211,7 +211,7 @@ impl Batch {
                     Some(blank) => blank.clone(),
                     None => Memory::sparse(self.model.memory_bytes()).map_err(Error::memory)?,
                 };
-                let layers = 2 * self.model.config().layers as usize;
+                let layers = 2 * self.model.sizes().layers as usize;
                 let blanks = vec![blank.clone(); layers];
                 self.blank = Some(blank);
                 let past = over(&step.session, index, &blanks)?;
@@ -258,7 +258,7 @@ fn no_port(name: &str) -> Error {
 impl Step {
     fn new(model: &LanguageModel, rows: usize) -> Result<Step> {
         let session = model.session(&key(rows))?;
-        let memories = 2 * model.config().layers as usize;
+        let memories = 2 * model.sizes().layers as usize;
         let mut ports = BTreeMap::from([
             ("embedded".to_owned(), Port::Embedded),
             ("positions".to_owned(), Port::Positions),
@@ -317,7 +317,7 @@ impl Step {
         tokens: &[(&mut Sequence, TokenId)],
         places: &[usize],
     ) -> Result<()> {
-        let width = model.config().embedding as usize;
+        let width = model.sizes().embedding as usize;
         let mut past = vec![0; self.masks.len()];
         {
             let mut bytes = self.embedded.bytes_mut().map_err(Error::run)?;
@@ -382,8 +382,8 @@ impl Step {
         tokens: &mut [(&mut Sequence, TokenId)],
         places: &[usize],
     ) -> Result<()> {
-        let config = model.config();
-        let (heads, size) = (config.kv_heads as usize, config.head_size as usize * HALF);
+        let sizes = model.sizes();
+        let (heads, size) = (sizes.kv_heads as usize, sizes.head_size as usize * HALF);
         let rows = self.masks.len();
         for (index, &from) in self.added.iter().enumerate() {
             let view = outputs.at(from).map_err(Error::run)?;
@@ -403,7 +403,7 @@ impl Step {
         }
         let view = outputs.at(self.logits).map_err(Error::run)?;
         let logits = view.values::<f32>().map_err(Error::run)?;
-        let vocabulary = config.vocabulary as usize;
+        let vocabulary = sizes.vocabulary as usize;
         for ((sequence, token), &place) in tokens.iter_mut().zip(places) {
             sequence.take(*token, &logits[place * vocabulary..][..vocabulary]);
         }

@@ -26,7 +26,8 @@
 //!
 //! Not here: who runs a graph and keeps the memory (`session`).
 
-mod draft;
+pub(crate) mod draft;
+pub(crate) mod memory;
 
 use bytes::Bytes;
 use polychip_graph::{Graph, TensorId};
@@ -37,6 +38,7 @@ use crate::config::{Config, RopePairing, RopeScaling};
 use crate::gguf::{Gguf, TensorType};
 use crate::{Error, Result};
 use draft::{Draft, Stored};
+use memory::{Heads, Ports, Rows};
 
 /// Which rows' logits a graph gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -156,15 +158,6 @@ fn names(file: &Gguf) -> Vec<String> {
         .collect()
 }
 
-/// Whose tokens the rows of a graph are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rows {
-    /// Those of one sequence, one behind the other.
-    OfOne,
-    /// Those of as many sequences.
-    OfMany,
-}
-
 /// The values of a small tensor as f32.
 fn floats(file: &Gguf, name: &str) -> Result<Vec<f32>> {
     let tensor = file.tensor(name).ok_or_else(|| missing(name))?;
@@ -180,9 +173,7 @@ fn missing(name: &str) -> Error {
 
 /// What all layers share.
 struct Shared {
-    positions: TensorId,
-    /// One for all rows, or one of each.
-    masks: Vec<TensorId>,
+    ports: Ports,
     cosines: TensorId,
     sines: TensorId,
 }
@@ -210,32 +201,17 @@ impl<'a> Builder<'a> {
     }
 
     fn build(mut self) -> Result<Graph> {
-        let Shape {
-            rows,
-            capacity,
-            logits,
-        } = self.shape;
+        let Shape { rows, capacity, .. } = self.shape;
         let Source { config, angles, .. } = self.source;
         let width = config.embedding as usize;
-        let mut x = self.draft.input("embedded", DType::F32, &[rows, width]);
-        let positions = self.draft.input("positions", DType::I64, &[1, rows]);
-        let masks = match self.of {
-            Rows::OfOne => vec![self.draft.input("mask", DType::Bool, &[rows, capacity + rows])],
-            Rows::OfMany => (0..rows)
-                .map(|row| {
-                    self.draft
-                        .input(&format!("mask.{row}"), DType::Bool, &[1, capacity + 1])
-                })
-                .collect(),
-        };
-        let last = (logits == Logits::Last).then(|| self.draft.input("last", DType::I64, &[1]));
+        let (mut x, ports) = Ports::add(&mut self.draft, self.shape, self.of, width);
+        let last = ports.last;
         let half = config.rope_dims as usize / 2;
         let table = |draft: &mut Draft, name: &str, bytes: &Bytes| {
             draft.constant(name, DType::F32, &[capacity, half], bytes.clone())
         };
         let shared = Shared {
-            positions,
-            masks,
+            ports,
             cosines: table(&mut self.draft, "cosines", &angles.cosines),
             sines: table(&mut self.draft, "sines", &angles.sines),
         };
@@ -282,8 +258,15 @@ impl<'a> Builder<'a> {
         let k = self.placed(k, config.kv_heads, shared, &name("attn_k_norm.weight"))?;
         let kv_width = config.kv_heads as usize * config.head_size as usize;
         let v = self.draft.reshape(v, DType::F32, &[1, rows, kv_width]);
-        let [(keys, k), (values, v)] = [k, v].map(|x| self.rounded(x, &[1, rows, kv_width]));
-        let attended = self.attention(layer, [q, k, v], shared);
+        let [(keys, k), (values, v)] =
+            [k, v].map(|x| memory::rounded(&mut self.draft, x, &[1, rows, kv_width]));
+        let heads = Heads {
+            heads: config.heads as usize,
+            kv_heads: config.kv_heads as usize,
+            size: config.head_size as usize,
+            scale: None,
+        };
+        let attended = shared.ports.attention(&mut self.draft, layer, heads, [q, k, v]);
         let heads_width = config.heads as usize * config.head_size as usize;
         let attended = self.draft.reshape(attended, DType::F32, &[rows, heads_width]);
         let attended = self.linear(attended, &name("attn_output.weight"), None, rows)?;
@@ -336,67 +319,10 @@ impl<'a> Builder<'a> {
                 i64::from(config.rope_pairing == RopePairing::Interleaved),
             )
             .with_int(Attr::RotaryEmbeddingDim, rotated);
-        let inputs = [x, shared.cosines, shared.sines, shared.positions];
+        let inputs = [x, shared.cosines, shared.sines, shared.ports.positions];
         Ok(self
             .draft
             .node(Op::RotaryEmbedding, &inputs, attributes, DType::F32, &shape))
-    }
-
-    /// A tensor as f16, and as the f32 that it then stands for.
-    fn rounded(&mut self, x: TensorId, shape: &[usize]) -> (TensorId, TensorId) {
-        let half = self.draft.cast(x, DType::F16, shape);
-        (half, self.draft.cast(half, DType::F32, shape))
-    }
-
-    /// Attention of all rows: of a chunk at once, of a step each over its own sequence's memory.
-    fn attention(&mut self, layer: u32, qkv: [TensorId; 3], shared: &Shared) -> TensorId {
-        let config = self.config;
-        let rows = self.shape.rows;
-        if self.of == Rows::OfOne {
-            return self.attend(&layer.to_string(), qkv, shared.masks[0], rows);
-        }
-        let size = config.head_size as usize;
-        let [q, k, v] = [
-            (qkv[0], config.heads),
-            (qkv[1], config.kv_heads),
-            (qkv[2], config.kv_heads),
-        ]
-        .map(|(x, heads)| match rows {
-            1 => vec![x],
-            _ => {
-                let piece = [1, 1, heads as usize * size];
-                self.draft.split(x, 1, rows, DType::F32, &piece)
-            }
-        });
-        let attended: Vec<TensorId> = (0..rows)
-            .map(|row| {
-                let name = format!("{layer}.{row}");
-                self.attend(&name, [q[row], k[row], v[row]], shared.masks[row], 1)
-            })
-            .collect();
-        let axis = Attributes::new().with_int(Attr::Axis, 1);
-        let shape = [1, rows, config.heads as usize * size];
-        self.draft.node(Op::Concat, &attended, axis, DType::F32, &shape)
-    }
-
-    /// Attention over the memory of this name.
-    fn attend(&mut self, name: &str, [q, k, v]: [TensorId; 3], mask: TensorId, rows: usize) -> TensorId {
-        let config = self.config;
-        let (kv_heads, size) = (config.kv_heads as usize, config.head_size as usize);
-        let past = [1, kv_heads, self.shape.capacity, size];
-        let [past_k, past_v] = ["key", "value"].map(|which| {
-            let stored = self
-                .draft
-                .input(&format!("past_{which}.{name}"), DType::F16, &past);
-            self.draft.cast(stored, DType::F32, &past)
-        });
-        let attributes = Attributes::new()
-            .with_int(Attr::QNumHeads, i64::from(config.heads))
-            .with_int(Attr::KvNumHeads, i64::from(config.kv_heads));
-        let inputs = [q, k, v, mask, past_k, past_v];
-        let shape = [1, rows, config.heads as usize * size];
-        self.draft
-            .node(Op::Attention, &inputs, attributes, DType::F32, &shape)
     }
 
     fn norm(&mut self, x: TensorId, weight: &str, shape: &[usize]) -> Result<TensorId> {

@@ -8,10 +8,10 @@
 //!
 //! Not here: what keys mean (`config`, `tokenizer`).
 
-mod object;
+pub(crate) mod object;
 mod settings;
 mod tensors;
-mod texts;
+pub(crate) mod texts;
 
 use std::path::Path;
 
@@ -51,7 +51,8 @@ pub(crate) fn open(folder: &Path) -> Result<Gguf> {
     let config = Object::parse(CONFIG, &files.bytes())?;
     let mut header = GgufWriter::new();
     let settings = settings::write(&config, &mut header)?;
-    texts::write(folder, &config, settings.vocabulary, &mut header)?;
+    let ends = texts::stated_ends(folder, &config)?;
+    texts::write(folder, &config, settings.vocabulary, ends, &mut header)?;
     let (names, tensors) = tensors::read(folder, &files, settings.tied)?;
     Gguf::of_checkpoint(files, Bytes::from(header.finish()), names, tensors)
 }

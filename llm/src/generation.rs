@@ -234,7 +234,7 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         let mut logits = Vec::new();
         sequence.append_rows(&tokens, ROWS, &mut |all| logits.extend_from_slice(all))?;
         let took = started.elapsed();
-        let vocabulary = self.model.config().vocabulary as usize;
+        let vocabulary = self.model.sizes().vocabulary as usize;
         let mut text = String::new();
         let mut accepted = 0;
         let step = loop {

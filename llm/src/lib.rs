@@ -1,4 +1,5 @@
-//! Language models: what a GGUF file, or a folder of safetensors, says of one, its tokens, its chat template, and its answers.
+//! Language models: what a GGUF file, a folder of safetensors or one of ONNX Runtime GenAI says of one, its tokens, its chat template, and its
+//! answers.
 //!
 //! Invariants:
 //! 1. Weights stay in the mapped file: a tensor is a view of blocks, and whoever dequantises says into which memory.
@@ -6,7 +7,7 @@
 //!    panic; what is allocated for it is bounded by a small multiple of its size.
 //! 3. Nothing falls back: an unknown architecture, block type, pre-tokenizer, position scaling or template function is refused.
 //!
-//! From the bottom up: the file (`gguf`, `checkpoint`, `config`, `adapter`), text (`tokenizer`, `detokenizer`, `stop`, `template`), graphs
+//! From the bottom up: the file (`gguf`, `checkpoint`, `genai`, `config`, `adapter`), text (`tokenizer`, `detokenizer`, `stop`, `template`), graphs
 //! (`build`), what runs them (`model`, `sequence`, several at once by `batch`), where (`phases`, `measure`, `placement`), answers (`sampler`,
 //! `grammar`, `speculation`, `generation`, `generate`).
 //!
@@ -22,6 +23,7 @@ mod chunk;
 mod config;
 mod detokenizer;
 mod error;
+mod genai;
 mod generate;
 mod generation;
 pub mod gguf;
@@ -48,7 +50,7 @@ pub use generate::{Answer, Finish, Generate};
 pub use generation::{Generation, Step};
 pub use gguf::Gguf;
 pub use grammar::Grammar;
-pub use model::{LanguageModel, Options};
+pub use model::{LanguageModel, Options, Sizes};
 pub use sampler::{Sampler, Sampling};
 pub use sequence::Sequence;
 pub use speculation::{Speculated, Speculation};

@@ -37,7 +37,7 @@ const ENTRY_ROWS: usize = 128;
 
 /// Tokens that look like a text to no one, the same each time.
 fn tokens(model: &LanguageModel, count: usize) -> Vec<TokenId> {
-    let vocabulary = u64::from(model.config().vocabulary);
+    let vocabulary = u64::from(model.sizes().vocabulary);
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     (0..count)
         .map(|_| {

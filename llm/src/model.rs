@@ -12,12 +12,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip::{Device, Policy, Runtime, Session};
 
+use crate::build::memory::Rows;
 use crate::build::{self, Angles, Logits, Shape, Source};
-use crate::checkpoint;
 use crate::chunk::{SessionKey, rung};
+use crate::genai::Export;
 use crate::gguf::Gguf;
 use crate::phases::Phases;
-use crate::{Adapter, ChatTemplate, Config, Error, Result, TokenId, Tokenizer};
+use crate::{Adapter, ChatTemplate, Config, Error, Result, TokenId, Tokenizer, checkpoint, genai};
 
 /// Positions that a memory of keys and values has room for where nobody says: fewer where the model knows fewer.
 const DEFAULT_CAPACITY: usize = 4096;
@@ -92,18 +93,48 @@ impl Options {
 #[derive(Clone, Debug)]
 pub struct LanguageModel(Arc<Inner>);
 
+/// Sizes of a model that whoever runs it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Blocks of attention and feed-forward.
+    pub layers: u32,
+    /// Width of the residual stream.
+    pub embedding: u32,
+    /// Heads of keys and of values.
+    pub kv_heads: u32,
+    /// Width of a head.
+    pub head_size: u32,
+    /// Positions that the model was trained for.
+    pub context: u32,
+    /// Tokens that there are logits of.
+    pub vocabulary: u32,
+}
+
+/// What graphs are made of.
+#[derive(Debug)]
+enum Graphs {
+    /// The weights of a file.
+    Weights {
+        config: Box<Config>,
+        angles: Angles,
+        adapters: Vec<Adapter>,
+    },
+    /// A graph that somebody exported.
+    Export(Box<Export>),
+}
+
 #[derive(Debug)]
 struct Inner {
     path: PathBuf,
+    /// Of an exported graph the keys of its texts alone.
     file: Gguf,
-    config: Config,
+    sizes: Sizes,
+    graphs: Graphs,
     tokenizer: Tokenizer,
     template: Option<ChatTemplate>,
     runtime: Runtime,
     policy: Policy,
     capacity: usize,
-    angles: Angles,
-    adapters: Vec<Adapter>,
     sessions: Mutex<BTreeMap<SessionKey, Arc<Session>>>,
     /// Where chunks are run, where that is planned by phases.
     phases: Mutex<Option<Arc<Phases>>>,
@@ -112,13 +143,27 @@ struct Inner {
 }
 
 impl LanguageModel {
-    /// Maps a GGUF file, or a folder of safetensors with its `config.json` and `tokenizer.json`, and reads what it says; plans
-    /// nothing yet.
+    /// Maps a GGUF file, a folder of safetensors with its `config.json` and `tokenizer.json`, or a folder of ONNX Runtime GenAI
+    /// with its `genai_config.json`, and reads what it says; plans nothing yet.
     ///
     /// # Errors
     /// The file is not sound, needs what is not supported, or the room asked for is more than the model knows positions.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<LanguageModel> {
         let path = path.as_ref();
+        if let Some(folder) = genai::folder(path) {
+            let (file, export) = genai::open(folder)?;
+            if let Some(adapter) = options.adapters.first() {
+                return Err(Error::unsupported(format!(
+                    "adapter {}: adapters of exported graphs are not supported",
+                    adapter.path().display()
+                )));
+            }
+            let sizes = export.sizes();
+            return LanguageModel::over(path.into(), file, sizes, options, |_, capacity| {
+                export.check(capacity)?;
+                Ok(Graphs::Export(Box::new(export)))
+            });
+        }
         let file = match checkpoint::folder(path) {
             Some(folder) => checkpoint::open(folder)?,
             None => Gguf::open(path)?,
@@ -132,9 +177,39 @@ impl LanguageModel {
     /// As [`LanguageModel::open`].
     pub fn of(name: impl Into<PathBuf>, file: Gguf, options: Options) -> Result<LanguageModel> {
         let config = Config::read(&file)?;
+        let sizes = Sizes {
+            layers: config.layers,
+            embedding: config.embedding,
+            kv_heads: config.kv_heads,
+            head_size: config.head_size,
+            context: config.context,
+            vocabulary: config.vocabulary,
+        };
+        let adapters = options.adapters.clone();
+        LanguageModel::over(name.into(), file, sizes, options, |file, capacity| {
+            let angles = Angles::new(file, &config, capacity)?;
+            for adapter in &adapters {
+                adapter.check(file, &config)?;
+            }
+            Ok(Graphs::Weights {
+                config: Box::new(config),
+                angles,
+                adapters,
+            })
+        })
+    }
+
+    /// A model with room for as many positions as the options say.
+    fn over(
+        path: PathBuf,
+        file: Gguf,
+        sizes: Sizes,
+        options: Options,
+        graphs: impl FnOnce(&Gguf, usize) -> Result<Graphs>,
+    ) -> Result<LanguageModel> {
         let tokenizer = Tokenizer::read(&file)?;
         let template = ChatTemplate::read(&file, &tokenizer)?;
-        let known = config.context as usize;
+        let known = sizes.context as usize;
         let capacity = options.capacity.unwrap_or(known.min(DEFAULT_CAPACITY));
         if capacity == 0 || capacity > known {
             return Err(Error::config(format!(
@@ -145,21 +220,17 @@ impl LanguageModel {
             Some(runtime) => runtime,
             None => Runtime::builder().build().map_err(Error::run)?,
         };
-        let angles = Angles::new(&file, &config, capacity)?;
-        for adapter in &options.adapters {
-            adapter.check(&file, &config)?;
-        }
+        let graphs = graphs(&file, capacity)?;
         Ok(LanguageModel(Arc::new(Inner {
-            path: name.into(),
+            path,
             file,
-            config,
+            sizes,
+            graphs,
             tokenizer,
             template,
             runtime,
             policy: options.policy,
             capacity,
-            angles,
-            adapters: options.adapters,
             sessions: Mutex::default(),
             phases: Mutex::default(),
             right: Mutex::default(),
@@ -172,22 +243,43 @@ impl LanguageModel {
         &self.0.path
     }
 
-    /// The file.
+    /// The file; of an exported graph the keys of its texts.
     #[must_use]
     pub fn file(&self) -> &Gguf {
         &self.0.file
     }
 
+    /// Bytes of all files that it is made of, but for those of its texts where these are files of their own.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        match &self.0.graphs {
+            Graphs::Weights { .. } => self.0.file.file_bytes(),
+            Graphs::Export(export) => export.file_bytes(),
+        }
+    }
+
     /// What is added to its products.
     #[must_use]
     pub fn adapters(&self) -> &[Adapter] {
-        &self.0.adapters
+        match &self.0.graphs {
+            Graphs::Weights { adapters, .. } => adapters,
+            Graphs::Export(_) => &[],
+        }
     }
 
-    /// Its hyper-parameters.
+    /// Its hyper-parameters, where its graph is made of them: an exported graph says them by what it computes.
     #[must_use]
-    pub fn config(&self) -> &Config {
-        &self.0.config
+    pub fn config(&self) -> Option<&Config> {
+        match &self.0.graphs {
+            Graphs::Weights { config, .. } => Some(config),
+            Graphs::Export(_) => None,
+        }
+    }
+
+    /// Its sizes.
+    #[must_use]
+    pub fn sizes(&self) -> Sizes {
+        self.0.sizes
     }
 
     /// Its vocabulary.
@@ -267,18 +359,21 @@ impl LanguageModel {
             .policy
             .thread_limit()
             .map_or("all".to_owned(), |n| n.to_string());
-        let adapters: String = inner
-            .adapters
+        let adapters: String = self
+            .adapters()
             .iter()
             .map(|adapter| format!(", adapter {}", adapter.path().display()))
             .collect();
+        let kind = match &inner.graphs {
+            Graphs::Weights { config, .. } => config.architecture.to_string(),
+            Graphs::Export(export) => format!("{} as a graph", export.kind()),
+        };
         format!(
-            "{}: {} bytes, {} layers of {}, vocabulary {}, room {}, {exact}, threads {threads}{adapters}",
-            inner.config.architecture,
-            inner.file.file_bytes(),
-            inner.config.layers,
-            inner.config.embedding,
-            inner.config.vocabulary,
+            "{kind}: {} bytes, {} layers of {}, vocabulary {}, room {}, {exact}, threads {threads}{adapters}",
+            self.file_bytes(),
+            inner.sizes.layers,
+            inner.sizes.embedding,
+            inner.sizes.vocabulary,
             inner.capacity
         )
     }
@@ -372,18 +467,32 @@ impl LanguageModel {
             capacity: inner.capacity,
             logits: if key.all { Logits::All } else { Logits::Last },
         };
-        let source = Source {
-            file: &inner.file,
-            config: &inner.config,
-            angles: &inner.angles,
-            adapters: &inner.adapters,
+        let (graph, files) = match &inner.graphs {
+            Graphs::Weights {
+                config,
+                angles,
+                adapters,
+            } => {
+                let source = Source {
+                    file: &inner.file,
+                    config,
+                    angles,
+                    adapters,
+                };
+                let graph = match key.is_step {
+                    true => build::step(source, rows)?,
+                    false => build::graph(source, shape)?,
+                };
+                (graph, inner.file.folder())
+            }
+            Graphs::Export(export) => {
+                let of = if key.is_step { Rows::OfMany } else { Rows::OfOne };
+                (export.graph(shape, of)?, export.files())
+            }
         };
-        let (graph, of) = match key.is_step {
-            true => (build::step(source, rows)?, "sequences"),
-            false => (build::graph(source, shape)?, "tokens"),
-        };
+        let of = if key.is_step { "sequences" } else { "tokens" };
         let name = format!("{} ({rows} {of})", inner.path.display());
-        let model = inner.runtime.load_graph_over(&name, graph, inner.file.folder());
+        let model = inner.runtime.load_graph_over(&name, graph, files);
         let mut policy = inner.policy.clone();
         if let Some(device) = &key.device {
             policy = policy.devices([device.as_str()]);
@@ -397,11 +506,14 @@ impl LanguageModel {
     /// The embedding of a token.
     pub(crate) fn embed(&self, token: TokenId, out: &mut [f32]) -> Result<()> {
         let inner = &*self.0;
-        if token >= inner.config.vocabulary {
+        if token >= inner.sizes.vocabulary {
             return Err(Error::tokenizer(format!(
                 "token {token} is beyond the vocabulary of {} tokens",
-                inner.config.vocabulary
+                inner.sizes.vocabulary
             )));
+        }
+        if let Graphs::Export(export) = &inner.graphs {
+            return export.embed(token, out);
         }
         let name = "token_embd.weight";
         let table = inner

@@ -73,7 +73,7 @@ struct View {
 impl Sequence {
     pub(crate) fn new(model: LanguageModel) -> Result<Sequence> {
         // a sequence seldom comes to the end of its room
-        let memories: Result<Vec<Memory>, _> = (0..2 * model.config().layers)
+        let memories: Result<Vec<Memory>, _> = (0..2 * model.sizes().layers)
             .map(|_| Memory::sparse(model.memory_bytes()))
             .collect();
         Ok(Sequence {
@@ -157,8 +157,8 @@ impl Sequence {
         let text = &other.tokens[..len.min(other.len())];
         let same = self.shared(text);
         self.truncate(same);
-        let config = self.model.config();
-        let (heads, row) = (config.kv_heads as usize, config.head_size as usize * HALF);
+        let sizes = self.model.sizes();
+        let (heads, row) = (sizes.kv_heads as usize, sizes.head_size as usize * HALF);
         for (from, to) in other.memories.iter().zip(&self.memories) {
             let from = from.access(Access::Read).map_err(Error::memory)?;
             let mut to = to.access(Access::Write).map_err(Error::memory)?;
@@ -269,7 +269,7 @@ impl Sequence {
     pub fn append_all(&mut self, tokens: &[TokenId], mut each: impl FnMut(&[f32])) -> Result<()> {
         self.check(tokens)?;
         let before = self.len();
-        let vocabulary = self.model.config().vocabulary as usize;
+        let vocabulary = self.model.sizes().vocabulary as usize;
         let mut rest = tokens;
         while !rest.is_empty() {
             let rows = rung(rest.len()).min(128);
@@ -295,7 +295,7 @@ impl Sequence {
     ) -> Result<()> {
         self.check(tokens)?;
         let key = self.key(rows, Logits::All, None);
-        let given = tokens.len() * self.model.config().vocabulary as usize;
+        let given = tokens.len() * self.model.sizes().vocabulary as usize;
         self.chunk(tokens, key, &mut |logits| {
             take(&logits[..given]);
             None
@@ -398,16 +398,16 @@ impl LanguageModel {
 
     /// Bytes of a layer's keys, or of its values, of a whole sequence.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let config = self.config();
-        (config.kv_heads as usize * self.capacity() * config.head_size as usize * HALF) as u64
+        let sizes = self.sizes();
+        (sizes.kv_heads as usize * self.capacity() * sizes.head_size as usize * HALF) as u64
     }
 
     /// Bytes of keys and values of a position.
     #[must_use]
     pub fn position_bytes(&self) -> u64 {
-        let config = self.config();
-        let row = config.kv_heads as usize * config.head_size as usize * HALF;
-        (2 * config.layers as usize * row) as u64
+        let sizes = self.sizes();
+        let row = sizes.kv_heads as usize * sizes.head_size as usize * HALF;
+        (2 * sizes.layers as usize * row) as u64
     }
 }
 
@@ -458,7 +458,7 @@ impl View {
 
     /// Writes what a chunk's run reads.
     fn fill(&mut self, model: &LanguageModel, tokens: &[TokenId], rows: usize, past: usize) -> Result<()> {
-        let width = model.config().embedding as usize;
+        let width = model.sizes().embedding as usize;
         {
             let mut bytes = self.inputs[self.embedded].bytes_mut().map_err(Error::run)?;
             let floats: &mut [f32] = bytemuck::cast_slice_mut(&mut bytes);
@@ -515,8 +515,8 @@ impl View {
 
     /// Copies the first `count` rows of keys and values behind the `past` ones of each memory.
     fn append(&mut self, model: &LanguageModel, outputs: &Outputs, count: usize, past: usize) -> Result<()> {
-        let config = model.config();
-        let (heads, size) = (config.kv_heads as usize, config.head_size as usize * HALF);
+        let sizes = model.sizes();
+        let (heads, size) = (sizes.kv_heads as usize, sizes.head_size as usize * HALF);
         for (&from, &to) in self.added.iter().zip(&self.past) {
             let view = outputs.at(from).map_err(Error::run)?;
             let rows = view.bytes().chunks_exact(heads * size).take(count);

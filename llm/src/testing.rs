@@ -9,6 +9,6 @@ mod mutate;
 mod template;
 
 pub use crate::gguf::GgufWriter;
-pub use model::{TinyModel, byte_level_tokens, random_blocks};
+pub use model::{TinyModel, byte_level_tokens, random_blocks, tokenizer_json};
 pub use mutate::{Mutant, mutant};
 pub use template::template_mutant;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use polychip_llm::gguf::{Gguf, TensorType};
-use polychip_llm::testing::{TinyModel, byte_level_tokens};
+use polychip_llm::testing::{TinyModel, tokenizer_json};
 use polychip_llm::{Architecture, Config, LanguageModel, Message, Options, Specials};
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
@@ -105,7 +105,7 @@ fn write(
         let index = json!({ "metadata": {}, "weight_map": map });
         std::fs::write(folder.join("model.safetensors.index.json"), index.to_string())?;
     }
-    let (mut settings, mut tokenizer) = (settings(&config), tokenizer());
+    let (mut settings, mut tokenizer) = (settings(&config), tokenizer_json());
     change(&mut settings, &mut tokenizer);
     std::fs::write(folder.join("config.json"), settings.to_string())?;
     std::fs::write(folder.join("tokenizer.json"), tokenizer.to_string())?;
@@ -135,34 +135,6 @@ fn settings(config: &Config) -> Value {
         "sliding_window": null,
         "bos_token_id": last - 1,
         "eos_token_id": last,
-    })
-}
-
-fn tokenizer() -> Value {
-    let (tokens, types, merges) = byte_level_tokens();
-    let vocabulary: serde_json::Map<String, Value> = tokens
-        .iter()
-        .zip(&types)
-        .enumerate()
-        .filter(|(_, (_, kind))| **kind == 1)
-        .map(|(id, (token, _))| (token.clone(), id.into()))
-        .collect();
-    let added: Vec<Value> = tokens
-        .iter()
-        .zip(&types)
-        .enumerate()
-        .filter(|(_, (_, kind))| **kind == 3)
-        .map(|(id, (token, _))| json!({ "id": id, "content": token, "special": true, "lstrip": false }))
-        .collect();
-    json!({
-        "added_tokens": added,
-        "normalizer": null,
-        "pre_tokenizer": { "type": "Sequence", "pretokenizers": [
-            { "type": "Digits", "individual_digits": true },
-            { "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true },
-        ] },
-        "post_processor": null,
-        "model": { "type": "BPE", "vocab": vocabulary, "merges": merges, "byte_fallback": false },
     })
 }
 
@@ -245,7 +217,7 @@ fn files_may_be_links_out_of_the_folder() {
         std::os::unix::fs::symlink(entry.path(), folder.path().join(entry.file_name())).unwrap();
     }
     let model = LanguageModel::open(folder.path(), Options::new()).unwrap();
-    assert_eq!(logits(&model).unwrap().len(), model.config().vocabulary as usize);
+    assert_eq!(logits(&model).unwrap().len(), model.sizes().vocabulary as usize);
 }
 
 #[test]

@@ -175,10 +175,10 @@ fn agrees(kind: TensorType, architecture: Architecture, tied: bool) {
     let model = model(kind, architecture, tied);
     let plain = Plain {
         file: model.file(),
-        config: model.config().clone(),
+        config: model.config().unwrap().clone(),
     };
     // chunks of 32, and of 8 with three unused rows
-    let text = tokens(37, model.config().vocabulary);
+    let text = tokens(37, model.sizes().vocabulary);
     let wanted = plain.logits(&text);
     // activations of products with blocks are rounded to 8 bits
     let limit = if kind.is_float() { 1e-2 } else { 5e-2 };
@@ -229,9 +229,9 @@ fn every_architecture_gives_the_logits_of_plain_loops() {
 fn what_cannot_be_read_is_refused_and_changes_nothing() {
     let model = model(TensorType::Q8_0, Architecture::Llama, true);
     let mut sequence = model.sequence().unwrap();
-    let text = tokens(9, model.config().vocabulary);
+    let text = tokens(9, model.sizes().vocabulary);
     let first = sequence.append(&text).unwrap().to_vec();
-    let beyond = sequence.append(&[model.config().vocabulary]).unwrap_err();
+    let beyond = sequence.append(&[model.sizes().vocabulary]).unwrap_err();
     assert!(beyond.to_string().contains("beyond the vocabulary"), "{beyond}");
     let full = sequence.append(&tokens(56, 100)).unwrap_err();
     assert!(full.to_string().contains("room for 64 positions"), "{full}");

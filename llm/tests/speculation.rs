@@ -106,7 +106,7 @@ fn the_same_tokens_as_without() {
 fn tokens_have_the_models_probabilities() {
     let model = model(2);
     let prompt: Vec<TokenId> = (0..40).map(|index| 30 + index % 5).collect();
-    let vocabulary = model.config().vocabulary as usize;
+    let vocabulary = model.sizes().vocabulary as usize;
     let (mut surplus, mut variance, mut runs) = (0.0, 0.0, 0);
     for seed in 0..60 {
         let wanted = Generate {

@@ -73,7 +73,7 @@ fn tokens(input: Input, model: &LanguageModel) -> Result<Vec<TokenId>, Problem> 
     let tokenizer = model.tokenizer();
     let (text, specials) = match input {
         Input::Tokens(tokens) => {
-            let vocabulary = model.config().vocabulary;
+            let vocabulary = model.sizes().vocabulary;
             if let Some(token) = tokens.iter().find(|token| **token >= vocabulary) {
                 let words = format!("token {token} is beyond the vocabulary of {vocabulary} tokens");
                 return Err(Problem::value("prompt", words));

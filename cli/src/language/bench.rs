@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     }
     let answer = Answer {
         model: arguments.model.model.display().to_string(),
-        file_bytes: model.file().file_bytes(),
+        file_bytes: model.file_bytes(),
         threads: arguments.model.plan.threads,
         tests,
         peak_bytes: peak_bytes(),
@@ -123,7 +123,7 @@ fn answer(sequence: &mut Sequence, tokens: &[u32], depth: usize) -> anyhow::Resu
 pub(super) fn random(model: &LanguageModel, count: usize) -> Vec<u32> {
     let mut random = ChaCha8Rng::seed_from_u64(count as u64);
     (0..count)
-        .map(|_| random.next_u32() % model.config().vocabulary)
+        .map(|_| random.next_u32() % model.sizes().vocabulary)
         .collect()
 }
 

@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     if let Some(first) = arguments.first {
         tokens.truncate(first as usize);
     }
-    let vocabulary = model.config().vocabulary as usize;
+    let vocabulary = model.sizes().vocabulary as usize;
     let mut bytes = Vec::with_capacity(tokens.len() * vocabulary * 4);
     {
         let _progress = Progress::of(format!("reading {} tokens", tokens.len()));

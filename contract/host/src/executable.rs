@@ -326,9 +326,9 @@ unsafe fn encoding(at: *const abi::polychip_encoding) -> std::result::Result<Opt
     Ok(Some(Encoding {
         axis,
         // SAFETY: the arrays live as long as the encoding.
-        scales: unsafe { copied(found.scales, found.scale_count) },
+        scales: unsafe { copied(found.scales, found.scale_count) }.into(),
         // SAFETY: as above.
-        zero_points: unsafe { copied(found.zero_points, found.zero_point_count) },
+        zero_points: unsafe { copied(found.zero_points, found.zero_point_count) }.into(),
         real,
     }))
 }

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use polychip_abi as abi;
@@ -33,8 +34,8 @@ struct Keep {
     texts: Vec<String>,
     dims: Vec<Vec<i64>>,
     indices: Vec<Vec<u32>>,
-    floats: Vec<Vec<f32>>,
-    zero_points: Vec<Vec<i32>>,
+    floats: Vec<Arc<[f32]>>,
+    zero_points: Vec<Arc<[i32]>>,
     spans: Vec<Vec<abi::polychip_text>>,
     literals: Vec<Literal>,
     encodings: Vec<Vec<abi::polychip_encoding>>,
@@ -240,8 +241,8 @@ impl Keep {
         data
     }
 
-    fn floats(&mut self, values: &[f32]) -> *const f32 {
-        let values = values.to_vec();
+    fn floats(&mut self, values: impl Into<Arc<[f32]>>) -> *const f32 {
+        let values = values.into();
         let data = values.as_ptr();
         self.floats.push(values);
         data
@@ -311,10 +312,10 @@ impl Keep {
                 (abi::POLYCHIP_ENCODING_BLOCKS, last, layout.elements() as u32)
             }
         };
-        flat.scales = self.floats(&encoding.scales);
+        flat.scales = self.floats(Arc::clone(&encoding.scales));
         flat.scale_count = encoding.scales.len() as u64;
         if !encoding.zero_points.is_empty() {
-            let zero_points = encoding.zero_points.clone();
+            let zero_points = Arc::clone(&encoding.zero_points);
             flat.zero_points = zero_points.as_ptr();
             flat.zero_point_count = zero_points.len() as u64;
             self.zero_points.push(zero_points);
@@ -414,13 +415,13 @@ impl Keep {
             AttrValue::Float(value) => (
                 abi::POLYCHIP_ATTRIBUTE_TYPE_FLOATS,
                 0,
-                self.floats(&[*value]).cast::<c_void>(),
+                self.floats([*value]).cast::<c_void>(),
                 1,
             ),
             AttrValue::Floats(values) => (
                 abi::POLYCHIP_ATTRIBUTE_TYPE_FLOATS,
                 list,
-                self.floats(values).cast::<c_void>(),
+                self.floats(&values[..]).cast::<c_void>(),
                 values.len() as u64,
             ),
             AttrValue::String(value) => (

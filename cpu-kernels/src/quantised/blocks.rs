@@ -1,4 +1,4 @@
-//! Products with weights in ggml's blocks, which stay as small as they are: the rows are rounded to bytes, and sums of a
+//! Products with weights in blocks, ggml's or of codes with a scale and a zero, which stay as small as they are: the rows are rounded to bytes, and sums of a
 //! group are integers.
 //!
 //! 1. Rows are rounded to signed bytes with a scale for each 32 values; a group with an infinity or a NaN gives NaN.
@@ -70,6 +70,14 @@ macro_rules! with_layout {
             }
             BlockLayout::Q6_K => {
                 type $w = layout::Q6K;
+                $call
+            }
+            BlockLayout::U4 => {
+                type $w = layout::U4;
+                $call
+            }
+            BlockLayout::U8 => {
+                type $w = layout::U8;
                 $call
             }
         }

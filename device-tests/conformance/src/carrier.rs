@@ -33,8 +33,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 fn quantised() -> Encoding {
     Encoding {
         axis: EncodingAxis::PerTensor,
-        scales: vec![0.02],
-        zero_points: vec![64],
+        scales: [0.02].into(),
+        zero_points: [64].into(),
         real: DType::F32,
     }
 }

@@ -43,8 +43,8 @@ impl Kind {
 pub(crate) fn one_scale(scale: f32, zero: i32) -> Encoding {
     Encoding {
         axis: EncodingAxis::PerTensor,
-        scales: vec![scale],
-        zero_points: if zero == 0 { vec![] } else { vec![zero] },
+        scales: [scale].into(),
+        zero_points: if zero == 0 { [].into() } else { [zero].into() },
         real: DType::F32,
     }
 }
@@ -145,7 +145,7 @@ impl Net {
         self.graph.tensor_mut(id).encoding = Some(Encoding {
             axis: EncodingAxis::PerAxis(axis),
             scales: (0..shape[axis]).map(scale).collect(),
-            zero_points: vec![],
+            zero_points: [].into(),
             real: DType::F32,
         });
         id

@@ -57,8 +57,8 @@ fn signed_product() -> Graph {
     let encoding = || {
         Some(Encoding {
             axis: EncodingAxis::PerTensor,
-            scales: vec![0.001],
-            zero_points: vec![],
+            scales: [0.001].into(),
+            zero_points: [].into(),
             real: DType::F32,
         })
     };

@@ -171,8 +171,8 @@ fn integers() -> Graph {
         let tensor = net.graph.tensor_mut(id);
         tensor.encoding = Some(Encoding {
             axis,
-            zero_points: vec![3; if axis == EncodingAxis::PerTensor { 1 } else { 0 }],
-            scales,
+            zero_points: vec![3; if axis == EncodingAxis::PerTensor { 1 } else { 0 }].into(),
+            scales: scales.into(),
             real: DType::F32,
         });
     };

@@ -36,6 +36,7 @@ use rewrite::Rewrite;
 /// added.
 pub(super) fn expand(target: &mut Target<'_>, node: &Node, domain: &str) -> Result<bool, Error> {
     match domain {
+        "" if &*node.op_name == "SimplifiedLayerNormalization" => contrib::expand(target, node),
         "" => withdrawn::expand(target, node),
         super::contrib::DOMAIN => contrib::expand(target, node),
         "ai.onnx.ml" => ml::expand(target, node),

@@ -321,8 +321,8 @@ impl Parser {
         let zero_points = self.list(|parser| parser.number("a zero point"))?;
         Ok(Encoding {
             axis,
-            scales,
-            zero_points,
+            scales: scales.into(),
+            zero_points: zero_points.into(),
             real,
         })
     }

@@ -131,8 +131,8 @@ fn constants_and_encodings() {
     graph.tensor_mut(y).data = None;
     let mut encoding = Encoding {
         axis: EncodingAxis::PerAxis(1),
-        scales: vec![1.0],
-        zero_points: vec![],
+        scales: [1.0].into(),
+        zero_points: [].into(),
         real: DType::F32,
     };
     let mut put = |encoding: &Encoding| {
@@ -150,7 +150,7 @@ fn constants_and_encodings() {
     );
     encoding.axis = EncodingAxis::PerBlock { axis: 0, block: 2 };
     assert_eq!(put(&encoding), Ok(()));
-    encoding.zero_points = vec![1, 2];
+    encoding.zero_points = [1, 2].into();
     assert_eq!(
         put(&encoding),
         Err("encoding of tensor \"x\" has 1 scales, but 2 zero points".to_owned())
@@ -181,7 +181,7 @@ fn blocks_are_whole_and_of_constants() {
     let short = put(DType::U8, &[3, 64], 3 * 64, blocks()).unwrap_err();
     assert!(short.contains("needs 108 bytes, but has 192"), "{short}");
     let scaled = Encoding {
-        scales: vec![1.0],
+        scales: [1.0].into(),
         ..blocks()
     };
     for wrong in [

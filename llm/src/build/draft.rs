@@ -7,11 +7,11 @@ use polychip_graph::{Constant, Encoding, FileSlice, Graph, Node, Tensor, TensorI
 use polychip_ops::{Attr, Attributes, BlockLayout, DType, Op, TensorType};
 
 /// Bytes of one of the model's files, and where they start in it.
-pub(super) struct Stored {
-    pub(super) bytes: Bytes,
+pub(crate) struct Stored {
+    pub(crate) bytes: Bytes,
     /// By the graph's files.
-    pub(super) file: u32,
-    pub(super) offset: usize,
+    pub(crate) file: u32,
+    pub(crate) offset: usize,
 }
 
 impl Stored {
@@ -28,7 +28,7 @@ impl Stored {
 }
 
 /// A graph in the making.
-pub(super) struct Draft {
+pub(crate) struct Draft {
     graph: Graph,
     constants: BTreeMap<String, TensorId>,
     made: usize,
@@ -36,7 +36,7 @@ pub(super) struct Draft {
 
 impl Draft {
     /// A graph over these files.
-    pub(super) fn new(name: &str, files: Vec<String>) -> Draft {
+    pub(crate) fn new(name: &str, files: Vec<String>) -> Draft {
         let mut graph = Graph::new(name);
         graph.files = files;
         Draft {
@@ -46,11 +46,28 @@ impl Draft {
         }
     }
 
+    /// Goes on with a graph; what it has keeps its place.
+    pub(crate) fn over(graph: Graph) -> Draft {
+        Draft {
+            graph,
+            constants: BTreeMap::new(),
+            made: 0,
+        }
+    }
+
+    pub(crate) fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    pub(crate) fn graph_mut(&mut self) -> &mut Graph {
+        &mut self.graph
+    }
+
     fn tensor(&mut self, name: &str, dtype: DType, dims: &[usize]) -> Tensor {
         Tensor::new(name, TensorType::known(dtype, dims))
     }
 
-    pub(super) fn input(&mut self, name: &str, dtype: DType, dims: &[usize]) -> TensorId {
+    pub(crate) fn input(&mut self, name: &str, dtype: DType, dims: &[usize]) -> TensorId {
         let tensor = self.tensor(name, dtype, dims);
         let id = self.graph.add_tensor(tensor);
         self.graph.inputs.push(id);
@@ -58,22 +75,22 @@ impl Draft {
     }
 
     /// A constant; one name is one tensor.
-    pub(super) fn constant(&mut self, name: &str, dtype: DType, dims: &[usize], bytes: Bytes) -> TensorId {
+    pub(crate) fn constant(&mut self, name: &str, dtype: DType, dims: &[usize], bytes: Bytes) -> TensorId {
         self.constant_of(name, dtype, dims, Constant::new(bytes), None)
     }
 
     /// A constant that stands in the model's file.
-    pub(super) fn stored(&mut self, name: &str, dtype: DType, dims: &[usize], at: Stored) -> TensorId {
+    pub(crate) fn stored(&mut self, name: &str, dtype: DType, dims: &[usize], at: Stored) -> TensorId {
         self.constant_of(name, dtype, dims, at.constant(), None)
     }
 
     /// A constant of blocks in the model's file, which stands for f32.
-    pub(super) fn blocks(&mut self, name: &str, layout: BlockLayout, dims: &[usize], at: Stored) -> TensorId {
+    pub(crate) fn blocks(&mut self, name: &str, layout: BlockLayout, dims: &[usize], at: Stored) -> TensorId {
         let encoding = Some(Encoding::blocks(layout));
         self.constant_of(name, DType::U8, dims, at.constant(), encoding)
     }
 
-    fn constant_of(
+    pub(crate) fn constant_of(
         &mut self,
         name: &str,
         dtype: DType,
@@ -93,7 +110,7 @@ impl Draft {
     }
 
     /// A node with one output of this type.
-    pub(super) fn node(
+    pub(crate) fn node(
         &mut self,
         op: Op,
         inputs: &[TensorId],
@@ -111,7 +128,7 @@ impl Draft {
     }
 
     /// A tensor in `count` equal pieces along an axis, each of these dimensions.
-    pub(super) fn split(
+    pub(crate) fn split(
         &mut self,
         x: TensorId,
         axis: i64,
@@ -135,12 +152,44 @@ impl Draft {
         pieces
     }
 
-    pub(super) fn cast(&mut self, x: TensorId, to: DType, dims: &[usize]) -> TensorId {
+    /// A tensor in pieces of these sizes along its last axis, which has as many in all.
+    pub(crate) fn pieces(
+        &mut self,
+        x: TensorId,
+        sizes: &[usize],
+        dtype: DType,
+        before: &[usize],
+    ) -> Vec<TensorId> {
+        self.made += 1;
+        let bytes: Vec<u8> = sizes
+            .iter()
+            .flat_map(|&size| (size as i64).to_le_bytes())
+            .collect();
+        let by = self.constant(
+            &format!("sizes {sizes:?}"),
+            DType::I64,
+            &[sizes.len()],
+            bytes.into(),
+        );
+        let mut pieces = Vec::with_capacity(sizes.len());
+        for (index, &size) in sizes.iter().enumerate() {
+            let name = format!("{}.{}.{index}", Op::Split.name(), self.made);
+            let tensor = self.tensor(&name, dtype, &[before, &[size]].concat());
+            pieces.push(self.graph.add_tensor(tensor));
+        }
+        let axis = Attributes::new().with_int(Attr::Axis, before.len() as i64);
+        let outputs = pieces.iter().copied().map(Some).collect();
+        self.graph
+            .add_node(Node::new(Op::Split, vec![Some(x), Some(by)], outputs).with(axis));
+        pieces
+    }
+
+    pub(crate) fn cast(&mut self, x: TensorId, to: DType, dims: &[usize]) -> TensorId {
         let attributes = Attributes::new().with_int(Attr::To, i64::from(to.code()));
         self.node(Op::Cast, &[x], attributes, to, dims)
     }
 
-    pub(super) fn reshape(&mut self, x: TensorId, dtype: DType, dims: &[usize]) -> TensorId {
+    pub(crate) fn reshape(&mut self, x: TensorId, dtype: DType, dims: &[usize]) -> TensorId {
         let sizes: Vec<u8> = dims
             .iter()
             .flat_map(|&size| (size as i64).to_le_bytes())
@@ -155,12 +204,12 @@ impl Draft {
     }
 
     /// Gives a tensor back, by this name.
-    pub(super) fn output(&mut self, name: &str, id: TensorId) {
+    pub(crate) fn output(&mut self, name: &str, id: TensorId) {
         name.clone_into(&mut self.graph.tensor_mut(id).name);
         self.graph.outputs.push(id);
     }
 
-    pub(super) fn finish(self) -> Graph {
+    pub(crate) fn finish(self) -> Graph {
         self.graph
     }
 }

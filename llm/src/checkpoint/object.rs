@@ -7,20 +7,20 @@ use serde_json::{Map, Value};
 use crate::{Error, Result};
 
 /// An object of a JSON file, for errors that name it.
-pub(super) struct Object {
+pub(crate) struct Object {
     /// Where it is.
-    pub(super) place: String,
-    pub(super) fields: Map<String, Value>,
+    pub(crate) place: String,
+    pub(crate) fields: Map<String, Value>,
 }
 
 impl Object {
-    pub(super) fn parse(file: &str, text: &[u8]) -> Result<Object> {
+    pub(crate) fn parse(file: &str, text: &[u8]) -> Result<Object> {
         let value =
             serde_json::from_slice(text).map_err(|error| Error::config(format!("{file}: {error}")))?;
         Object::of(file.to_owned(), value)
     }
 
-    pub(super) fn of(place: String, value: Value) -> Result<Object> {
+    pub(crate) fn of(place: String, value: Value) -> Result<Object> {
         match value {
             Value::Object(fields) => Ok(Object { place, fields }),
             _ => Err(Error::config(format!("{place} is no JSON object"))),
@@ -28,24 +28,24 @@ impl Object {
     }
 
     /// A file of the folder, `None` where there is none.
-    pub(super) fn read(folder: &Path, file: &str) -> Result<Option<Object>> {
+    pub(crate) fn read(folder: &Path, file: &str) -> Result<Option<Object>> {
         read(folder, file)?
             .map(|text| Object::parse(file, text.as_bytes()))
             .transpose()
     }
 
     /// A field that is there and not null.
-    pub(super) fn get(&self, field: &str) -> Option<&Value> {
+    pub(crate) fn get(&self, field: &str) -> Option<&Value> {
         self.fields.get(field).filter(|value| !value.is_null())
     }
 
-    pub(super) fn object(&self, field: &str) -> Result<Option<Object>> {
+    pub(crate) fn object(&self, field: &str) -> Result<Option<Object>> {
         self.get(field)
             .map(|value| Object::of(format!("{}: {field:?}", self.place), value.clone()))
             .transpose()
     }
 
-    pub(super) fn typed<'a, T>(
+    pub(crate) fn typed<'a, T>(
         &'a self,
         field: &str,
         what: &str,
@@ -62,32 +62,32 @@ impl Object {
         })
     }
 
-    pub(super) fn text(&self, field: &str) -> Result<Option<&str>> {
+    pub(crate) fn text(&self, field: &str) -> Result<Option<&str>> {
         self.typed(field, "a text", Value::as_str)
     }
 
-    pub(super) fn flag(&self, field: &str) -> Result<Option<bool>> {
+    pub(crate) fn flag(&self, field: &str) -> Result<Option<bool>> {
         self.typed(field, "true or false", Value::as_bool)
     }
 
-    pub(super) fn float(&self, field: &str) -> Result<Option<f32>> {
+    pub(crate) fn float(&self, field: &str) -> Result<Option<f32>> {
         self.typed(field, "a number", |value| {
             value.as_f64().map(|value| value as f32)
         })
     }
 
-    pub(super) fn size(&self, field: &str) -> Result<Option<u32>> {
+    pub(crate) fn size(&self, field: &str) -> Result<Option<u32>> {
         self.typed(field, "a whole number of 32 bits", |value| {
             value.as_u64().and_then(|value| u32::try_from(value).ok())
         })
     }
 
-    pub(super) fn needed<T>(&self, field: &str, value: Option<T>) -> Result<T> {
+    pub(crate) fn needed<T>(&self, field: &str, value: Option<T>) -> Result<T> {
         value.ok_or_else(|| Error::config(format!("{}: {field:?} is missing", self.place)))
     }
 
     /// A field that changes answers in ways that are not known must be off, or have the one value that is.
-    pub(super) fn refuse_unless(&self, field: &str, known: impl Fn(&Value) -> bool) -> Result<()> {
+    pub(crate) fn refuse_unless(&self, field: &str, known: impl Fn(&Value) -> bool) -> Result<()> {
         match self.get(field) {
             Some(value) if !known(value) => Err(Error::unsupported(format!(
                 "{}: {field:?} is {value}, which is not supported",
@@ -99,7 +99,7 @@ impl Object {
 }
 
 /// The text of a file of the folder, `None` where there is none.
-pub(super) fn read(folder: &Path, file: &str) -> Result<Option<String>> {
+pub(crate) fn read(folder: &Path, file: &str) -> Result<Option<String>> {
     let path = folder.join(file);
     match std::fs::read_to_string(&path) {
         Ok(text) => Ok(Some(text)),

@@ -11,6 +11,8 @@ use crate::{Error, Result};
 
 const TOKENIZER: &str = "tokenizer.json";
 const SETTINGS: &str = "tokenizer_config.json";
+/// The field of a configuration with the tokens that end an answer: one, or a list.
+pub(crate) const ENDS: &str = "eos_token_id";
 
 /// Kinds of tokens by their number in GGUF files.
 const NORMAL: i32 = 1;
@@ -21,7 +23,21 @@ const UNUSED: i32 = 5;
 /// Tokens by their id, with their kind.
 type Tokens = Vec<Option<(String, i32)>>;
 
-pub(super) fn write(folder: &Path, config: &Object, rows: u32, header: &mut GgufWriter) -> Result<()> {
+/// The tokens of a configuration that end an answer: of the file for generating beside it, where that says any.
+pub(super) fn stated_ends(folder: &Path, config: &Object) -> Result<Option<Value>> {
+    let generation = Object::read(folder, "generation_config.json")?;
+    let found = generation.as_ref().and_then(|one| one.get(ENDS));
+    Ok(found.or_else(|| config.get(ENDS)).cloned())
+}
+
+/// Writes what the folder says of texts; `config` names the token that begins one, `ends` those that end an answer.
+pub(crate) fn write(
+    folder: &Path,
+    config: &Object,
+    rows: u32,
+    ends: Option<Value>,
+    header: &mut GgufWriter,
+) -> Result<()> {
     let tokenizer = Object::read(folder, TOKENIZER)?.ok_or_else(|| {
         Error::tokenizer(format!(
             "{} has no {TOKENIZER}: other forms of a vocabulary are not read",
@@ -46,7 +62,7 @@ pub(super) fn write(folder: &Path, config: &Object, rows: u32, header: &mut Gguf
     header.text("tokenizer.ggml.pre", family.name());
     header.texts("tokenizer.ggml.merges", &merges(&model)?);
     let id_of = |text: &str| texts.iter().position(|one| one == text).map(|id| id as u32);
-    ends(folder, config, header)?;
+    write_ends(ends, header)?;
     begin(folder, config, &tokenizer, &id_of, header)?;
     if let Some(template) = template(folder)? {
         header.text("tokenizer.chat_template", &template);
@@ -186,14 +202,12 @@ fn merges(model: &Object) -> Result<Vec<String>> {
 }
 
 /// Tokens that end an answer: the first is the end of a text, the others end a turn.
-fn ends(folder: &Path, config: &Object, header: &mut GgufWriter) -> Result<()> {
-    let generation = Object::read(folder, "generation_config.json")?;
-    let field = "eos_token_id";
-    let found = generation.as_ref().and_then(|one| one.get(field));
-    let ids = match found.or_else(|| config.get(field)) {
+fn write_ends(ends: Option<Value>, header: &mut GgufWriter) -> Result<()> {
+    let field = ENDS;
+    let ids = match ends {
         None => return Ok(()),
-        Some(Value::Array(ids)) => ids.clone(),
-        Some(id) => vec![id.clone()],
+        Some(Value::Array(ids)) => ids,
+        Some(id) => vec![id],
     };
     const KEYS: [&str; 3] = ["eos", "eot", "eom"];
     if ids.len() > KEYS.len() {

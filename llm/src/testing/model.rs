@@ -3,6 +3,7 @@
 use half::f16;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use serde_json::{Value, json};
 
 use super::GgufWriter;
 use crate::gguf::TensorType;
@@ -129,6 +130,36 @@ pub fn byte_level_tokens() -> (Vec<String>, Vec<i32>, Vec<String>) {
     tokens.extend(["<|start|>".to_owned(), "<|end|>".to_owned()]);
     types.extend([3, 3]);
     (tokens, types, merges)
+}
+
+/// The same vocabulary as a `tokenizer.json` says it.
+#[must_use]
+pub fn tokenizer_json() -> Value {
+    let (tokens, types, merges) = byte_level_tokens();
+    let vocabulary: serde_json::Map<String, Value> = tokens
+        .iter()
+        .zip(&types)
+        .enumerate()
+        .filter(|(_, (_, kind))| **kind == 1)
+        .map(|(id, (token, _))| (token.clone(), id.into()))
+        .collect();
+    let added: Vec<Value> = tokens
+        .iter()
+        .zip(&types)
+        .enumerate()
+        .filter(|(_, (_, kind))| **kind == 3)
+        .map(|(id, (token, _))| json!({ "id": id, "content": token, "special": true, "lstrip": false }))
+        .collect();
+    json!({
+        "added_tokens": added,
+        "normalizer": null,
+        "pre_tokenizer": { "type": "Sequence", "pretokenizers": [
+            { "type": "Digits", "individual_digits": true },
+            { "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true },
+        ] },
+        "post_processor": null,
+        "model": { "type": "BPE", "vocab": vocabulary, "merges": merges, "byte_fallback": false },
+    })
 }
 
 /// Largest weight of random blocks: products of a few hundred keep the size of what they multiply.

@@ -42,7 +42,7 @@ pub(crate) struct Section {
 #[derive(Debug, Clone)]
 pub(crate) struct Recipe {
     words: String,
-    sources: Vec<Tensor>,
+    sources: Vec<Arc<Tensor>>,
 }
 
 impl Recipe {
@@ -69,9 +69,14 @@ impl Recipe {
     }
 
     /// It depends on the values of this constant.
-    pub(crate) fn of(mut self, source: &Tensor) -> Self {
+    pub(crate) fn of(self, source: &Tensor) -> Self {
+        self.of_shared(&Arc::new(source.clone()))
+    }
+
+    /// As [`of`](Self::of), of a constant that whoever packs it holds too.
+    pub(crate) fn of_shared(mut self, source: &Arc<Tensor>) -> Self {
         self.words.push_str(" of");
-        self.sources.push(source.clone());
+        self.sources.push(Arc::clone(source));
         self
     }
 
@@ -102,9 +107,19 @@ impl Recipe {
                 fill,
                 encoding,
                 name: _,
-            } = source;
-            let words = format!("{dtype:?} {plain} {packed} {dims:?} {encoding:?} {fill:?}");
+            } = &**source;
+            let kind = encoding
+                .as_ref()
+                .map(|encoding| (encoding.kind, encoding.real_dtype));
+            let words = format!("{dtype:?} {plain} {packed} {dims:?} {kind:?} {fill:?}");
             feed(&mut hasher, words.as_bytes());
+            // of blocks there are millions
+            for number in encoding.iter().flat_map(|encoding| &encoding.scales) {
+                hasher.update(&number.to_bits().to_le_bytes());
+            }
+            for number in encoding.iter().flat_map(|encoding| &encoding.zero_points) {
+                hasher.update(&number.to_le_bytes());
+            }
             let bytes = constant.as_ref().map_or(0, |constant| constant.bytes().len());
             hasher.update(&(bytes as u64).to_le_bytes());
             if let Some(constant) = constant {

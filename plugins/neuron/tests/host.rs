@@ -173,8 +173,8 @@ fn a_part_runs_more_than_once() {
 fn encoded(graph: &mut Graph, of: TensorId, axis: EncodingAxis, scales: &[f32], zeros: &[i32]) {
     graph.tensor_mut(of).encoding = Some(Encoding {
         axis,
-        scales: scales.to_vec(),
-        zero_points: zeros.to_vec(),
+        scales: scales.into(),
+        zero_points: zeros.into(),
         real: DType::F32,
     });
 }

@@ -159,8 +159,8 @@ fn quantised() -> Graph {
     let mut graph = Graph::new("quantised");
     let encoding = Encoding {
         axis: EncodingAxis::PerTensor,
-        scales: vec![0.5],
-        zero_points: vec![1],
+        scales: [0.5].into(),
+        zero_points: [1].into(),
         real: DType::F32,
     };
     let x = tensor(&mut graph, "x", DType::I8, &[4]);

@@ -347,8 +347,8 @@ fn encodings_reach_the_device_and_come_back_at_ports() {
     let y = tensor(&mut graph, "y", DType::U8, &[4]);
     let per_tensor = |scale: f32, zero_point: i32| Encoding {
         axis: EncodingAxis::PerTensor,
-        scales: vec![scale],
-        zero_points: vec![zero_point],
+        scales: [scale].into(),
+        zero_points: [zero_point].into(),
         real: DType::F32,
     };
     graph.tensor_mut(x).encoding = Some(per_tensor(0.5, 10));
@@ -356,8 +356,8 @@ fn encodings_reach_the_device_and_come_back_at_ports() {
     graph.tensor_mut(w).data = Some(Constant::new(vec![1u8, 1, 1, 1]));
     graph.tensor_mut(w).encoding = Some(Encoding {
         axis: EncodingAxis::PerBlock { axis: 0, block: 3 },
-        scales: vec![2.0, 8.0],
-        zero_points: Vec::new(),
+        scales: [2.0, 8.0].into(),
+        zero_points: [].into(),
         real: DType::F32,
     });
     node(&mut graph, Op::Add, &[x, w], y);

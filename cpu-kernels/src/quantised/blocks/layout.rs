@@ -1,4 +1,4 @@
-//! The six layouts in panels: how a vector of columns becomes codes, scales and minima in registers.
+//! The layouts in panels: how a vector of columns becomes codes, scales and minima in registers.
 //!
 //! 1. A group is 32 values along the depth. It becomes eight vectors of unsigned codes, of which vector `v` holds values
 //!    `4 * v` to `4 * v + 3` of each column, one a byte.
@@ -11,7 +11,7 @@ use crate::isa::Simd;
 use crate::isa::dot::{Bytes, I, Product};
 use half::f16;
 
-/// A layout of ggml's blocks of weights, by its name there (`ggml-common.h`).
+/// A layout of blocks of weights: ggml's by its name there (`ggml-common.h`), and two of codes, scale and zero as ONNX has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(non_camel_case_types)] // ggml's names
 pub enum BlockLayout {
@@ -27,24 +27,33 @@ pub enum BlockLayout {
     Q5_K,
     /// 256 weights `(q - 32) * (scale * s)` of 6 bits, `s` for each 16.
     Q6_K,
+    /// 32 weights `(q - zero) * scale` of 4 bits: a scale of 32 bits, a zero of 8, then values 0 to 15 in the low halves of
+    /// bytes and 16 to 31 in the high ones.
+    U4,
+    /// As U4, of 8 bits.
+    U8,
 }
 
 impl BlockLayout {
     /// Every layout.
-    pub const ALL: [BlockLayout; 6] = [
+    pub const ALL: [BlockLayout; 8] = [
         BlockLayout::Q4_0,
         BlockLayout::Q4_1,
         BlockLayout::Q8_0,
         BlockLayout::Q4_K,
         BlockLayout::Q5_K,
         BlockLayout::Q6_K,
+        BlockLayout::U4,
+        BlockLayout::U8,
     ];
 
     /// Weights of a block.
     #[must_use]
     pub const fn elements(self) -> usize {
         match self {
-            BlockLayout::Q4_0 | BlockLayout::Q4_1 | BlockLayout::Q8_0 => 32,
+            BlockLayout::Q4_0 | BlockLayout::Q4_1 | BlockLayout::Q8_0 | BlockLayout::U4 | BlockLayout::U8 => {
+                32
+            }
             BlockLayout::Q4_K | BlockLayout::Q5_K | BlockLayout::Q6_K => 256,
         }
     }
@@ -59,6 +68,8 @@ impl BlockLayout {
             BlockLayout::Q4_K => 144,
             BlockLayout::Q5_K => 176,
             BlockLayout::Q6_K => 210,
+            BlockLayout::U4 => 21,
+            BlockLayout::U8 => 37,
         }
     }
 }
@@ -229,6 +240,62 @@ impl Layout for Q8_0 {
             *codes = unsafe { words(b, p, v) };
         }
         codes
+    }
+}
+
+/// The scale of a block, and what its zero adds to weights whose codes were taken `middle` off: behind a row of floats, one of bytes.
+///
+/// # Safety
+/// Five bytes of each column are readable at `p`.
+#[inline(always)]
+unsafe fn scale_and_zero<B: Bytes>(b: B, p: *const u8, middle: f32) -> [F<B>; 2] {
+    let (s, lanes) = (b.simd(), <B::S as Simd>::LANES);
+    // SAFETY: the caller promises both rows; panels start at whole words, and rows are whole words long.
+    let (scale, zero) = unsafe { (s.load(p.cast()), b.widen(p.add(4 * lanes), lanes)) };
+    [scale, s.mul(s.sub(s.splat(middle), s.to_float(zero)), scale)]
+}
+
+pub(super) struct U4;
+
+impl Layout for U4 {
+    const LAYOUT: BlockLayout = BlockLayout::U4;
+    const WORDS: usize = 4;
+    const SCALES: usize = 5;
+    const MOST: i32 = 15;
+    const START: Start = Start::Eight;
+    const MINIMA: bool = true;
+
+    #[inline(always)]
+    unsafe fn codes<B: Bytes>(b: B, p: *const u8) -> [I<B>; 8] {
+        // SAFETY: as the caller promises.
+        unsafe { nibbles(b, p) }
+    }
+    #[inline(always)]
+    unsafe fn block<B: Bytes>(b: B, p: *const u8) -> [F<B>; 2] {
+        // SAFETY: as the caller promises.
+        unsafe { scale_and_zero(b, p, 8.0) }
+    }
+}
+
+pub(super) struct U8;
+
+impl Layout for U8 {
+    const LAYOUT: BlockLayout = BlockLayout::U8;
+    const WORDS: usize = 8;
+    const SCALES: usize = 5;
+    const MOST: i32 = 255;
+    const START: Start = Start::Half;
+    const MINIMA: bool = true;
+
+    #[inline(always)]
+    unsafe fn codes<B: Bytes>(b: B, p: *const u8) -> [I<B>; 8] {
+        // SAFETY: as the caller promises.
+        unsafe { Q8_0::codes(b, p) }
+    }
+    #[inline(always)]
+    unsafe fn block<B: Bytes>(b: B, p: *const u8) -> [F<B>; 2] {
+        // SAFETY: as the caller promises.
+        unsafe { scale_and_zero(b, p, 128.0) }
     }
 }
 

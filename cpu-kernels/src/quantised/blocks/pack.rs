@@ -26,7 +26,7 @@ fn nibbles(bytes: &[u8], shift: usize) -> [u32; 4] {
 fn codes(layout: BlockLayout, block: &[u8], group: usize) -> [u32; 8] {
     let mut words = [0; 8];
     match layout {
-        BlockLayout::Q4_0 | BlockLayout::Q4_1 => {
+        BlockLayout::Q4_0 | BlockLayout::Q4_1 | BlockLayout::U4 => {
             let values = &block[layout.bytes() - 16..];
             for (w, to) in words[..4].iter_mut().enumerate() {
                 *to = word(values, 4 * w);
@@ -35,6 +35,11 @@ fn codes(layout: BlockLayout, block: &[u8], group: usize) -> [u32; 8] {
         BlockLayout::Q8_0 => {
             for (w, to) in words.iter_mut().enumerate() {
                 *to = word(block, 2 + 4 * w) ^ 0x8080_8080;
+            }
+        }
+        BlockLayout::U8 => {
+            for (w, to) in words.iter_mut().enumerate() {
+                *to = word(block, 5 + 4 * w);
             }
         }
         BlockLayout::Q4_K | BlockLayout::Q5_K => {
@@ -97,6 +102,10 @@ fn scales(layout: BlockLayout, block: &[u8], lane: usize, lanes: usize, to: &mut
             for (i, &byte) in block[192..208].iter().enumerate() {
                 to[(2 + i) * lanes + lane] = byte;
             }
+        }
+        BlockLayout::U4 | BlockLayout::U8 => {
+            to[4 * lane..][..4].copy_from_slice(&block[..4]);
+            to[4 * lanes + lane] = block[4];
         }
     }
 }

@@ -24,8 +24,15 @@ impl Random {
             BlockLayout::Q4_0 | BlockLayout::Q8_0 => &[0],
             BlockLayout::Q4_1 | BlockLayout::Q4_K | BlockLayout::Q5_K => &[0, 2],
             BlockLayout::Q6_K => &[208],
+            BlockLayout::U4 | BlockLayout::U8 => &[],
         };
         for block in bytes.chunks_exact_mut(layout.bytes()) {
+            if matches!(layout, BlockLayout::U4 | BlockLayout::U8) {
+                block[..4].copy_from_slice(&(self.float() / 16.0).to_le_bytes());
+            }
+            if layout == BlockLayout::U4 {
+                block[4] &= 15;
+            }
             for &at in floats {
                 let float = f16::from_f32(self.float() / 16.0);
                 block[at..at + 2].copy_from_slice(&float.to_le_bytes());
@@ -39,6 +46,7 @@ impl Random {
 fn decode(layout: BlockLayout, block: &[u8]) -> Vec<f64> {
     let float = |at: usize| f64::from(f16::from_le_bytes([block[at], block[at + 1]]).to_f32());
     let nibble = |first: usize, value: usize| f64::from(block[first + value % 16] >> (value / 16 * 4) & 15);
+    let scale = || f64::from(f32::from_le_bytes([block[0], block[1], block[2], block[3]]));
     // the 6 bits of scale or minimum `i` of the eight each
     let six = |i: usize, minimum: bool| {
         let packed = &block[4..16];
@@ -70,6 +78,8 @@ fn decode(layout: BlockLayout, block: &[u8]) -> Vec<f64> {
                 let scale = f64::from(block[192 + i / 16] as i8) * float(208);
                 (f64::from(low | high << 4) - 32.0) * scale
             }
+            BlockLayout::U4 => (nibble(5, i) - f64::from(block[4])) * scale(),
+            BlockLayout::U8 => (f64::from(block[5 + i]) - f64::from(block[4])) * scale(),
         }
     };
     (0..layout.elements()).map(weight).collect()
@@ -187,7 +197,7 @@ proptest! {
     ) {
         let depth = 512;
         let mut random = Random(seed);
-        let layouts = [0; 3].map(|_| BlockLayout::ALL[random.next() as usize % 6]);
+        let layouts = [0; 3].map(|_| BlockLayout::ALL[random.next() as usize % BlockLayout::ALL.len()]);
         let x: Vec<f32> = (0..rows * depth).map(|_| random.float()).collect();
         let cases: Vec<Case> = layouts
             .iter()

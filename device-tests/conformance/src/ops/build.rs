@@ -314,8 +314,8 @@ fn encoding_of(dtype: DType, low: f64, high: f64) -> Encoding {
         .clamp(least as f64, most as f64);
     Encoding {
         axis: EncodingAxis::PerTensor,
-        scales: vec![scale as f32],
-        zero_points: vec![zero as i32],
+        scales: [scale as f32].into(),
+        zero_points: [zero as i32].into(),
         real: DType::F32,
     }
 }
@@ -356,9 +356,9 @@ fn weight(
         scales: if per_channel {
             (0..channels).map(|c| 0.004 + 0.001 * (c % 5) as f32).collect()
         } else {
-            vec![1.0 / 127.0]
+            [1.0 / 127.0].into()
         },
-        zero_points: if symmetric { Vec::new() } else { vec![128] },
+        zero_points: if symmetric { [].into() } else { [128].into() },
         real: DType::F32,
     };
     Ok(Filled {
@@ -384,8 +384,8 @@ fn bias(input: &Input, x: f32, w: &[f32], numbers: &mut Numbers) -> Result<Fille
             } else {
                 EncodingAxis::PerTensor
             },
-            scales,
-            zero_points: Vec::new(),
+            scales: scales.into(),
+            zero_points: [].into(),
             real: DType::F32,
         }),
     })

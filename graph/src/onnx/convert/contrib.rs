@@ -8,12 +8,12 @@
 //!
 //! Not here: ops there that are an op of ONNX as they stand (`onnx::contrib`).
 
-use polychip_ops::{Attr, Attributes, DType, Literal, Op};
+use polychip_ops::{Attr, Attributes, DType, Literal, Op, TensorType};
 
 use super::foreign::Foreign;
 use super::rewrite::Rewrite;
 use crate::onnx::target::Target;
-use crate::{Error, Node, TensorId};
+use crate::{Constant, Error, Node, Tensor, TensorId};
 
 /// Adds what says in ONNX what the node says; `false` where it is not expressed here, and nothing was added.
 pub(in crate::onnx) fn expand(target: &mut Target<'_>, node: &Node) -> Result<bool, Error> {
@@ -56,8 +56,9 @@ pub(in crate::onnx) fn expand(target: &mut Target<'_>, node: &Node) -> Result<bo
         "DynamicQuantizeMatMul" => c.dynamic_matmul(),
         "MatMulIntegerToFloat" => c.integer_matmul(),
         "DynamicQuantizeLSTM" => c.lstm(),
-        "MatMulNBits" => c.nibbles(),
+        "MatMulNBits" => c.blocks(),
         "RotaryEmbedding" => c.rotary(),
+        "SimplifiedLayerNormalization" => c.normalisation(),
         _ => Ok(false),
     }
 }
@@ -242,6 +243,19 @@ impl Foreign<'_, '_> {
         self.last(Op::Mul, vec![Some(x), Some(gate)], Attributes::new())
     }
 
+    /// What ONNX Runtime had before ONNX had it, in ONNX's own domain or in its own.
+    fn normalisation(&mut self) -> Result<bool, Error> {
+        let (Some(x), Some(scale)) = (self.input(0), self.input(1)) else {
+            return Ok(false);
+        };
+        // a statistic is an output for training
+        if self.0.node.output(1).is_some() || !self.has_only(&["axis", "epsilon", "stash_type"]) {
+            return Ok(false);
+        }
+        let attributes = self.kept(&["axis", "epsilon", "stash_type"]);
+        self.last(Op::RMSNormalization, vec![Some(x), Some(scale)], attributes)
+    }
+
     fn skip_normalisation(&mut self, op: Op) -> Result<bool, Error> {
         let layer = op == Op::LayerNormalization;
         let (shift, bias) = if layer {
@@ -249,14 +263,9 @@ impl Foreign<'_, '_> {
         } else {
             (None, self.input(3))
         };
-        // statistics are outputs for training
-        let trained = [1, 2].iter().any(|&index| self.0.node.output(index).is_some());
         let (Some(x), Some(skip), Some(scale)) = (self.input(0), self.input(1), self.input(2)) else {
             return Ok(false);
         };
-        if trained {
-            return Ok(false);
-        }
         let mut sum = self.step(Op::Add, &[x, skip], "sum")?;
         if let Some(bias) = bias {
             sum = self.step(Op::Add, &[sum, bias], "biased")?;
@@ -266,12 +275,46 @@ impl Foreign<'_, '_> {
             self.0
                 .emit(Op::Identity, &[sum], output, &name, Attributes::new())?;
         }
+        let epsilon = self.float("epsilon").unwrap_or(1e-12);
+        self.statistics(sum, layer, epsilon)?;
         let attributes = Attributes::new()
             .with_int(Attr::Axis, -1)
-            .with_float(Attr::Epsilon, self.float("epsilon").unwrap_or(1e-12));
+            .with_float(Attr::Epsilon, epsilon);
         let mut inputs = vec![Some(sum), Some(scale)];
         inputs.extend(shift.map(Some));
         self.last(op, inputs, attributes)
+    }
+
+    /// The mean of each row and the inverse of its deviation, which are outputs for training: exporters name them, and nobody reads them.
+    fn statistics(&mut self, x: TensorId, centred: bool, epsilon: f32) -> Result<(), Error> {
+        let (mean, inverse) = (self.0.node.output(1), self.0.node.output(2));
+        if mean.is_none() && inverse.is_none() {
+            return Ok(());
+        }
+        let real = Attributes::new().with_int(Attr::To, DType::F32.code().into());
+        let x = self.0.step(Op::Cast, &[x], "real", real)?;
+        let axes = self.0.constant("axes", &Literal::i64s(&[-1]));
+        let middle = self.step(Op::ReduceMean, &[x, axes], "middle")?;
+        if let Some(mean) = mean {
+            let name = self.0.name("mean");
+            self.0
+                .emit(Op::Identity, &[middle], mean, &name, Attributes::new())?;
+        }
+        if let Some(inverse) = inverse {
+            let x = match centred {
+                true => self.step(Op::Sub, &[x, middle], "centred")?,
+                false => x,
+            };
+            let squares = self.step(Op::Mul, &[x, x], "squares")?;
+            let variance = self.step(Op::ReduceMean, &[squares, axes], "variance")?;
+            let epsilon = self.0.scalar_like("epsilon", epsilon, variance)?;
+            let safe = self.step(Op::Add, &[variance, epsilon], "safe")?;
+            let deviation = self.step(Op::Sqrt, &[safe], "deviation")?;
+            let name = self.0.name("inverse");
+            self.0
+                .emit(Op::Reciprocal, &[deviation], inverse, &name, Attributes::new())?;
+        }
+        Ok(())
     }
 
     fn binary(&mut self, op: Op) -> Result<bool, Error> {
@@ -444,49 +487,75 @@ impl Foreign<'_, '_> {
         Ok(true)
     }
 
-    /// Weights of 4 bits, `[n, blocks, block / 2]` in bytes, low half first.
-    fn nibbles(&mut self) -> Result<bool, Error> {
-        let (Some(k), Some(n), Some(block)) = (self.int("K"), self.int("N"), self.int("block_size")) else {
+    /// Weights of 4 or 8 bits, `[n, blocks, block * bits / 8]` in bytes, low half first. They stay where they lie.
+    fn blocks(&mut self) -> Result<bool, Error> {
+        let sizes = ["K", "N", "block_size"].map(|name| usize::try_from(self.int(name)?).ok());
+        let [Some(k), Some(n), Some(block)] = sizes else {
             return Ok(false);
         };
         let (Some(x), Some(codes), Some(scales)) = (self.input(0), self.input(1), self.input(2)) else {
             return Ok(false);
         };
-        let whole = self.int("bits").unwrap_or(4) == 4 && k > 0 && n > 0 && block >= 16 && k % block == 0;
-        if !whole || self.input(4).is_some() {
-            return Ok(false);
-        }
-        let blocks = k / block;
-        let bytes = |tensor: TensorId| {
-            let tensor = self.0.target.graph.tensor(tensor);
-            tensor
-                .data
-                .as_ref()
-                .filter(|_| tensor.ty.dtype == DType::U8)
-                .map(|data| data.bytes.to_vec())
+        let (bits, dtype) = match self.int("bits").unwrap_or(4) {
+            4 => (4, DType::U4),
+            8 => (8, DType::U8),
+            _ => return Ok(false),
         };
-        let Some(codes) = bytes(codes).filter(|codes| codes.len() as i64 == n * k / 2) else {
+        let whole = k > 0 && n > 0 && block >= 16 && k % block == 0;
+        let reordered = self.input(4).is_some() || self.int("weight_prepacked").unwrap_or(0) != 0;
+        let Some(elements) = n.checked_mul(k).filter(|_| whole && !reordered) else {
+            return Ok(false);
+        };
+        let blocks = k / block;
+        let constant = |tensor: TensorId| {
+            let tensor = self.0.target.graph.tensor(tensor);
+            tensor.data.clone().filter(|_| tensor.ty.dtype == DType::U8)
+        };
+        let Some(codes) = constant(codes).filter(|codes| codes.bytes.len() == elements / 8 * bits) else {
             return Ok(false);
         };
         let zeros = match self.input(3) {
-            // without zero points it is 8
-            None => vec![0x88; (n * blocks).div_euclid(2) as usize + usize::from(n * blocks % 2 != 0)],
-            // each row of an odd number of blocks ends with half a byte of nothing
-            Some(zeros) => match bytes(zeros) {
-                Some(zeros) if blocks % 2 == 0 && zeros.len() as i64 == n * blocks / 2 => zeros,
+            // without zero points they are in the middle
+            None => {
+                let middle = if bits == 4 { 0x88 } else { 0x80 };
+                Constant::new(vec![middle; (n * blocks * bits).div_ceil(8)])
+            }
+            Some(zeros) => match constant(zeros) {
+                Some(zeros) if zeros.bytes.len() == n * (blocks * bits).div_ceil(8) => {
+                    match blocks * bits % 8 {
+                        0 => zeros,
+                        _ => Constant::new(without_gaps(&zeros.bytes, n, blocks)),
+                    }
+                }
                 _ => return Ok(false),
             },
         };
-        let literal = |dims: [i64; 2], bytes: Vec<u8>| {
-            Literal::new(DType::U4, dims.map(|dim| dim as usize).to_vec(), bytes)
+        let mut add = |role: &str, dtype: DType, dims: [usize; 2], data: Constant| {
+            let name = self.0.name(role);
+            let ty = TensorType::known(dtype, &dims);
+            self.0.target.graph.add_tensor(Tensor::constant(name, ty, data))
         };
-        let (Some(codes), Some(zeros)) = (literal([n, k], codes), literal([n, blocks], zeros)) else {
-            return Ok(false);
+        let codes = add("codes", dtype, [n, k], codes);
+        let zeros = add("zeros", dtype, [n, blocks], zeros);
+        let given = self.0.target.graph.tensor(scales);
+        let stored = given
+            .data
+            .clone()
+            .filter(|_| given.ty.elements() == Some(n * blocks));
+        let scale_dtype = given.ty.dtype;
+        let scales = match stored {
+            Some(data) => {
+                let name = self.0.name("scales");
+                let ty = TensorType::known(scale_dtype, &[n, blocks]);
+                self.0.target.graph.add_tensor(Tensor::constant(name, ty, data))
+            }
+            None => {
+                let grid = Literal::i64s(&[n as i64, blocks as i64]);
+                let shape = self.0.constant("grid", &grid);
+                self.step(Op::Reshape, &[scales, shape], "scales")?
+            }
         };
-        let codes = self.0.constant("codes", &codes);
-        let zeros = self.0.constant("zeros", &zeros);
-        let shape = self.0.constant("grid", &Literal::i64s(&[n, blocks]));
-        let scales = self.step(Op::Reshape, &[scales, shape], "scales")?;
+        let block = block as i64;
         let blocked = Attributes::new()
             .with_int(Attr::Axis, 1)
             .with_int(Attr::BlockSize, block);
@@ -541,4 +610,16 @@ impl Foreign<'_, '_> {
             attributes,
         )
     }
+}
+
+/// Rows of so many values of 4 bits, each of whole bytes, one behind the other without the half byte between them.
+fn without_gaps(rows: &[u8], n: usize, count: usize) -> Vec<u8> {
+    let mut packed = vec![0; (n * count).div_ceil(2)];
+    let per_row = count.div_ceil(2);
+    for at in 0..n * count {
+        let (row, column) = (at / count, at % count);
+        let value = rows[row * per_row + column / 2] >> (column % 2 * 4) & 15;
+        packed[at / 2] |= value << (at % 2 * 4);
+    }
+    packed
 }

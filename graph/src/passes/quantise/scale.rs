@@ -85,8 +85,8 @@ pub(in crate::passes) fn encoding(graph: &Graph, node: &Node) -> Option<Encoding
     }
     Some(Encoding {
         axis,
-        scales,
-        zero_points,
+        scales: scales.into(),
+        zero_points: zero_points.into(),
         real: real.ty.dtype,
     })
 }

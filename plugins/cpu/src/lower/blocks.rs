@@ -1,7 +1,12 @@
-//! Products with constant weights in ggml's blocks, which stay so. Products that read the same rows are one step: the rows
-//! are rounded once, and the threads meet once.
+//! Products with constant weights in blocks, which stay so: ggml's, or codes of 4 or 8 bits with scales and zero points in
+//! arrays of their own. Products that read the same rows are one step: the rows are rounded once, and the threads meet once.
 //!
-//! Not here: weights of blocks in other nodes (they are decoded, `matmul`), products that something is added to.
+//! Not here: weights of blocks in other nodes (they are decoded, `matmul`), codes in blocks that are no multiple of 32 values
+//! (`nibbles`), products that something is added to.
+
+mod codes;
+
+use std::sync::Arc;
 
 use polychip_cpu_kernels::quantised::{self, BlockPlan, BlockProduct, run_all};
 use polychip_ops::{Attr, BlockLayout, Op};
@@ -13,6 +18,7 @@ use crate::part::{Node, Part, TensorIndex};
 use crate::step::Operands;
 use crate::weights::Recipe;
 use crate::work::Class;
+use codes::Codes;
 
 /// Products of one step.
 pub(super) const MOST: usize = 3;
@@ -25,28 +31,44 @@ struct Product {
     y: TensorIndex,
     depth: usize,
     columns: usize,
-    layout: BlockLayout,
+    weights: Weights,
+}
+
+/// How the weights lie.
+#[derive(Clone, Copy)]
+enum Weights {
+    Blocks(BlockLayout),
+    Codes(Codes),
 }
 
 fn product(part: &Part, node: &Node) -> Option<Product> {
     let flag = |attr| node.attributes.int(attr).unwrap_or(0) != 0;
     let one = |attr| node.attributes.float(attr).unwrap_or(1.0) == 1.0;
-    let plain = node.op == Op::Gemm
+    let gemm = node.op == Op::Gemm
         && !flag(Attr::TransA)
         && flag(Attr::TransB)
         && one(Attr::Alpha)
         && one(Attr::Beta);
     let (a, b, y) = (node.input(0)?, node.input(1)?, node.output(0)?);
-    let layout = part.tensors[b].encoding.as_ref()?.block_layout()?;
-    let (&[rows, depth], &[columns, of], out) = (part.dims(a)?, part.dims(b)?, part.dims(y)?) else {
+    let encoding = part.tensors[b].encoding.as_ref()?;
+    let (dims, right, out) = (part.dims(a)?, part.dims(b)?, part.dims(y)?);
+    let (&[first, second], Some((&depth, rows))) = (right, dims.split_last()) else {
         return None;
     };
+    let (columns, of) = if gemm { (first, second) } else { (second, first) };
+    let (weights, elements) = match encoding.block_layout() {
+        Some(layout) if gemm => (Weights::Blocks(layout), layout.elements()),
+        None if gemm || node.op == Op::MatMul => {
+            let codes = Codes::of(&part.tensors[b], gemm)?;
+            (Weights::Codes(codes), codes::GROUP)
+        }
+        _ => return None,
+    };
     let bias = node.input(2);
-    let fits = plain
-        && part.tensors[b].constant.is_some()
+    let fits = part.tensors[b].constant.is_some()
         && of == depth
-        && *out == [rows, columns]
-        && depth.is_multiple_of(layout.elements())
+        && out.split_last() == Some((&columns, rows))
+        && depth.is_multiple_of(elements)
         && depth > 0
         && columns > 0
         && is_unrounded(part, a)
@@ -59,7 +81,7 @@ fn product(part: &Part, node: &Node) -> Option<Product> {
         y,
         depth,
         columns,
-        layout,
+        weights,
     })
 }
 
@@ -100,32 +122,30 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, others: &[usize]) -> Resu
         .iter()
         .filter_map(|&other| product(part, &part.nodes[other]));
     let products: Vec<Product> = std::iter::once(first).chain(others).collect();
-    let rows = l.shape(first.a)?[0];
+    let rows = l.shape(first.a)?.iter().product::<usize>() / first.depth;
     let mut plans = Vec::with_capacity(products.len());
     let mut reads = vec![l.rows(first.a)?];
     for product in &products {
-        let plan = BlockPlan::new(
-            l.isa,
-            kernel_layout(product.layout),
-            product.depth,
-            product.columns,
-        )
-        .map_err(kernel_error)?;
+        let mut source = l.source(product.b)?;
+        let layout = match product.weights {
+            Weights::Blocks(layout) => kernel_layout(layout),
+            Weights::Codes(codes) => codes.layout(&mut source),
+        };
+        let source = Arc::new(source);
+        let plan = BlockPlan::new(l.isa, layout, product.depth, product.columns).map_err(kernel_error)?;
         // where precision may be reduced, the rows are rounded to bytes
         let plan = if l.may_round { plan } else { plan.precise() };
-        let (packer, source) = (plan.clone(), l.source(product.b)?);
-        let recipe = Recipe::new("blocks")
-            .by((l.isa.code(), product.depth, product.columns))
-            .of(&source);
+        let recipe = Recipe::new("blocks").by((l.isa.code(), product.depth, product.columns));
+        let recipe = match product.weights {
+            Weights::Blocks(_) => recipe,
+            Weights::Codes(codes) => recipe.by((codes, layout)),
+        };
+        let (packer, weights, recipe) = (plan.clone(), product.weights, recipe.of_shared(&source));
         reads.push(l.packed(vec![plan.packed_len()], recipe, move |packed| {
-            if let Some(constant) = &source.constant {
-                let panel = packer.panel_columns();
-                let panels = (Constant::BLOCK / (panel * packer.column_bytes())).max(1);
-                let mut first = 0;
-                constant.pieces(panels * panel * packer.column_bytes(), |columns| {
-                    packer.pack_columns(first, columns, packed);
-                    first += panels * panel;
-                });
+            match (weights, &source.constant) {
+                (Weights::Blocks(_), Some(constant)) => pack(&packer, constant, packed),
+                (Weights::Codes(codes), _) => codes.pack(&packer, &source, packed),
+                _ => {}
             }
             Ok(())
         })?);
@@ -160,6 +180,17 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, others: &[usize]) -> Resu
     )
     .does(Class::ProductBlocks, multiplications);
     Ok(true)
+}
+
+/// Packs ggml's blocks, some columns at a time.
+fn pack(packer: &BlockPlan, constant: &Constant, packed: &mut [f32]) {
+    let panel = packer.panel_columns();
+    let panels = (Constant::BLOCK / (panel * packer.column_bytes())).max(1);
+    let mut first = 0;
+    constant.pieces(panels * panel * packer.column_bytes(), |columns| {
+        packer.pack_columns(first, columns, packed);
+        first += panels * panel;
+    });
 }
 
 /// Runs the products; `biases` says which operand each one adds.

@@ -232,8 +232,8 @@ fn quantised_ports_hold_integers() {
     let mut graph = Graph::new("quantised");
     let encoding = |scale: f32, zero: i32| Encoding {
         axis: EncodingAxis::PerTensor,
-        scales: vec![scale],
-        zero_points: vec![zero],
+        scales: [scale].into(),
+        zero_points: [zero].into(),
         real: DType::F32,
     };
     let x = tensor(&mut graph, "x", DType::U8, &[2, 2]);

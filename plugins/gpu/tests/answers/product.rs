@@ -141,8 +141,8 @@ fn reduced_precision_keeps_ports_and_stays_near() {
 fn single(scale: f32, zero: i32) -> Encoding {
     Encoding {
         axis: EncodingAxis::PerTensor,
-        scales: vec![scale],
-        zero_points: vec![zero],
+        scales: [scale].into(),
+        zero_points: [zero].into(),
         real: DType::F32,
     }
 }

@@ -97,8 +97,8 @@ fn target(soc: &str, reduced: bool) -> Target {
 fn encoding(scales: &[f32], zeros: &[i32], axis: EncodingAxis) -> Encoding {
     Encoding {
         axis,
-        scales: scales.to_vec(),
-        zero_points: zeros.to_vec(),
+        scales: scales.into(),
+        zero_points: zeros.into(),
         real: DType::F32,
     }
 }

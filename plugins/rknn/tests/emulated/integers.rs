@@ -14,8 +14,8 @@ use crate::refusals::support;
 fn encoded(graph: &mut Graph, id: TensorId, scale: f32, zero: i32) -> TensorId {
     graph.tensor_mut(id).encoding = Some(Encoding {
         axis: EncodingAxis::PerTensor,
-        scales: vec![scale],
-        zero_points: vec![zero],
+        scales: [scale].into(),
+        zero_points: [zero].into(),
         real: DType::F32,
     });
     id
@@ -158,8 +158,8 @@ fn what_is_no_byte_of_one_scale_is_refused() {
             let scales = if axis == EncodingAxis::PerTensor { 1 } else { 2 };
             graph.tensor_mut(id).encoding = Some(Encoding {
                 axis,
-                scales: vec![0.5; scales],
-                zero_points: Vec::new(),
+                scales: vec![0.5; scales].into(),
+                zero_points: [].into(),
                 real: DType::F32,
             });
         }

@@ -327,11 +327,26 @@ fn codes_meet_ops_that_compute_in_floats() {
 }
 
 /// A product with weights of 4 bits, and the same with the decoded weights.
-fn nibbles(dtype: DType, rows: usize, [depth, columns]: [usize; 2], block: usize, transposed: bool) {
+/// A product with codes in blocks, by the step of this name; `centred` codes have their zero in the middle, and scales of 16 bits.
+fn in_blocks(
+    (dtype, centred): (DType, bool),
+    rows: usize,
+    [depth, columns]: [usize; 2],
+    block: usize,
+    transposed: bool,
+    (name, tolerance): (&str, f64),
+) {
     let mut net = Net::default();
     let x = net.input(DType::F32, &[1, rows, depth][usize::from(transposed)..]);
-    let low = if dtype == DType::I4 { -8 } else { 0 };
-    let codes: Vec<i128> = (0..depth * columns).map(|i| low + (i * 7 % 16) as i128).collect();
+    let (low, many) = match dtype {
+        DType::I4 => (-8, 16),
+        DType::U4 => (0, 16),
+        DType::I8 => (-128, 256),
+        _ => (0, 256),
+    };
+    let codes: Vec<i128> = (0..depth * columns)
+        .map(|i| low + (i * 7 % many) as i128)
+        .collect();
     let shape = if transposed {
         [columns, depth]
     } else {
@@ -345,8 +360,19 @@ fn nibbles(dtype: DType, rows: usize, [depth, columns]: [usize; 2], block: usize
             axis: usize::from(transposed),
             block,
         },
-        &(0..count).map(|i| 0.01 * (1 + i % 9) as f32).collect::<Vec<_>>(),
-        &(0..count as i32).map(|i| i % 5).collect::<Vec<_>>(),
+        &(0..count)
+            .map(|i| match centred {
+                // a sign is a scale's, too
+                true => 0.0078125 * (i as f32 % 9.0 - 4.0),
+                false => 0.01 * (1 + i % 9) as f32,
+            })
+            .collect::<Vec<_>>(),
+        &(0..count as i32)
+            .map(|i| match centred {
+                true => (low + many as i128 / 2) as i32,
+                false => i % 5,
+            })
+            .collect::<Vec<_>>(),
     );
     net.part.tensors[w].encoding = Some(own.clone());
     let (op, attributes) = if transposed {
@@ -383,17 +409,32 @@ fn nibbles(dtype: DType, rows: usize, [depth, columns]: [usize; 2], block: usize
     let pool = ThreadPool::new(2);
     let program = net.lower(&[Layout::RowMajor; 2], false, &pool);
     let names: Vec<_> = program.steps.iter().map(|step| step.name).collect();
-    assert_eq!(names, ["gemm of 4-bit weights"]);
-    close(&run(&program, &pool, &net.fed)[0], &want[0], 2e-6, "4 bits");
+    assert_eq!(names, [name]);
+    let words = format!("{dtype:?} {centred} {rows} {block} {transposed}");
+    close(&run(&program, &pool, &net.fed)[0], &want[0], tolerance, &words);
 }
 
 #[test]
 fn weights_of_4_bits_stay_so() {
+    let own = ("gemm of 4-bit weights", 2e-6);
     for dtype in [DType::U4, DType::I4] {
         for transposed in [false, true] {
-            nibbles(dtype, 1, [64, 40], 32, transposed);
-            nibbles(dtype, 5, [70, 19], 16, transposed);
-            nibbles(dtype, 9, [13, 3], 16, transposed);
+            in_blocks((dtype, false), 1, [64, 40], 16, transposed, own);
+            in_blocks((dtype, false), 5, [70, 19], 16, transposed, own);
+            in_blocks((dtype, false), 9, [13, 3], 16, transposed, own);
+        }
+    }
+}
+
+#[test]
+fn codes_in_blocks_of_32_are_multiplied_as_blocks() {
+    // rows are rounded to 16 bits
+    let blocks = ("products with blocks", 1e-4);
+    for dtype in [DType::U4, DType::I4, DType::U8, DType::I8] {
+        for (transposed, centred) in [(false, false), (false, true), (true, false), (true, true)] {
+            in_blocks((dtype, centred), 1, [64, 40], 32, transposed, blocks);
+            in_blocks((dtype, centred), 5, [96, 19], 64, transposed, blocks);
+            in_blocks((dtype, centred), 9, [32, 3], 128, transposed, blocks);
         }
     }
 }

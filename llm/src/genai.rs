@@ -1,0 +1,348 @@
+//! A folder of ONNX Runtime GenAI: `genai_config.json`, the ONNX graph that it names, `tokenizer.json`.
+//! The graph is run as it is, with its ports made those of our own graphs ([`crate::build`]): so whatever its exporter knows as a
+//! decoder is known, and weights stay in the mapped file, once for all sizes of chunks.
+//!
+//! Invariants:
+//! 1. A graph that comes out has no op of another domain and reads nothing but our ports; what stands in the way is refused by name.
+//! 2. Keys and values are rounded to f16 before they are used, as in our own graphs.
+//!
+//! Not here: ops of `com.microsoft` that are an expression of ONNX's (`polychip_graph::onnx`), who runs the graph (`sequence`).
+//!
+//! Start with [`open`], then [`Export::graph`].
+
+mod attention;
+mod head;
+mod products;
+mod settings;
+mod table;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use polychip_graph::onnx::{self, Options};
+use polychip_graph::{Encoding, Graph, TensorId, infer, verify};
+use polychip_host::ModelFolder;
+use polychip_ops::{DType, Dim, Op, Value};
+
+use crate::build::draft::Draft;
+use crate::build::memory::{Ports, Rows};
+use crate::build::{Logits, Shape};
+use crate::checkpoint::object::Object;
+use crate::checkpoint::texts;
+use crate::gguf::{Gguf, GgufWriter};
+use crate::model::Sizes;
+use crate::{Error, Result};
+use settings::Settings;
+use table::Table;
+
+const CONFIG: &str = "genai_config.json";
+
+/// The folder of a path that names one: the folder itself, its configuration, or a graph in it.
+pub(crate) fn folder(path: &Path) -> Option<&Path> {
+    let folder = match path.is_dir() {
+        true => path,
+        false => {
+            let is_graph = path.extension().is_some_and(|end| end == "onnx");
+            let is_config = path.file_name().is_some_and(|name| name == CONFIG);
+            let parent = path.parent().filter(|_| is_graph || is_config)?;
+            match parent.as_os_str().is_empty() {
+                true => Path::new("."),
+                false => parent,
+            }
+        }
+    };
+    folder.join(CONFIG).is_file().then_some(folder)
+}
+
+/// Reads a folder: the keys of its texts, and its graph.
+pub(crate) fn open(folder: &Path) -> Result<(Gguf, Export)> {
+    let path = folder.join(CONFIG);
+    let files = ModelFolder::open(&path).map_err(|source| Error::file(&path, source))?;
+    let config = Object::parse(CONFIG, &files.bytes())?;
+    let model = config.needed("model", config.object("model")?)?;
+    let settings = Settings::read(&model)?;
+    let mut header = GgufWriter::new();
+    let ends = model.get(texts::ENDS).cloned();
+    texts::write(folder, &model, settings.sizes.vocabulary, ends, &mut header)?;
+    let keys = Gguf::of_checkpoint(files, Bytes::from(header.finish()), Vec::new(), Vec::new())?;
+    let export = Export::open(folder, settings)?;
+    Ok((keys, export))
+}
+
+/// The graph of a folder, as it was read, and what its configuration says.
+#[derive(Debug)]
+pub(crate) struct Export {
+    settings: Settings,
+    files: Arc<ModelFolder>,
+    graph: Graph,
+    table: Table,
+    file_bytes: u64,
+    /// Scales and zero points of codes by their names, which all sizes share.
+    encodings: Mutex<BTreeMap<String, Encoding>>,
+}
+
+/// A graph on its way.
+struct Way<'a> {
+    settings: &'a Settings,
+    shape: Shape,
+    ports: Ports,
+    draft: Draft,
+}
+
+impl Export {
+    fn open(folder: &Path, settings: Settings) -> Result<Export> {
+        let name = &settings.filename;
+        let path = folder.join(name);
+        if Path::new(name).file_name() != Some(std::ffi::OsStr::new(name)) {
+            return Err(Error::config(format!(
+                "{CONFIG}: {name:?} (\"filename\") is no name of a file in the folder"
+            )));
+        }
+        let files = ModelFolder::open(&path).map_err(|source| Error::file(&path, source))?;
+        let graph = onnx::import(files.bytes(), &files, &Options::default())
+            .map_err(|error| Error::malformed(format!("{}: {error}", path.display())))?;
+        let table = Table::find(&graph, &settings)?;
+        let mut file_bytes = files.bytes().len() as u64;
+        for location in graph.files.iter().filter(|location| !location.is_empty()) {
+            file_bytes += std::fs::metadata(folder.join(location)).map_or(0, |file| file.len());
+        }
+        Ok(Export {
+            settings,
+            files: Arc::new(files),
+            graph,
+            table,
+            file_bytes,
+            encodings: Mutex::default(),
+        })
+    }
+
+    /// Says what is not supported of the graph, or of so much room, now and not when the first token is read.
+    pub(crate) fn check(&self, capacity: usize) -> Result<()> {
+        let shape = Shape {
+            rows: 1,
+            capacity,
+            logits: Logits::Last,
+        };
+        self.graph(shape, Rows::OfOne).map(drop)
+    }
+
+    pub(crate) fn sizes(&self) -> Sizes {
+        self.settings.sizes
+    }
+
+    /// What kind of model the folder calls it.
+    pub(crate) fn kind(&self) -> &str {
+        &self.settings.kind
+    }
+
+    /// Bytes of the graph and of the files that its weights are in.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
+    /// The graph's file and its folder, as devices ask for them.
+    pub(crate) fn files(&self) -> Arc<ModelFolder> {
+        Arc::clone(&self.files)
+    }
+
+    /// Writes the embedding of a token, which is one of the vocabulary.
+    pub(crate) fn embed(&self, token: u32, out: &mut [f32]) -> Result<()> {
+        self.table
+            .row(&self.files, &self.graph.files, token as usize, out)
+    }
+
+    /// The graph of this shape, with our ports.
+    pub(crate) fn graph(&self, shape: Shape, of: Rows) -> Result<Graph> {
+        let wrong = |error: polychip_graph::Error| self.wrong(&error);
+        let mut graph = self.graph.clone();
+        graph.name = format!("{} {} rows", self.settings.kind, shape.rows);
+        graph.groups.clear();
+        graph.states.clear();
+        self.bind(&mut graph, shape)?;
+        let logits = self.output(&graph, &self.settings.logits)?;
+        let pasts = self.settings.pasts(&graph)?;
+        let ids = graph.input_named(&self.settings.input_ids);
+        let ids = ids.ok_or_else(|| {
+            Error::config(format!(
+                "the graph has no input {:?}, which {CONFIG} names",
+                self.settings.input_ids
+            ))
+        })?;
+        let placed = graph.input_named(&self.settings.position_ids);
+        graph.inputs.clear();
+        graph.outputs.clear();
+        let mut draft = Draft::over(graph);
+        let width = self.settings.sizes.embedding as usize;
+        let (embedded, ports) = Ports::add(&mut draft, shape, of, width);
+        let mut way = Way {
+            settings: &self.settings,
+            shape,
+            ports,
+            draft,
+        };
+        self.table.cut(&mut way.draft, ids, embedded, shape.rows, width)?;
+        let kept = attention::replace(&mut way, &pasts, placed)?;
+        if let Some(placed) = placed {
+            let positions = way.ports.positions;
+            way.draft.graph_mut().replace_uses(placed, positions);
+        }
+        let mut graph = way.draft.finish();
+        graph.outputs.push(logits);
+        graph.outputs.extend(kept.iter().flatten());
+        graph.remove_dead();
+        graph.sort().map_err(wrong)?;
+        fold_known(&mut graph).map_err(wrong)?;
+        refuse_custom(&graph)?;
+        let mut graph = head::choose(graph, shape, self.settings.sizes.vocabulary as usize)?;
+        graph.sort().map_err(wrong)?;
+        infer(&mut graph).map_err(wrong)?;
+        let mut graph = products::blocks(graph, &self.encodings)?;
+        graph.sort().map_err(wrong)?;
+        infer(&mut graph).map_err(wrong)?;
+        let mut graph = head::give(graph, shape, self.settings.sizes.vocabulary as usize)?;
+        graph.remove_dead();
+        graph.sort().map_err(wrong)?;
+        infer(&mut graph).map_err(wrong)?;
+        refuse_unfed(&graph)?;
+        verify(&graph).map_err(wrong)?;
+        Ok(graph)
+    }
+
+    fn wrong(&self, error: &polychip_graph::Error) -> Error {
+        Error::malformed(format!("{}: {error}", self.settings.filename))
+    }
+
+    fn output(&self, graph: &Graph, name: &str) -> Result<TensorId> {
+        graph
+            .output_named(name)
+            .ok_or_else(|| Error::config(format!("the graph has no output {name:?}, which {CONFIG} names")))
+    }
+
+    /// Gives the open sizes of the inputs numbers: one sequence, its rows, what is before them.
+    fn bind(&self, graph: &mut Graph, shape: Shape) -> Result<()> {
+        let all = shape.capacity + shape.rows;
+        let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
+        for &input in &graph.inputs {
+            let tensor = graph.tensor(input);
+            let dims = tensor.ty.shape.as_deref().unwrap_or_default();
+            let meant = match tensor.name.as_str() {
+                name if name == self.settings.input_ids || name == self.settings.position_ids => {
+                    vec![1, shape.rows]
+                }
+                name if name == self.settings.attention_mask => vec![1, all],
+                _ if dims.len() == 4 => vec![
+                    1,
+                    self.settings.sizes.kv_heads as usize,
+                    shape.capacity,
+                    self.settings.sizes.head_size as usize,
+                ],
+                _ => continue,
+            };
+            if dims.len() != meant.len() {
+                return Err(Error::config(format!(
+                    "input {:?} of the graph has {} dimensions instead of {}",
+                    tensor.name,
+                    dims.len(),
+                    meant.len()
+                )));
+            }
+            for (dim, size) in dims.iter().zip(meant) {
+                match dim {
+                    Dim::Symbol(name) => {
+                        sizes.entry(name.to_string()).or_insert(size);
+                    }
+                    Dim::Known(known) if *known != size => {
+                        return Err(Error::unsupported(format!(
+                            "input {:?} of the graph has {known} where {size} is needed: sizes must be open",
+                            tensor.name
+                        )));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let ids: Vec<TensorId> = graph.tensors().map(|(id, _)| id).collect();
+        for id in ids {
+            for dim in graph.tensor_mut(id).ty.shape.iter_mut().flatten() {
+                if let Dim::Symbol(name) = dim
+                    && let Some(&size) = sizes.get(&**name)
+                {
+                    *dim = Dim::Known(size);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Infers, and makes constants of what is known then: sizes of inputs, which are no ports of ours.
+fn fold_known(graph: &mut Graph) -> std::result::Result<(), polychip_graph::Error> {
+    let values = infer(graph)?;
+    for id in graph.node_ids() {
+        let &[Some(output)] = &graph.node(id).outputs[..] else {
+            continue;
+        };
+        let Some(Value::Literal(literal)) = values.get(output) else {
+            continue;
+        };
+        if graph.is_output(output) {
+            continue;
+        }
+        let constant = polychip_graph::Constant::from_literal(literal);
+        let name = graph.tensor(output).name.clone();
+        let made = polychip_graph::Tensor::constant(name, literal.ty(), constant);
+        let made = graph.add_tensor(made);
+        graph.replace_uses(output, made);
+    }
+    graph.remove_dead();
+    graph.sort()?;
+    infer(graph)?;
+    Ok(())
+}
+
+fn refuse_custom(graph: &Graph) -> Result<()> {
+    match graph.nodes().find(|(_, node)| node.op == Op::Custom) {
+        Some((_, node)) => Err(Error::unsupported(format!(
+            "node {:?} of the graph is {}, which is not supported{}",
+            node.name,
+            node.label(),
+            match &*node.op_name {
+                "MatMulNBits" =>
+                    ": supported are constant weights of 4 or 8 bits in whole blocks, with integer zero points",
+                _ => "",
+            }
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a graph that reads more than our ports.
+fn refuse_unfed(graph: &Graph) -> Result<()> {
+    for (_, node) in graph.nodes() {
+        for read in node.reads() {
+            let tensor = graph.tensor(read);
+            if graph.producer(read).is_none() && !tensor.is_constant() && !graph.is_input(read) {
+                return Err(Error::unsupported(format!(
+                    "node {:?} ({}) of the graph reads {:?} in a way that is not supported",
+                    node.name,
+                    node.label(),
+                    tensor.name
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The known dimensions of a tensor.
+fn dims(graph: &Graph, id: TensorId) -> Option<Vec<usize>> {
+    let tensor = graph.tensor(id);
+    tensor.typed.then(|| tensor.ty.sizes())?
+}
+
+/// Whether a tensor is of floats that are widened to f32 where they are not.
+fn is_float(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
+}

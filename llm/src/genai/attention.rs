@@ -1,0 +1,344 @@
+//! GroupQueryAttention over a cache, as rotation and Attention over our memory of keys and values.
+//!
+//! Invariant: an attribute or input that would change answers and that is not expressed here is refused by name.
+//!
+//! Source: the operator's description in ONNX Runtime's documentation (ContribOperators.md).
+
+use polychip_graph::{Node, NodeId, TensorId};
+use polychip_ops::{Attr, AttrKey, AttrValue, Attributes, DType, Op};
+
+use super::{Way, is_float};
+use crate::build::memory::{self, Heads};
+use crate::{Error, Result};
+
+const NAME: &str = "GroupQueryAttention";
+
+/// Replaces each layer's attention; gives its keys and values, as ports.
+pub(super) fn replace(
+    way: &mut Way<'_>,
+    pasts: &[[TensorId; 2]],
+    placed: Option<TensorId>,
+) -> Result<Vec<[TensorId; 2]>> {
+    let nodes: Vec<NodeId> = way
+        .draft
+        .graph()
+        .nodes()
+        .filter(|(_, node)| node.op == Op::Custom && &*node.op_name == NAME)
+        .map(|(id, _)| id)
+        .collect();
+    let mut kept = vec![None; pasts.len()];
+    for id in nodes {
+        let node = way.draft.graph_mut().remove_node(id);
+        let layer = layer_of(&node, pasts)?;
+        let slot = &mut kept[layer];
+        if slot.is_some() {
+            return Err(refused(&node, &format!("layer {layer} has two")));
+        }
+        *slot = Some(one(way, &node, layer as u32, placed)?);
+    }
+    let missing = kept.iter().position(Option::is_none);
+    if let Some(layer) = missing {
+        return Err(Error::unsupported(format!(
+            "layer {layer} of the graph has no {NAME}: other ways of attending are not supported"
+        )));
+    }
+    Ok(kept.into_iter().flatten().collect())
+}
+
+fn refused(node: &Node, why: &str) -> Error {
+    Error::unsupported(format!("node {:?} ({NAME}): {why}", node.name))
+}
+
+/// The layer whose memory a node reads.
+fn layer_of(node: &Node, pasts: &[[TensorId; 2]]) -> Result<usize> {
+    let found = pasts
+        .iter()
+        .position(|[keys, values]| node.input(3) == Some(*keys) && node.input(4) == Some(*values));
+    found.ok_or_else(|| {
+        let why = "earlier keys and values must be those of one layer, as inputs of the graph";
+        refused(node, why)
+    })
+}
+
+fn attribute<'a>(node: &'a Node, name: &str) -> Option<&'a AttrValue> {
+    node.attributes.get_key(&AttrKey::from_name(name))
+}
+
+fn int(node: &Node, name: &str) -> Option<i64> {
+    match attribute(node, name)? {
+        AttrValue::Int(value) => Some(*value),
+        _ => None,
+    }
+}
+
+fn float(node: &Node, name: &str) -> Option<f32> {
+    match attribute(node, name)? {
+        AttrValue::Float(value) => Some(*value),
+        _ => None,
+    }
+}
+
+/// Refuses what is not expressed.
+fn check(node: &Node, capacity: usize) -> Result<()> {
+    for (slot, name) in [
+        (10, "attention_bias"),
+        (11, "head_sink"),
+        (12, "k_scale"),
+        (13, "v_scale"),
+        (16, "query_seqlens"),
+    ] {
+        if node.input(slot).is_some() {
+            return Err(refused(node, &format!("input {name:?} is not supported")));
+        }
+    }
+    if node.output(3).is_some() {
+        return Err(refused(node, "output \"output_qk\" is not supported"));
+    }
+    for (name, off) in [
+        ("smooth_softmax", [0, -1]),
+        ("qk_output", [0, 0]),
+        ("sliding_window_cache", [0, 0]),
+        ("kv_cache_bit_width", [0, 0]),
+        ("causal", [1, 1]),
+    ] {
+        if let Some(value) = int(node, name).filter(|value| !off.contains(value)) {
+            return Err(refused(
+                node,
+                &format!("attribute {name:?} is {value}, which is not supported"),
+            ));
+        }
+    }
+    if let Some(softcap) = float(node, "softcap").filter(|value| *value != 0.0) {
+        return Err(refused(
+            node,
+            &format!("attribute \"softcap\" is {softcap}, which is not supported"),
+        ));
+    }
+    for name in ["k_quant_type", "v_quant_type"] {
+        if let Some(AttrValue::String(kind)) = attribute(node, name)
+            && &**kind != "NONE"
+        {
+            return Err(refused(
+                node,
+                &format!(
+                    "attribute {name:?} is {:?}: quantised keys and values are not supported",
+                    &**kind
+                ),
+            ));
+        }
+    }
+    match int(node, "local_window_size") {
+        Some(window) if window >= 0 && (window as usize) < capacity => Err(refused(
+            node,
+            &format!(
+                "attribute \"local_window_size\" is {window}: attention over a window below the room for {capacity} positions is not supported"
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Replaces one node, which was taken out.
+fn one(way: &mut Way<'_>, node: &Node, layer: u32, placed: Option<TensorId>) -> Result<[TensorId; 2]> {
+    let capacity = way.shape.capacity;
+    check(node, capacity)?;
+    let sizes = way.settings.sizes;
+    let heads = Heads {
+        heads: way.settings.heads as usize,
+        kv_heads: sizes.kv_heads as usize,
+        size: sizes.head_size as usize,
+        scale: float(node, "scale").filter(|scale| *scale != 0.0),
+    };
+    let stated = ["num_heads", "kv_num_heads"].map(|name| int(node, name));
+    if stated != [Some(heads.heads as i64), Some(heads.kv_heads as i64)] {
+        return Err(refused(
+            node,
+            &format!(
+                "it has {stated:?} heads of queries and of keys, genai_config.json says {} and {}",
+                heads.heads, heads.kv_heads
+            ),
+        ));
+    }
+    if heads.heads % heads.kv_heads != 0 || heads.size % 2 != 0 {
+        return Err(refused(
+            node,
+            "heads must be a multiple of those of keys, and of an even size",
+        ));
+    }
+    let (past, query) = (node.input(3), node.input(0));
+    let (Some(past), Some(query)) = (past, query) else {
+        return Err(refused(node, "inputs are missing"));
+    };
+    let dtype = way.draft.graph().tensor(past).ty.dtype;
+    if !is_float(dtype) {
+        return Err(refused(
+            node,
+            &format!("keys and values of {dtype:?} are not supported"),
+        ));
+    }
+    let rows = way.shape.rows;
+    let widths = [heads.heads, heads.kv_heads, heads.kv_heads].map(|count| count * heads.size);
+    let given = match (node.input(1), node.input(2)) {
+        (Some(k), Some(v)) => [query, k, v],
+        (None, None) => {
+            let all = widths.iter().sum();
+            let packed = way.draft.reshape(query, dtype, &[1, rows, all]);
+            let pieces = way.draft.pieces(packed, &widths, dtype, &[1, rows]);
+            [pieces[0], pieces[1], pieces[2]]
+        }
+        _ => return Err(refused(node, "keys without values, or values without keys")),
+    };
+    let mut qkv = [given[0]; 3];
+    for ((to, x), width) in qkv.iter_mut().zip(given).zip(widths) {
+        let shape = [1, rows, width];
+        let x = way.draft.reshape(x, dtype, &shape);
+        *to = match dtype {
+            DType::F32 => x,
+            _ => way.draft.cast(x, DType::F32, &shape),
+        };
+    }
+    let [mut q, mut k, v] = qkv;
+    for (x, slot, count, own) in [
+        (&mut q, 14, heads.heads, "q_norm_epsilon"),
+        (&mut k, 15, heads.kv_heads, "k_norm_epsilon"),
+    ] {
+        if let Some(weights) = node.input(slot) {
+            let epsilon = float(node, own).or_else(|| float(node, "qk_norm_epsilon"));
+            *x = normalised(
+                way,
+                *x,
+                weights,
+                [rows, count, heads.size],
+                epsilon.unwrap_or(1e-6),
+            );
+        }
+    }
+    if int(node, "do_rotary").unwrap_or(0) != 0 {
+        let rotation = Rotation::of(way, node, &heads, placed)?;
+        q = rotation.rotated(way, q, [rows, heads.heads, heads.size]);
+        k = rotation.rotated(way, k, [rows, heads.kv_heads, heads.size]);
+    }
+    let shape = [1, rows, widths[1]];
+    let [(keys, k), (values, v)] = [k, v].map(|x| memory::rounded(&mut way.draft, x, &shape));
+    let mut y = way.ports.attention(&mut way.draft, layer, heads, [q, k, v]);
+    if dtype != DType::F32 {
+        y = way.draft.cast(y, dtype, &[1, rows, widths[0]]);
+    }
+    let graph = way.draft.graph_mut();
+    if let Some(output) = node.output(0) {
+        graph.replace_uses(output, y);
+    }
+    for (name, id) in [("key", keys), ("value", values)] {
+        graph.tensor_mut(id).name = format!("{name}.{layer}");
+    }
+    Ok([keys, values])
+}
+
+/// `[1, rows, heads * size]`, each head divided by the root of its mean square.
+fn normalised(
+    way: &mut Way<'_>,
+    x: TensorId,
+    weights: TensorId,
+    [rows, count, size]: [usize; 3],
+    epsilon: f32,
+) -> TensorId {
+    let by_head = [rows * count, size];
+    let x = way.draft.reshape(x, DType::F32, &by_head);
+    let weights = match way.draft.graph().tensor(weights).ty.dtype {
+        DType::F32 => weights,
+        _ => way.draft.cast(weights, DType::F32, &[size]),
+    };
+    let attributes = Attributes::new()
+        .with_int(Attr::Axis, -1)
+        .with_float(Attr::Epsilon, epsilon);
+    let y = way.draft.node(
+        Op::RMSNormalization,
+        &[x, weights],
+        attributes,
+        DType::F32,
+        &by_head,
+    );
+    way.draft.reshape(y, DType::F32, &[1, rows, count * size])
+}
+
+/// How values are rotated by their positions.
+struct Rotation {
+    cosines: TensorId,
+    sines: TensorId,
+    interleaved: i64,
+    /// Values of a head that are rotated; 0 is all.
+    dims: i64,
+}
+
+impl Rotation {
+    fn of(way: &mut Way<'_>, node: &Node, heads: &Heads, placed: Option<TensorId>) -> Result<Rotation> {
+        let positions = node.input(9);
+        if positions.is_some() && positions != placed {
+            let why = "its positions must be the graph's input of positions";
+            return Err(refused(node, why));
+        }
+        let capacity = way.shape.capacity;
+        let mut tables = [None; 2];
+        let mut half = 0;
+        for (table, (slot, name)) in tables.iter_mut().zip([(7, "cos_cache"), (8, "sin_cache")]) {
+            let id = node
+                .input(slot)
+                .ok_or_else(|| refused(node, &format!("input {name:?} is missing")))?;
+            let tensor = way.draft.graph().tensor(id);
+            let (dtype, sizes) = (tensor.ty.dtype, tensor.ty.sizes());
+            let (Some(&[count, width]), true) = (sizes.as_deref(), tensor.is_constant() && is_float(dtype))
+            else {
+                return Err(refused(
+                    node,
+                    &format!("input {name:?} must be a constant table of floats"),
+                ));
+            };
+            if count < capacity {
+                return Err(refused(
+                    node,
+                    &format!(
+                        "input {name:?} has angles of {count} positions, and room for {capacity} is asked for"
+                    ),
+                ));
+            }
+            let fits = width > 0 && 2 * width <= heads.size && (half == 0 || half == width);
+            if !fits {
+                return Err(refused(
+                    node,
+                    &format!(
+                        "input {name:?} of {width} angles does not fit heads of {}",
+                        heads.size
+                    ),
+                ));
+            }
+            half = width;
+            *table = Some(match dtype {
+                DType::F32 => id,
+                _ => way.draft.cast(id, DType::F32, &[count, width]),
+            });
+        }
+        let [Some(cosines), Some(sines)] = tables else {
+            return Err(refused(node, "tables of angles are missing"));
+        };
+        Ok(Rotation {
+            cosines,
+            sines,
+            interleaved: int(node, "rotary_interleaved").unwrap_or(0),
+            dims: match 2 * half == heads.size {
+                true => 0,
+                false => 2 * half as i64,
+            },
+        })
+    }
+
+    fn rotated(&self, way: &mut Way<'_>, x: TensorId, [rows, count, size]: [usize; 3]) -> TensorId {
+        let attributes = Attributes::new()
+            .with_int(Attr::NumHeads, count as i64)
+            .with_int(Attr::Interleaved, self.interleaved)
+            .with_int(Attr::RotaryEmbeddingDim, self.dims);
+        let inputs = [x, self.cosines, self.sines, way.ports.positions];
+        let shape = [1, rows, count * size];
+        way.draft
+            .node(Op::RotaryEmbedding, &inputs, attributes, DType::F32, &shape)
+    }
+}

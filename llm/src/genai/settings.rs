@@ -1,0 +1,146 @@
+//! What `genai_config.json` says of the model.
+//!
+//! Invariant: what would change how the graph is to be run, and is not known, is refused by name.
+
+use polychip_graph::{Graph, TensorId};
+
+use super::CONFIG;
+use crate::checkpoint::object::Object;
+use crate::model::Sizes;
+use crate::{Error, Result};
+
+/// Most layers: bounds the work on a file that lies about them.
+const MAX_LAYERS: u32 = 4096;
+
+/// What stands for the number of a layer in a name.
+const LAYER: &str = "%d";
+
+#[derive(Debug)]
+pub(super) struct Settings {
+    /// The type of the model.
+    pub(super) kind: String,
+    pub(super) filename: String,
+    pub(super) sizes: Sizes,
+    pub(super) heads: u32,
+    pub(super) input_ids: String,
+    pub(super) attention_mask: String,
+    pub(super) position_ids: String,
+    pub(super) logits: String,
+    /// Names of the inputs with earlier keys and values.
+    past: [String; 2],
+}
+
+impl Settings {
+    /// Reads the object "model".
+    pub(super) fn read(model: &Object) -> Result<Settings> {
+        let refuse = |object: &Object, field: &str, why: &str| match object.get(field) {
+            Some(_) => Err(Error::unsupported(format!("{}: {field:?}: {why}", object.place))),
+            None => Ok(()),
+        };
+        for (field, why) in [
+            ("encoder", "models with an encoder are not supported"),
+            ("vision", "models that see pictures are not supported"),
+            ("speech", "models that hear are not supported"),
+            (
+                "embedding",
+                "models whose embeddings are a graph of their own are not supported",
+            ),
+            ("encoder_decoder_init", "models with an encoder are not supported"),
+        ] {
+            refuse(model, field, why)?;
+        }
+        let decoder = model.needed("decoder", model.object("decoder")?)?;
+        refuse(
+            &decoder,
+            "pipeline",
+            "a decoder in several graphs is not supported",
+        )?;
+        refuse(
+            &decoder,
+            "state_update",
+            "a memory that is updated by a graph is not supported",
+        )?;
+        let text = |object: &Object, field: &str| Ok(object.text(field)?.map(str::to_owned));
+        let needed = |object: &Object, field: &str| {
+            let size = object.needed(field, object.size(field)?)?;
+            match size {
+                0 => Err(Error::config(format!("{}: {field:?} is 0", object.place))),
+                size => Ok(size),
+            }
+        };
+        let context = needed(model, "context_length")?;
+        if let Some(window) = decoder.object("sliding_window")? {
+            let size = window.size("window_size")?.unwrap_or(0);
+            if size < context {
+                return Err(Error::unsupported(format!(
+                    "{}: attention over a window of {size} below the context of {context} is not supported",
+                    window.place
+                )));
+            }
+        }
+        let sizes = Sizes {
+            layers: needed(&decoder, "num_hidden_layers")?,
+            embedding: needed(&decoder, "hidden_size")?,
+            kv_heads: needed(&decoder, "num_key_value_heads")?,
+            head_size: needed(&decoder, "head_size")?,
+            context,
+            vocabulary: needed(model, "vocab_size")?,
+        };
+        if sizes.layers > MAX_LAYERS {
+            return Err(Error::unsupported(format!(
+                "{}: \"num_hidden_layers\" is {}, at most {MAX_LAYERS} are supported",
+                decoder.place, sizes.layers
+            )));
+        }
+        let empty = || Object {
+            place: decoder.place.clone(),
+            fields: serde_json::Map::new(),
+        };
+        let inputs = decoder.object("inputs")?.unwrap_or_else(empty);
+        let outputs = decoder.object("outputs")?.unwrap_or_else(empty);
+        refuse(
+            &inputs,
+            "past_names",
+            "keys and values in one tensor are not supported",
+        )?;
+        refuse(
+            &inputs,
+            "inputs_embeds",
+            "models whose embeddings are a graph of their own are not supported",
+        )?;
+        let name = |object: &Object, field: &str, usual: &str| -> Result<String> {
+            Ok(text(object, field)?.unwrap_or_else(|| usual.to_owned()))
+        };
+        let filename = text(&decoder, "filename")?;
+        Ok(Settings {
+            kind: name(model, "type", "decoder")?,
+            filename: decoder.needed("filename", filename)?,
+            sizes,
+            heads: needed(&decoder, "num_attention_heads")?,
+            input_ids: name(&inputs, "input_ids", "input_ids")?,
+            attention_mask: name(&inputs, "attention_mask", "attention_mask")?,
+            position_ids: name(&inputs, "position_ids", "position_ids")?,
+            logits: name(&outputs, "logits", "logits")?,
+            past: [
+                name(&inputs, "past_key_names", "past_key_values.%d.key")?,
+                name(&inputs, "past_value_names", "past_key_values.%d.value")?,
+            ],
+        })
+    }
+
+    /// The inputs with earlier keys and values of each layer.
+    pub(super) fn pasts(&self, graph: &Graph) -> Result<Vec<[TensorId; 2]>> {
+        let input = |pattern: &str, layer: u32| {
+            let name = pattern.replace(LAYER, &layer.to_string());
+            graph.input_named(&name).ok_or_else(|| {
+                Error::config(format!(
+                    "the graph has no input {name:?}, which {CONFIG} names for layer {layer}"
+                ))
+            })
+        };
+        let [keys, values] = &self.past;
+        (0..self.sizes.layers)
+            .map(|layer| Ok([input(keys, layer)?, input(values, layer)?]))
+            .collect()
+    }
+}

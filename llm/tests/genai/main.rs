@@ -1,0 +1,402 @@
+//! Folders of ONNX Runtime GenAI: the same weights as in a GGUF file give the same answers, and what is not known is refused.
+
+mod folder;
+
+use std::path::Path;
+
+use folder::{FORM, Form, HALF, Set, Weights, attribute, set_type, write};
+use polychip_graph::onnx::messages::{Attribute, Graph, Node};
+use polychip_llm::gguf::{Gguf, TensorType};
+use polychip_llm::testing::TinyModel;
+use polychip_llm::{Adapter, Architecture, Batch, LanguageModel, Message, Options, Specials};
+use serde_json::{Value, json};
+
+const TOKENS: [u32; 9] = [1, 40, 256, 7, 100, 259, 3, 77, 12];
+
+fn tiny(architecture: Architecture, kind: TensorType) -> TinyModel {
+    TinyModel {
+        architecture,
+        kind,
+        layers: 2,
+        tied: architecture == Architecture::Qwen2,
+        seed: 5,
+    }
+}
+
+fn opened(folder: &Path) -> LanguageModel {
+    LanguageModel::open(folder, Options::new()).unwrap()
+}
+
+fn of_form(model: &TinyModel, form: Form) -> LanguageModel {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), model, form, |_, _| {});
+    // what was mapped stays so
+    opened(folder.path())
+}
+
+fn of_gguf(model: &TinyModel) -> LanguageModel {
+    let file = Gguf::read(model.writer().finish().into()).unwrap();
+    LanguageModel::of("tiny", file, Options::new()).unwrap()
+}
+
+fn logits(model: &LanguageModel) -> Vec<f32> {
+    model.sequence().unwrap().append(&TOKENS).unwrap().to_vec()
+}
+
+/// The distance of logits, as a part of their size.
+fn distance(a: &[f32], b: &[f32]) -> f32 {
+    let norm = |values: &mut dyn Iterator<Item = f32>| values.map(|v| v * v).sum::<f32>().sqrt();
+    assert_eq!(a.len(), b.len());
+    norm(&mut a.iter().zip(b).map(|(a, b)| a - b)) / norm(&mut a.iter().copied())
+}
+
+fn close(a: &[f32], b: &[f32], words: &str) {
+    let off = distance(a, b);
+    assert!(off < 1e-4, "{words}: {off}");
+}
+
+#[test]
+fn a_folder_answers_as_the_gguf_file_of_the_same_weights() {
+    let packed = Form {
+        packed: true,
+        pruned: true,
+        external: false,
+        ..FORM
+    };
+    for (architecture, kind, form) in [
+        (Architecture::Llama, TensorType::Q4_0, FORM),
+        (Architecture::Llama, TensorType::Q8_0, packed),
+        (Architecture::Qwen2, TensorType::F32, FORM),
+        (Architecture::Qwen2, TensorType::Q8_0, packed),
+        (Architecture::Qwen3, TensorType::Q4_0, packed),
+        (Architecture::Qwen3, TensorType::F32, FORM),
+    ] {
+        let model = tiny(architecture, kind);
+        let (of_folder, of_gguf) = (of_form(&model, form), of_gguf(&model));
+        let words = format!("{architecture} {kind} {form:?}");
+        close(&logits(&of_folder), &logits(&of_gguf), &words);
+        let (one, two) = (of_folder.tokenizer(), of_gguf.tokenizer());
+        let text = "hello world 12 <|start|>";
+        let ids = one.encode_prompt(text, Specials::Parse).unwrap();
+        assert_eq!(ids, two.encode_prompt(text, Specials::Parse).unwrap());
+        assert_eq!((one.bos(), one.eos()), (two.bos(), two.eos()));
+        let chat = |model: &LanguageModel| {
+            let template = model.template().unwrap();
+            template.render(&[Message::new("user", "hello")], true).unwrap()
+        };
+        assert_eq!(chat(&of_folder), chat(&of_gguf));
+    }
+}
+
+#[test]
+fn codes_with_zero_points_are_the_floats_that_they_stand_for() {
+    let model = tiny(Architecture::Llama, TensorType::F32);
+    for bits in [4, 8] {
+        let form = |weights| Form { weights, ..FORM };
+        let codes = of_form(&model, form(Weights::Codes(bits)));
+        let floats = of_form(&model, form(Weights::Decoded(bits)));
+        close(&logits(&codes), &logits(&floats), &format!("{bits} bits"));
+    }
+}
+
+#[test]
+fn an_embedding_in_blocks_is_read_as_the_graph_would() {
+    // a tied head has the codes of the embedding, and so the GGUF file has both rounded alike
+    let model = tiny(Architecture::Qwen2, TensorType::Q4_0);
+    let form = Form {
+        embedded_in_blocks: true,
+        ..FORM
+    };
+    close(
+        &logits(&of_form(&model, form)),
+        &logits(&of_gguf(&model)),
+        "in blocks",
+    );
+}
+
+#[test]
+fn how_a_text_is_cut_does_not_matter() {
+    let model = of_form(&tiny(Architecture::Llama, TensorType::Q4_0), FORM);
+    let text: Vec<u32> = (0..45).map(|i| i * 7 % 250).collect();
+    let mut whole = model.sequence().unwrap();
+    whole.append(&text).unwrap();
+    let mut cut = model.sequence().unwrap();
+    for piece in [&text[..1], &text[1..9], &text[9..12], &text[12..]] {
+        cut.append(piece).unwrap();
+    }
+    close(whole.logits(), cut.logits(), "in pieces");
+    let mut all = Vec::new();
+    let mut each = model.sequence().unwrap();
+    each.append_all(&text, |logits| all.push(logits.to_vec()))
+        .unwrap();
+    assert_eq!(all.len(), text.len());
+    close(&all[44], whole.logits(), "all logits");
+    cut.truncate(20);
+    close(cut.append(&text[20..]).unwrap(), whole.logits(), "gone back");
+}
+
+#[test]
+fn sequences_take_steps_together() {
+    let model = of_form(&tiny(Architecture::Qwen3, TensorType::Q8_0), FORM);
+    let (mut first, mut second) = (model.sequence().unwrap(), model.sequence().unwrap());
+    first.append(&[40, 41, 3]).unwrap();
+    second.append(&[50]).unwrap();
+    let mut alone = model.sequence().unwrap();
+    let wanted = alone.append(&[40, 41, 3, 42]).unwrap().to_vec();
+    let mut batch = Batch::new(&model);
+    batch.step(&mut [(&mut first, 42), (&mut second, 51)]).unwrap();
+    close(first.logits(), &wanted, "beside another");
+}
+
+#[test]
+fn files_of_the_folder_name_it_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(Architecture::Llama, TensorType::Q4_0);
+    write(folder.path(), &model, FORM, |_, _| {});
+    for name in ["genai_config.json", "model.onnx"] {
+        let model = opened(&folder.path().join(name));
+        assert!(model.config().is_none(), "its graph says what it computes");
+        assert_eq!(model.sizes().layers, 2);
+        assert!(model.file_bytes() > 100_000, "{}", model.file_bytes());
+    }
+}
+
+/// The attention of the first layer.
+fn attention(graph: &mut Graph) -> &mut Node {
+    let mut nodes = graph.node.iter_mut();
+    nodes.find(|node| node.op_type == "GroupQueryAttention").unwrap()
+}
+
+fn set(graph: &mut Graph, name: &str, value: Set) {
+    let node = attention(graph);
+    node.attribute.retain(|known: &Attribute| known.name != name);
+    node.attribute.push(attribute(name, value));
+}
+
+/// Gives the attention an input that is there for other things.
+fn give(graph: &mut Graph, slot: usize) {
+    let node = attention(graph);
+    node.input.resize(slot + 1, String::new());
+    node.input[slot] = "cosines".to_owned();
+}
+
+/// Changes the graph and the configuration.
+type Change = fn(&mut Graph, &mut Value);
+
+#[test]
+fn what_is_not_known_is_refused_by_name() {
+    let cases: [(Change, &str); 27] = [
+        (|g, _| give(g, 10), "\"attention_bias\""),
+        (|g, _| give(g, 11), "\"head_sink\""),
+        (|g, _| give(g, 12), "\"k_scale\""),
+        (|g, _| give(g, 16), "\"query_seqlens\""),
+        (
+            |g, _| set(g, "smooth_softmax", Set::Int(1)),
+            "\"smooth_softmax\" is 1",
+        ),
+        (|g, _| set(g, "softcap", Set::Float(50.0)), "\"softcap\" is 50"),
+        (
+            |g, _| set(g, "k_quant_type", Set::Text("PER_TENSOR")),
+            "quantised keys",
+        ),
+        (|g, _| set(g, "causal", Set::Int(0)), "\"causal\" is 0"),
+        (
+            |g, _| set(g, "num_heads", Set::Int(2)),
+            "genai_config.json says 4",
+        ),
+        (
+            |g, _| attention(g).input[7] = "all".to_owned(),
+            "\"cos_cache\" must be a constant",
+        ),
+        (
+            |g, _| attention(g).op_type = "MultiHeadAttention".to_owned(),
+            "layer 0 of the graph has no GroupQueryAttention",
+        ),
+        (
+            |g, _| attention(g).input[3] = "past_key_values.1.key".to_owned(),
+            "those of one layer",
+        ),
+        (
+            |g, _| set_type(g, "past_key_values.0.key", 3),
+            "keys and values of",
+        ),
+        (
+            |g, _| {
+                let rope = g.node.iter_mut().find(|node| node.op_type == "Sigmoid");
+                let node = rope.unwrap();
+                node.domain = "com.microsoft".to_owned();
+                node.op_type = "Sparkle".to_owned();
+            },
+            "com.microsoft.Sparkle",
+        ),
+        (
+            |g, _| {
+                let mut nodes = g.node.iter_mut();
+                let node = nodes.find(|node| node.op_type == "MatMulNBits").unwrap();
+                node.attribute.retain(|known| known.name != "bits");
+                node.attribute.push(attribute("bits", Set::Int(2)));
+            },
+            "com.microsoft.MatMulNBits",
+        ),
+        (
+            |g, _| {
+                let mut nodes = g.node.iter_mut();
+                let node = nodes.find(|node| node.op_type == "Gather" && node.input[1] == "input_ids");
+                node.unwrap().input[1] = "attention_mask".to_owned();
+            },
+            "does not look \"input_ids\" up",
+        ),
+        (
+            |g, _| {
+                let total = g.node.iter().position(|node| node.output[0] == "total");
+                let cast = Node {
+                    input: vec!["total".to_owned()],
+                    output: vec!["total as a float".to_owned()],
+                    op_type: "Cast".to_owned(),
+                    attribute: vec![attribute("to", Set::Int(1))],
+                    ..Node::default()
+                };
+                g.node.insert(total.unwrap() + 1, cast);
+                let mut nodes = g.node.iter_mut();
+                let node = nodes.find(|node| node.output[0] == "blk.0.gated").unwrap();
+                node.input[1] = "total as a float".to_owned();
+            },
+            "reads \"attention_mask\" in a way that is not supported",
+        ),
+        (|_, c| c["model"]["vision"] = json!({}), "see pictures"),
+        (|_, c| c["model"]["encoder"] = json!({}), "encoder"),
+        (
+            |_, c| c["model"]["decoder"]["pipeline"] = json!([]),
+            "several graphs",
+        ),
+        (
+            |_, c| c["model"]["decoder"]["sliding_window"] = json!({"window_size": 128}),
+            "window of 128",
+        ),
+        (
+            |_, c| c["model"]["decoder"]["inputs"]["past_names"] = "past".into(),
+            "\"past_names\"",
+        ),
+        (
+            |_, c| c["model"]["decoder"]["num_hidden_layers"] = 3.into(),
+            "for layer 2",
+        ),
+        (
+            |_, c| c["model"]["decoder"]["num_hidden_layers"] = 100_000.into(),
+            "at most 4096",
+        ),
+        (
+            |_, c| c["model"]["vocab_size"] = Value::Null,
+            "\"vocab_size\" is missing",
+        ),
+        (
+            |_, c| c["model"]["decoder"]["filename"] = "../model.onnx".into(),
+            "no name of a file",
+        ),
+        (
+            |_, c| c["model"]["eos_token_id"] = json!([1, 2, 3, 4]),
+            "4 tokens that end an answer",
+        ),
+    ];
+    for (change, words) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let model = tiny(Architecture::Llama, TensorType::Q4_0);
+        write(folder.path(), &model, FORM, change);
+        let error = LanguageModel::open(folder.path(), Options::new())
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(words), "{words}: {error}");
+    }
+}
+
+#[test]
+fn what_the_room_decides_is_refused_when_it_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(Architecture::Llama, TensorType::Q4_0);
+    write(folder.path(), &model, FORM, |graph, _| {
+        set(graph, "local_window_size", Set::Int(64));
+    });
+    let small = LanguageModel::open(folder.path(), Options::new().capacity(64)).unwrap();
+    assert_eq!(logits(&small).len(), small.sizes().vocabulary as usize);
+    let error = LanguageModel::open(folder.path(), Options::new().capacity(65)).unwrap_err();
+    assert!(
+        error.to_string().contains("\"local_window_size\" is 64"),
+        "{error}"
+    );
+}
+
+#[test]
+fn adapters_of_a_graph_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(Architecture::Llama, TensorType::Q4_0);
+    write(folder.path(), &model, FORM, |_, _| {});
+    let mut writer = polychip_llm::testing::GgufWriter::new();
+    writer.text("general.type", "adapter");
+    writer.text("adapter.type", "lora");
+    writer.text("general.architecture", "llama");
+    for (which, dims) in [("a", [256, 4]), ("b", [4, 256])] {
+        let name = format!("blk.0.attn_q.weight.lora_{which}");
+        writer.tensor(&name, TensorType::F32, &dims, vec![0; 4096]);
+    }
+    let file = Gguf::read(writer.finish().into()).unwrap();
+    let adapter = Adapter::read("tiny.lora", &file, 1.0).unwrap();
+    let error = LanguageModel::open(folder.path(), Options::new().adapter(adapter)).unwrap_err();
+    assert!(error.to_string().contains("tiny.lora"), "{error}");
+}
+
+/// Keys and values of 16 bits, which are what we keep.
+#[test]
+fn memories_of_16_bits_are_not_of_f32() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(Architecture::Llama, TensorType::Q4_0);
+    write(folder.path(), &model, FORM, |graph, _| {
+        for layer in 0..2 {
+            for which in ["key", "value"] {
+                set_type(graph, &format!("past_key_values.{layer}.{which}"), HALF);
+            }
+        }
+    });
+    // the type of an attention is that of its memory: a graph of two types contradicts itself
+    let error = LanguageModel::open(folder.path(), Options::new()).unwrap_err();
+    assert!(error.to_string().contains("model.onnx"), "{error}");
+}
+
+/// Whatever stands in the files, a folder is read or refused.
+#[test]
+fn mutants_of_a_folder_do_no_harm() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(Architecture::Qwen3, TensorType::Q4_0);
+    write(folder.path(), &model, FORM, |_, _| {});
+    let names = ["genai_config.json", "model.onnx", "model.onnx", "tokenizer.json"];
+    let mut random = 1u64;
+    let mut next = move |below: usize| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) as usize % below
+    };
+    let runtime = polychip::Runtime::builder().build().unwrap();
+    let mut refused = 0;
+    for _ in 0..300 {
+        let path = folder.path().join(names[next(names.len())]);
+        let whole = std::fs::read(&path).unwrap();
+        let mut bytes = whole.clone();
+        match next(4) {
+            0 => bytes.truncate(next(whole.len())),
+            1 => bytes[next(whole.len())] = next(256) as u8,
+            2 => bytes[next(whole.len().min(2000))] = next(256) as u8,
+            _ => {
+                let at = next(whole.len());
+                bytes[at] = b"0123456789\",:{}[]-"[next(18)];
+            }
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        let read = LanguageModel::open(folder.path(), Options::new().runtime(&runtime));
+        refused += usize::from(read.is_err());
+        std::fs::write(&path, &whole).unwrap();
+    }
+    assert!(
+        refused > 30,
+        "{refused} refused: a suite without effect tries nothing"
+    );
+}
