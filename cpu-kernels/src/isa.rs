@@ -304,7 +304,9 @@ impl Isa {
             return token.enter(kernel);
         }
         #[cfg(any(feature = "avx512", test))]
-        return scalar::Scalar.enter(kernel);
+        {
+            scalar::Scalar.enter(kernel)
+        }
         #[cfg(not(any(feature = "avx512", test)))]
         {
             let _ = kernel;

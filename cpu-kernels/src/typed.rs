@@ -82,8 +82,9 @@ pub enum Row<'a, T> {
     Many(&'a [T]),
 }
 
-/// A function of two operands, over rows. Where the first is one value, it is repeated ([`REPEATED`]).
+/// A function of two operands, over rows. Where the first is one value, whoever calls it repeats it.
 pub type Rows<T, U> = fn(Isa, &mut [U], &[T], Row<'_, T>);
+
 /// How many times a first operand that is one value for all of a row is written down at a time: the loops over it are those
 /// over rows of values, of which there is one for each function, type and instruction set.
 pub(crate) const REPEATED: usize = 1024;
