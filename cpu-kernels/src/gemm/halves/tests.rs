@@ -79,7 +79,7 @@ fn check(pool: &ThreadPool, isa: Isa, of: HalfType, (m, k, n): (usize, usize, us
     let (a, b, bias) = (floats(m * k, 1), bits(of, k * n), floats(n, 2));
     let residual = floats(m * (n + 3), 3);
     let wide: Vec<f32> = b.iter().map(|&bits| widened(of, bits)).collect();
-    let order = if case % 2 == 0 {
+    let order = if case.is_multiple_of(2) {
         Order::Columns
     } else {
         Order::Rows
