@@ -25,7 +25,7 @@ use crate::setup::PlanArguments;
 /// The model and where it runs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LanguageArguments {
-    /// Language model: a GGUF file, or a folder of safetensors
+    /// Language model: a GGUF file, a folder of safetensors, or one of ONNX Runtime GenAI
     pub(crate) model: PathBuf,
     /// Room for so many tokens of prompt and answer together (4096 where left out, or as many as the model knows)
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
