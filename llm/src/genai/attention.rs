@@ -159,7 +159,7 @@ fn one(way: &mut Way<'_>, node: &Node, layer: u32, placed: Option<TensorId>) -> 
             ),
         ));
     }
-    if heads.heads % heads.kv_heads != 0 || heads.size % 2 != 0 {
+    if !heads.heads.is_multiple_of(heads.kv_heads) || !heads.size.is_multiple_of(2) {
         return Err(refused(
             node,
             "heads must be a multiple of those of keys, and of an even size",
