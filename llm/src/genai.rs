@@ -15,6 +15,8 @@ mod head;
 mod products;
 mod settings;
 mod table;
+mod tensors;
+mod way;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +26,7 @@ use bytes::Bytes;
 use polychip_graph::onnx::{self, Options};
 use polychip_graph::{Encoding, Graph, TensorId, infer, verify};
 use polychip_host::ModelFolder;
-use polychip_ops::{DType, Dim, Op, Value};
+use polychip_ops::{Dim, Op, Value};
 
 use crate::build::draft::Draft;
 use crate::build::memory::{Ports, Rows};
@@ -32,12 +34,11 @@ use crate::build::{Logits, Shape};
 use crate::checkpoint::object::Object;
 use crate::checkpoint::texts;
 use crate::gguf::{Gguf, GgufWriter};
-use crate::model::Sizes;
+use crate::sizes::Sizes;
 use crate::{Error, Result};
-use settings::Settings;
+use settings::{CONFIG, Settings};
 use table::Table;
-
-const CONFIG: &str = "genai_config.json";
+use way::Way;
 
 /// The folder of a path that names one: the folder itself, its configuration, or a graph in it.
 pub(crate) fn folder(path: &Path) -> Option<&Path> {
@@ -81,14 +82,6 @@ pub(crate) struct Export {
     file_bytes: u64,
     /// Scales and zero points of codes by their names, which all sizes share.
     encodings: Mutex<BTreeMap<String, Encoding>>,
-}
-
-/// A graph on its way.
-struct Way<'a> {
-    settings: &'a Settings,
-    shape: Shape,
-    ports: Ports,
-    draft: Draft,
 }
 
 impl Export {
@@ -334,15 +327,4 @@ fn refuse_unfed(graph: &Graph) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The known dimensions of a tensor.
-fn dims(graph: &Graph, id: TensorId) -> Option<Vec<usize>> {
-    let tensor = graph.tensor(id);
-    tensor.typed.then(|| tensor.ty.sizes())?
-}
-
-/// Whether a tensor is of floats that are widened to f32 where they are not.
-fn is_float(dtype: DType) -> bool {
-    matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
 }

@@ -18,6 +18,7 @@ use crate::chunk::{SessionKey, rung};
 use crate::genai::Export;
 use crate::gguf::Gguf;
 use crate::phases::Phases;
+use crate::sizes::Sizes;
 use crate::{Adapter, ChatTemplate, Config, Error, Result, TokenId, Tokenizer, checkpoint, genai};
 
 /// Positions that a memory of keys and values has room for where nobody says: fewer where the model knows fewer.
@@ -92,23 +93,6 @@ impl Options {
 /// ```
 #[derive(Clone, Debug)]
 pub struct LanguageModel(Arc<Inner>);
-
-/// Sizes of a model that whoever runs it needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sizes {
-    /// Blocks of attention and feed-forward.
-    pub layers: u32,
-    /// Width of the residual stream.
-    pub embedding: u32,
-    /// Heads of keys and of values.
-    pub kv_heads: u32,
-    /// Width of a head.
-    pub head_size: u32,
-    /// Positions that the model was trained for.
-    pub context: u32,
-    /// Tokens that there are logits of.
-    pub vocabulary: u32,
-}
 
 /// What graphs are made of.
 #[derive(Debug)]

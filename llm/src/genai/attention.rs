@@ -7,7 +7,8 @@
 use polychip_graph::{Node, NodeId, TensorId};
 use polychip_ops::{Attr, AttrKey, AttrValue, Attributes, DType, Op};
 
-use super::{Way, is_float};
+use super::tensors::is_float;
+use super::way::Way;
 use crate::build::memory::{self, Heads};
 use crate::{Error, Result};
 

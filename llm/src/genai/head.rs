@@ -5,7 +5,7 @@
 use polychip_graph::{Graph, NodeId, TensorId};
 use polychip_ops::{Attr, Attributes, DType, Op};
 
-use super::{dims, is_float};
+use super::tensors::{dims, is_float};
 use crate::build::draft::Draft;
 use crate::build::{Logits, Shape};
 use crate::{Error, Result};

@@ -12,7 +12,7 @@ use half::f16;
 use polychip_graph::{Constant, Encoding, EncodingAxis, Graph, Node, NodeId, TensorId};
 use polychip_ops::{Attr, Attributes, DType, Op};
 
-use super::dims;
+use super::tensors::{dims, is_float};
 use crate::Result;
 use crate::build::draft::Draft;
 
@@ -35,11 +35,11 @@ fn made_by(graph: &Graph, id: TensorId, op: Op) -> Option<&Node> {
 
 /// The codes of a transposed matrix that is dequantised in blocks.
 fn codes(graph: &Graph, weights: TensorId, known: &Known) -> Option<Codes> {
-    let turned = made_by(graph, weights, Op::Transpose)?;
-    if turned.attributes.ints(Attr::Perm)? != [1, 0] {
+    let transposed = made_by(graph, weights, Op::Transpose)?;
+    if transposed.attributes.ints(Attr::Perm)? != [1, 0] {
         return None;
     }
-    let node = made_by(graph, turned.input(0)?, Op::DequantizeLinear)?;
+    let node = made_by(graph, transposed.input(0)?, Op::DequantizeLinear)?;
     let block = usize::try_from(node.attributes.int(Attr::BlockSize)?).ok()?;
     if node.attributes.int(Attr::Axis)? != 1 || block == 0 {
         return None;
@@ -130,7 +130,7 @@ pub(super) fn blocks(graph: Graph, known: &Known) -> Result<Graph> {
             continue;
         };
         let dtype = graph.tensor(x).ty.dtype;
-        if last != depth || !super::is_float(dtype) {
+        if last != depth || !is_float(dtype) {
             continue;
         }
         let rows = before.iter().product::<usize>();

@@ -4,10 +4,12 @@
 
 use polychip_graph::{Graph, TensorId};
 
-use super::CONFIG;
 use crate::checkpoint::object::Object;
-use crate::model::Sizes;
+use crate::sizes::Sizes;
 use crate::{Error, Result};
+
+/// The file that says what a folder holds.
+pub(super) const CONFIG: &str = "genai_config.json";
 
 /// Most layers: bounds the work on a file that lies about them.
 const MAX_LAYERS: u32 = 4096;

@@ -9,8 +9,8 @@ use polychip_graph::{Constant, Graph, Node, NodeId, TensorId};
 use polychip_host::ModelFolder;
 use polychip_ops::{Attr, AttrKey, AttrValue, DType, Op};
 
-use super::is_float;
 use super::settings::Settings;
+use super::tensors::is_float;
 use crate::build::draft::Draft;
 use crate::{Error, Result};
 
@@ -96,11 +96,11 @@ impl Table {
                     return refuse("its axis must be 0");
                 }
                 let transposition = graph.producer(from).map(|id| graph.node(id));
-                let turned = transposition.filter(|node| {
+                let transposed = transposition.filter(|node| {
                     node.op == Op::Transpose
                         && node.attributes.ints(Attr::Perm).is_none_or(|perm| perm == [1, 0])
                 });
-                let (stored, transposed) = match turned.and_then(|node| node.input(0)) {
+                let (stored, transposed) = match transposed.and_then(|node| node.input(0)) {
                     Some(from) => (from, true),
                     None => (from, false),
                 };

@@ -255,10 +255,10 @@ impl Writer<'_> {
                         .collect(),
                     None => values,
                 };
-                let turned: Vec<f32> = (0..values.len())
+                let transposed: Vec<f32> = (0..values.len())
                     .map(|i| values[i % columns * depth + i / columns])
                     .collect();
-                let weight = self.constant(weight, F32, &[depth, columns], f32_bytes(&turned));
+                let weight = self.constant(weight, F32, &[depth, columns], f32_bytes(&transposed));
                 self.one("MatMul", &[x, &weight], &product, &[]);
             }
         }

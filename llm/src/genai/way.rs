@@ -1,0 +1,14 @@
+//! An exported graph while its ports become ours.
+
+use super::settings::Settings;
+use crate::build::Shape;
+use crate::build::draft::Draft;
+use crate::build::memory::Ports;
+
+/// A graph on its way.
+pub(super) struct Way<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) shape: Shape,
+    pub(super) ports: Ports,
+    pub(super) draft: Draft,
+}
