@@ -162,8 +162,13 @@ impl Gguf {
         let start = range.start + first * bytes;
         let mut blocks = vec![0; out.len() / len * bytes];
         assert!(start + blocks.len() <= range.end, "beyond the tensor's end");
-        let read = match self.pieces[tensor.piece()].name.as_deref() {
-            None | Some("") => self.folder.read_at(start, &mut blocks),
+        let piece = &self.pieces[tensor.piece()];
+        let read = match piece.name.as_deref() {
+            None => {
+                blocks.copy_from_slice(&piece.bytes[start..start + blocks.len()]);
+                Ok(())
+            }
+            Some("") => self.folder.read_at(start, &mut blocks),
             Some(file) => self.folder.read_external_at(file, start, &mut blocks),
         };
         read.map_err(|source| Error::file(Path::new(&format!("tensor {}", tensor.name())), source))?;

@@ -95,7 +95,9 @@ fn codes_with_zero_points_are_the_floats_that_they_stand_for() {
         let form = |weights| Form { weights, ..FORM };
         let codes = of_form(&model, form(Weights::Codes(bits)));
         let floats = of_form(&model, form(Weights::Decoded(bits)));
-        close(&logits(&codes), &logits(&floats), &format!("{bits} bits"));
+        // products with codes round rows to 16 bits, those with floats do not
+        let off = distance(&logits(&codes), &logits(&floats));
+        assert!(off < 5e-4, "{bits} bits: {off}");
     }
 }
 
