@@ -165,7 +165,8 @@ impl Gguf {
         let piece = &self.pieces[tensor.piece()];
         let read = match piece.name.as_deref() {
             None => {
-                blocks.copy_from_slice(&piece.bytes[start..start + blocks.len()]);
+                let end = start + blocks.len();
+                blocks.copy_from_slice(&piece.bytes[start..end]);
                 Ok(())
             }
             Some("") => self.folder.read_at(start, &mut blocks),
