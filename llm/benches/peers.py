@@ -13,7 +13,7 @@ with reduced precision is; exact precision, which rounds less, is compared with 
 - mistral.rs: the Python package mistralrs in the interpreter that `--mistral` names, as it is published: it is not built for this
   processor, as llama.cpp is. Its prompts are words, of about so many tokens.
 - ONNX Runtime GenAI: onnxruntime-genai in the interpreter that `--genai` names, of the folder `MODEL.gguf.genai` where there is
-  one (`genai_model.py` makes it, of Q4_0).
+  one (`genai_model.py` makes it, of Q4_0; beside it belong the tokenizer's files). Polychip is asked of that folder, too.
 
 With `--bandwidth` the example `memory_bandwidth` (`cargo build --release -p polychip-llm --example memory_bandwidth`) is asked in every round, too, and printed is what part of that rate an answer reads the
 weights at: all of the file's tensors but the embeddings, or those where the head is them.
@@ -34,8 +34,8 @@ ANSWER = 128
 
 
 class Polychip:
-    def __init__(self, program, model, threads, precision):
-        self.name = f"polychip {precision}"
+    def __init__(self, program, model, threads, precision, of=""):
+        self.name = f"polychip {precision}{of}"
         self.command = [program, "bench-llm", model, "--threads", str(threads), "--rounds", "1", "--devices", "cpu"]
         self.command += ["--precision", precision, "--json"]
 
@@ -221,6 +221,7 @@ def main():
             if options.llama_bench:
                 runtimes.append(Llama(options.llama_bench, model, threads))
             if options.genai and pathlib.Path(folder := f"{model}.genai").exists():
+                runtimes += [Polychip(options.polychip, folder, threads, word, ", folder") for word in ("exact", "reduced")]
                 runtimes.append(GenAi(options.genai, folder, threads))
             if options.openvino:
                 runtimes.append(OpenVino(options.openvino, model, threads))
@@ -235,14 +236,14 @@ def main():
             row = {"model": pathlib.Path(model).name, "threads": threads, "taken": options.taken, "raw": raw, "medians": {}}
             print(f"\n{row['model']}, {threads} threads")
             names = [*(f"pp{prompt}" for prompt in prompts), f"tg{ANSWER}"]
-            print(" " * 18 + "".join(f"{name:>18}" for name in names))
+            print(" " * 24 + "".join(f"{name:>18}" for name in names))
             for name, rounds in raw.items():
                 tests = [test for test in names if test in rounds[0]]
                 medians = {test: statistics.median(one[test] for one in rounds) for test in tests}
                 row["medians"][name] = medians
-                base = row["medians"]["polychip reduced"] if name != "polychip exact" else medians
+                base = row["medians"]["polychip reduced"] if not name.startswith("polychip exact") else medians
                 cell = lambda test: f"{medians[test]:,.0f} ({base[test] / medians[test]:.2f})" if test in medians else ""
-                print(f"{name:18}" + "".join(f"{cell(test):>18}" for test in names), flush=True)
+                print(f"{name:24}" + "".join(f"{cell(test):>18}" for test in names), flush=True)
             table.append(row)
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(table, indent=1) + "\n")
