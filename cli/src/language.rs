@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use polychip_llm::phases::{PhaseCosts, PhaseLimits, PhaseShare};
 use polychip_llm::{
-    Adapter, Answer, Generate, Grammar, LanguageModel, Message, Options, Sampling, Sequence, Specials,
+    Adapter, Answer, Draft, Generate, Grammar, LanguageModel, Message, Options, Sampling, Sequence, Specials,
     Speculation, TokenId,
 };
 
@@ -78,6 +78,10 @@ pub(crate) struct AnswerArguments {
     /// Guess the next tokens and confirm several by one run: the same tokens, sooner where the text repeats itself
     #[arg(long, value_name = "HOW", conflicts_with = "phases")]
     pub(crate) speculate: Option<Speculate>,
+    /// Guess the next tokens by this smaller model of the same vocabulary, and confirm several by one run: the same tokens, sooner
+    /// where both models agree
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["phases", "speculate"])]
+    pub(crate) draft: Option<PathBuf>,
 }
 
 /// How next tokens are guessed.
@@ -242,6 +246,28 @@ impl AnswerArguments {
                 .map(|Speculate::PromptLookup| Speculation::PromptLookup),
         })
     }
+}
+
+/// Plans and compiles what guesses for a prompt of so many tokens need, with the smaller model where one is asked for.
+pub(crate) fn prepare_guesses(
+    arguments: &AnswerArguments,
+    model: &LanguageModel,
+    prompt: usize,
+    wanted: &mut Generate,
+) -> anyhow::Result<()> {
+    if let Some(file) = &arguments.draft {
+        let options = Options::new()
+            .runtime(model.runtime())
+            .policy(model.policy().clone());
+        let smaller = open(file, options)?;
+        prepare(&smaller, prompt)?;
+        let draft = Draft::new(smaller, model).map_err(|error| bad_input(error.to_string()))?;
+        wanted.speculation = Some(Speculation::Draft(draft));
+    }
+    if wanted.speculation.is_some() {
+        model.prepare_speculation()?;
+    }
+    Ok(())
 }
 
 /// Answers a prompt, and prints the answer as it comes where there is somewhere to print it.

@@ -119,6 +119,13 @@ impl Adapter {
         self.scale
     }
 
+    /// Says what it adds, and by which scale.
+    pub(crate) fn identify(&self, hasher: &mut blake3::Hasher) {
+        for (name, part) in &self.parts {
+            hasher.update(name.as_bytes()).update(&part.a).update(&part.b);
+        }
+    }
+
     /// What it adds to the product with this tensor.
     pub(crate) fn part(&self, weight: &str) -> Option<&Part> {
         self.parts.get(weight)

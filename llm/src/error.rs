@@ -54,6 +54,8 @@ enum Repr {
     Run(polychip::Error),
     #[error("memory of keys and values: {0}")]
     Memory(polychip::DeviceError),
+    #[error("no thread for an answer: {0}")]
+    Thread(std::io::Error),
     #[error("cancelled")]
     Cancelled,
 }
@@ -110,6 +112,10 @@ impl Error {
         Error::repr(Repr::Memory(source))
     }
 
+    pub(crate) fn thread(source: std::io::Error) -> Error {
+        Error::repr(Repr::Thread(source))
+    }
+
     pub(crate) fn cancelled() -> Error {
         Error::repr(Repr::Cancelled)
     }
@@ -141,7 +147,7 @@ impl Error {
             Repr::Tokenizer(_) => ErrorKind::Tokenizer,
             Repr::Grammar(_) => ErrorKind::Grammar,
             Repr::Template { .. } => ErrorKind::Template,
-            Repr::Run(_) | Repr::Memory(_) => ErrorKind::Run,
+            Repr::Run(_) | Repr::Memory(_) | Repr::Thread(_) => ErrorKind::Run,
             Repr::Cancelled => ErrorKind::Cancelled,
         }
     }

@@ -40,6 +40,9 @@ use settings::{CONFIG, Settings};
 use table::Table;
 use way::Way;
 
+/// Pieces of a file of weights that say whose it is.
+const PIECES: usize = 256;
+
 /// The folder of a path that names one: the folder itself, its configuration, or a graph in it.
 pub(crate) fn folder(path: &Path) -> Option<&Path> {
     let folder = match path.is_dir() {
@@ -133,6 +136,27 @@ impl Export {
     /// Bytes of the graph and of the files that its weights are in.
     pub(crate) fn file_bytes(&self) -> u64 {
         self.file_bytes
+    }
+
+    /// Says whose weights these are: the graph, and pieces of the files beside it.
+    pub(crate) fn identify(&self, hasher: &mut blake3::Hasher) -> Result<()> {
+        hasher.update(&self.files.bytes());
+        let mut piece = [0; 4096];
+        for location in self.graph.files.iter().filter(|location| !location.is_empty()) {
+            let whole = self.files.open_external(location);
+            let whole = whole
+                .map_err(|source| Error::file(Path::new(location), source))?
+                .len();
+            hasher.update(format!("{location} {whole}").as_bytes());
+            let step = (whole / PIECES).max(piece.len());
+            for start in (0..whole).step_by(step) {
+                let piece = &mut piece[..(whole - start).min(4096)];
+                let read = self.files.read_external_at(location, start, piece);
+                read.map_err(|source| Error::file(Path::new(location), source))?;
+                hasher.update(piece);
+            }
+        }
+        Ok(())
     }
 
     /// The graph's file and its folder, as devices ask for them.

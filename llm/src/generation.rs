@@ -110,7 +110,7 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
             ignore_end: wanted.ignore_end,
             sampler,
             grammar: wanted.grammar.as_ref().map(Grammar::begin),
-            guesser: wanted.speculation.map(|_| Guesser::default()),
+            guesser: wanted.speculation.as_ref().map(Guesser::new),
             text: Text {
                 pieces: Pieces::default(),
                 stops: StopStrings::new(wanted.stop.iter().cloned()),
@@ -135,15 +135,13 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         }
         let started = Instant::now();
         let reads = self.unread.is_none();
-        let guesses = self.guesses();
-        let step = if guesses.is_empty() {
-            self.run(rows).and_then(|whole| match whole {
+        let step = self.guesses().and_then(|guesses| match guesses.is_empty() {
+            true => self.run(rows).and_then(|whole| match whole {
                 true => self.choose(),
                 false => Ok(Step::Read),
-            })
-        } else {
-            self.confirm(&guesses)
-        };
+            }),
+            false => self.confirm(&guesses),
+        });
         match reads {
             true => self.prefill += started.elapsed(),
             false => self.decode += started.elapsed(),
@@ -212,16 +210,16 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
     }
 
     /// Tokens that may follow the one that was chosen last.
-    fn guesses(&self) -> Vec<TokenId> {
-        let (Some(guesser), Some(token)) = (&self.guesser, self.unread) else {
-            return Vec::new();
+    fn guesses(&mut self) -> Result<Vec<TokenId>> {
+        let (Some(guesser), Some(token)) = (&mut self.guesser, self.unread) else {
+            return Ok(Vec::new());
         };
-        let sequence = self.sequence();
+        let sequence = self.sequence.borrow_mut();
         let most = (self.wanted - self.tokens.len())
             .min(sequence.room())
             .saturating_sub(1);
         let text: Vec<TokenId> = sequence.tokens().iter().copied().chain([token]).collect();
-        guesser.guess(&text, most)
+        guesser.guess(sequence, &text, most, &self.sampler)
     }
 
     /// Reads the answer's last token and guesses behind it by one run, and chooses tokens as far as the guesses stand.

@@ -9,7 +9,7 @@
 //!
 //! From the bottom up: the file (`gguf`, `checkpoint`, `genai`, `config`, `adapter`), text (`tokenizer`, `detokenizer`, `stop`, `template`), graphs
 //! (`build`), what runs them (`model`, `sequence`, several at once by `batch`), where (`phases`, `measure`, `placement`), answers (`sampler`,
-//! `grammar`, `speculation`, `generation`, `generate`).
+//! `grammar`, `speculation`, `generation`, `generate`, `stream`).
 //!
 //! Start with [`LanguageModel::open`] and [`Sequence::generate`].
 
@@ -37,6 +37,7 @@ mod sequence;
 mod sizes;
 mod speculation;
 mod stop;
+mod stream;
 mod template;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -55,8 +56,9 @@ pub use model::{LanguageModel, Options};
 pub use sampler::{Sampler, Sampling};
 pub use sequence::Sequence;
 pub use sizes::Sizes;
-pub use speculation::{Speculated, Speculation};
+pub use speculation::{Draft, Speculated, Speculation};
 pub use stop::{StopStrings, Stopped};
+pub use stream::AnswerStream;
 pub use template::{ChatTemplate, Message};
 pub use tokenizer::{Specials, TokenId, Tokenizer};
 

@@ -24,6 +24,9 @@ use crate::{Adapter, ChatTemplate, Config, Error, Result, TokenId, Tokenizer, ch
 /// Positions that a memory of keys and values has room for where nobody says: fewer where the model knows fewer.
 const DEFAULT_CAPACITY: usize = 4096;
 
+/// Bytes of a tensor's beginning and of its end that say whose it is: training changes all of a tensor.
+const ENDS: usize = 256;
+
 /// How a model is run.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -360,6 +363,36 @@ impl LanguageModel {
             inner.sizes.vocabulary,
             inner.capacity
         )
+    }
+
+    /// What keys and values depend on: the weights, by what each tensor begins and ends with, what is added to them, and how
+    /// exactly they are multiplied.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub(crate) fn identity(&self) -> Result<blake3::Hash> {
+        let inner = &*self.0;
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&[u8::from(inner.policy.is_exact())]);
+        match &inner.graphs {
+            Graphs::Weights { config, adapters, .. } => {
+                // what the keys say of angles, norms and heads
+                hasher.update(format!("{config:?}").as_bytes());
+                for tensor in inner.file.tensors() {
+                    hasher.update(
+                        format!("{} {:?} {:?}", tensor.name(), tensor.kind(), tensor.dims()).as_bytes(),
+                    );
+                    let bytes = tensor.bytes();
+                    let ends = bytes.len().min(ENDS);
+                    hasher.update(&bytes[..ends]).update(&bytes[bytes.len() - ends..]);
+                }
+                for adapter in adapters {
+                    adapter.identify(&mut hasher);
+                }
+            }
+            Graphs::Export(export) => export.identify(&mut hasher)?,
+        }
+        Ok(hasher.finalize())
     }
 
     /// Bytes that a device's sessions keep, those of all sizes sharing weights, and its mean power in milliwatts where plans know

@@ -5,6 +5,7 @@
 //! 2. [`Sequence::truncate`] forgets positions by not counting them.
 //! 3. After an error the sequence holds what it held before the call; [`Sequence::copy`] alone may leave fewer tokens.
 
+mod kept;
 mod placed;
 
 use std::collections::BTreeMap;
@@ -41,6 +42,8 @@ pub struct Sequence {
     placed: Placed,
     tokens: Vec<TokenId>,
     logits: Vec<f32>,
+    /// What a smaller model, which guesses for this one, has read.
+    companion: Option<Box<Sequence>>,
 }
 
 /// A place in steps of several sequences, with the inputs over the memories there: they are the sequence's, so that its memory goes
@@ -85,7 +88,17 @@ impl Sequence {
             placed: Placed::default(),
             tokens: Vec::new(),
             logits: Vec::new(),
+            companion: None,
         })
+    }
+
+    /// The sequence of a smaller model that guesses for this one; what it has read stays from answer to answer.
+    pub(crate) fn companion(&mut self, model: &LanguageModel) -> Result<&mut Sequence> {
+        let companion = match self.companion.take() {
+            Some(companion) if companion.model.is(model) => companion,
+            _ => Box::new(model.sequence()?),
+        };
+        Ok(self.companion.insert(companion))
     }
 
     /// The model.

@@ -1,19 +1,26 @@
 //! Guesses of the next tokens, which one run of a chunk confirms or refuses: speculative decoding (Leviathan and others,
-//! arXiv 2211.17192), with guesses that are looked up in the text (prompt lookup).
+//! arXiv 2211.17192), with guesses that are looked up in the text (prompt lookup) or a smaller model's ([`draft`]).
 //!
 //! Invariants:
 //! 1. Guesses change how fast tokens come, never which: a token is drawn from the logits behind the text that it follows, with the same
 //!    draw as without guesses, and a guess stands where it is the token that was drawn. For a guess without a distribution of its
 //!    own that is the rejection scheme: it stands with the probability that the model gives it, and what takes its place is drawn from
-//!    the others.
+//!    the others. A smaller model guesses by the very draw that the larger one will take, so that they agree where their
+//!    probabilities do; the scheme's own would agree a little more often, and give other tokens than without guesses.
 //! 2. What wrong guesses may cost is a small part of the answer's time, as measured: beyond it nothing is guessed.
 //!
 //! Not here: the runs (`generation`).
 
-use std::time::Duration;
+mod draft;
+
+use std::time::{Duration, Instant};
 
 use crate::chunk::SessionKey;
-use crate::{LanguageModel, Result, TokenId};
+use crate::sequence::Sequence;
+use crate::{LanguageModel, Result, Sampler, TokenId};
+
+pub use draft::Draft;
+use draft::Worth;
 
 /// Rows of the chunk that confirms guesses: the token that was chosen last, and guesses. On a CPU it takes two to four times as long
 /// as a step of one row.
@@ -33,11 +40,13 @@ const CREDIT: f64 = 2.0;
 const WEIGHT: f64 = 0.2;
 
 /// How next tokens are guessed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Speculation {
     /// By what followed the text's last tokens where they stood before, in the prompt or in the answer.
     PromptLookup,
+    /// By a smaller model.
+    Draft(Draft),
 }
 
 /// What came of guesses.
@@ -51,12 +60,13 @@ pub struct Speculated {
     pub accepted: usize,
 }
 
-/// Guesses by what followed earlier, as long as that pays.
-#[derive(Clone, Debug, Default)]
+/// Guesses, as long as they pay.
+#[derive(Clone, Debug)]
 pub(crate) struct Guesser {
+    by: Speculation,
     pub(crate) count: Speculated,
-    /// Seconds of a step of one row, and of one with guesses; none before the first.
-    single: Option<f64>,
+    worth: Worth,
+    /// Seconds of a run with guesses, making them included; none before the first.
     chunk: Option<f64>,
     /// Tokens that a run with guesses gives.
     gives: Option<f64>,
@@ -64,19 +74,66 @@ pub(crate) struct Guesser {
     lost: f64,
     /// Seconds of all steps.
     spent: f64,
+    /// Seconds of guessing since the last step.
+    guessing: f64,
+    /// Whether the smaller model has read the prompt.
+    has_read: bool,
 }
 
 impl Guesser {
-    /// At most so many tokens that may follow a text; none where that has not paid.
-    pub(crate) fn guess(&self, text: &[TokenId], most: usize) -> Vec<TokenId> {
-        match self.pays() {
-            true => look_up(text, most.min(ROWS - 1)).to_vec(),
-            false => Vec::new(),
+    pub(crate) fn new(by: &Speculation) -> Guesser {
+        Guesser {
+            by: by.clone(),
+            count: Speculated::default(),
+            worth: Worth::default(),
+            chunk: None,
+            gives: None,
+            lost: 0.0,
+            spent: 0.0,
+            guessing: 0.0,
+            has_read: false,
+        }
+    }
+
+    /// At most so many tokens that may follow a text; none where that has not paid. `sequence` has read the text but for its last
+    /// token, which `sampler` chose.
+    ///
+    /// # Errors
+    /// A device of the smaller model failed.
+    pub(crate) fn guess(
+        &mut self,
+        sequence: &mut Sequence,
+        text: &[TokenId],
+        most: usize,
+        sampler: &Sampler,
+    ) -> Result<Vec<TokenId>> {
+        let most = most.min(ROWS - 1);
+        if most == 0 || !self.pays() {
+            return Ok(Vec::new());
+        }
+        match &self.by {
+            Speculation::PromptLookup => Ok(look_up(text, most).to_vec()),
+            Speculation::Draft(draft) => {
+                let vocabulary = sequence.model().sizes().vocabulary;
+                let own = sequence.companion(draft.model())?;
+                if !self.has_read {
+                    // once an answer, whether guesses pay or not: no part of what a run with guesses takes
+                    draft.read(own, &text[..text.len() - 1])?;
+                    self.has_read = true;
+                }
+                let started = Instant::now();
+                let mut guesses = draft.guess(own, text, most, sampler, &mut self.worth)?;
+                self.guessing += started.elapsed().as_secs_f64();
+                // a smaller model may know more tokens
+                let known = guesses.iter().take_while(|token| **token < vocabulary).count();
+                guesses.truncate(known);
+                Ok(guesses)
+            }
         }
     }
 
     fn pays(&self) -> bool {
-        let Some(single) = self.single else {
+        let Some(single) = self.worth.single else {
             // nothing to compare with yet
             return false;
         };
@@ -91,8 +148,10 @@ impl Guesser {
     /// A step of one row took so long.
     pub(crate) fn stepped(&mut self, took: Duration) {
         let took = took.as_secs_f64();
-        mean(&mut self.single, took);
-        self.spent += took;
+        mean(&mut self.worth.single, took);
+        let guessing = std::mem::take(&mut self.guessing);
+        self.spent += took + guessing;
+        self.lost += guessing;
     }
 
     /// A run with so many guesses took so long, and so many of them stood.
@@ -100,11 +159,13 @@ impl Guesser {
         self.count.runs += 1;
         self.count.proposed += proposed;
         self.count.accepted += accepted;
-        let (took, tokens) = (took.as_secs_f64(), (accepted + 1) as f64);
+        self.worth.confirmed(proposed, accepted, took.as_secs_f64());
+        let took = took.as_secs_f64() + std::mem::take(&mut self.guessing);
+        let tokens = (accepted + 1) as f64;
         mean(&mut self.chunk, took);
         mean(&mut self.gives, tokens);
         self.spent += took;
-        self.lost = (self.lost + took - tokens * self.single.unwrap_or(took)).max(0.0);
+        self.lost = (self.lost + took - tokens * self.worth.single.unwrap_or(took)).max(0.0);
     }
 }
 
@@ -166,7 +227,12 @@ mod tests {
 
     /// Steps of a millisecond and chunks of three, with so many of the guesses right by turns: milliseconds a token.
     fn cost(right: &[usize], tokens: usize) -> f64 {
-        let (mut guesser, mut made, mut ms, mut turns) = (Guesser::default(), 0, 0.0, right.iter().cycle());
+        let (mut guesser, mut made, mut ms, mut turns) = (
+            Guesser::new(&Speculation::PromptLookup),
+            0,
+            0.0,
+            right.iter().cycle(),
+        );
         while made < tokens {
             if guesser.pays() {
                 let accepted = *turns.next().unwrap();

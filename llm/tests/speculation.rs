@@ -6,10 +6,14 @@ use polychip::Policy;
 use polychip_llm::gguf::TensorType;
 use polychip_llm::testing::TinyModel;
 use polychip_llm::{
-    Answer, Architecture, Generate, Gguf, LanguageModel, Options, Sampling, Speculation, TokenId,
+    Answer, Architecture, Draft, Generate, Gguf, LanguageModel, Options, Sampling, Speculation, TokenId,
 };
 
 fn model(seed: u64) -> LanguageModel {
+    with_room(seed, 160)
+}
+
+fn with_room(seed: u64, room: usize) -> LanguageModel {
     let tiny = TinyModel {
         architecture: Architecture::Qwen2,
         kind: TensorType::Q5_K,
@@ -18,7 +22,7 @@ fn model(seed: u64) -> LanguageModel {
         seed,
     };
     let file = Gguf::read(tiny.writer().finish().into()).expect("it was written right");
-    let options = Options::new().policy(Policy::latency().threads(1)).capacity(160);
+    let options = Options::new().policy(Policy::latency().threads(1)).capacity(room);
     LanguageModel::of("tiny", file, options).expect("it is supported")
 }
 
@@ -49,14 +53,6 @@ fn the_same_tokens_as_without() {
         let model = model(seed);
         // the same again and again, so that there is much to guess
         let prompt: Vec<TokenId> = (0..48).map(|index| 30 + index % 6 + index / 24).collect();
-        let draws = |temperature, seed| Sampling {
-            temperature,
-            top_k: 2,
-            repetition: 1.1,
-            frequency: 0.05,
-            seed,
-            ..Sampling::greedy()
-        };
         let samplings = [
             Sampling::greedy(),
             draws(0.0, 0),
@@ -99,6 +95,103 @@ fn the_same_tokens_as_without() {
     assert!(
         accepted > 0 && refused > 0 && runs > 0,
         "{accepted} {refused} {runs}"
+    );
+}
+
+fn draws(temperature: f32, seed: u64) -> Sampling {
+    Sampling {
+        temperature,
+        top_k: 2,
+        repetition: 1.1,
+        frequency: 0.05,
+        seed,
+        ..Sampling::greedy()
+    }
+}
+
+#[test]
+fn the_same_tokens_whatever_a_smaller_model_guesses() {
+    let prompt: Vec<TokenId> = (0..48).map(|index| 30 + index % 6 + index / 24).collect();
+    let large = model(0);
+    // itself, others, and one whose room ends in the middle of the answer, or of the prompt
+    let drafts = [with_room(0, 160), model(1), with_room(0, 70), with_room(0, 20)];
+    let mut accepted = [0; 4];
+    let mut refused = 0;
+    for (draft, accepted) in drafts.iter().zip(&mut accepted) {
+        let draft = Draft::new(draft.clone(), &large).unwrap();
+        for sampling in [Sampling::greedy(), draws(0.7, 1), draws(2.0, 3)] {
+            for max_tokens in [1, 2, 9, 60, 500] {
+                let wanted = Generate {
+                    sampling: sampling.clone(),
+                    ignore_end: true,
+                    ..Generate::greedy(max_tokens)
+                };
+                let guessing = Generate {
+                    speculation: Some(Speculation::Draft(draft.clone())),
+                    ..wanted.clone()
+                };
+                let (plain, read) = answer(&large, &prompt, &wanted);
+                let (guessed, read_guessed) = answer(&large, &prompt, &guessing);
+                assert_eq!(guessed.tokens, plain.tokens);
+                assert_eq!((guessed.text, guessed.finish), (plain.text, plain.finish));
+                assert_eq!(read_guessed, read);
+                let found = guessed.speculated.unwrap();
+                *accepted += found.accepted;
+                refused += found.proposed - found.accepted;
+            }
+        }
+    }
+    assert!(
+        accepted[0] > 0 && accepted[2] > 0 && refused > 0,
+        "{accepted:?} {refused}"
+    );
+    assert_eq!(accepted[3], 0);
+}
+
+#[test]
+fn what_guesses_for_itself_is_always_right() {
+    let prompt: Vec<TokenId> = (40..60).collect();
+    let large = model(3);
+    let draft = Draft::new(with_room(3, 160), &large).unwrap();
+    for sampling in [Sampling::greedy(), draws(0.9, 7)] {
+        let wanted = Generate {
+            sampling,
+            ignore_end: true,
+            speculation: Some(Speculation::Draft(draft.clone())),
+            ..Generate::greedy(40)
+        };
+        let mut sequence = large.sequence().unwrap();
+        let mut text = prompt.clone();
+        // turns of a conversation, of which the smaller model, too, reads what is new
+        for turn in 0..3 {
+            let answer = sequence
+                .generate(&text, &wanted, &mut |_| ControlFlow::Continue(()))
+                .unwrap();
+            let found = answer.speculated.unwrap();
+            assert!(found.runs > 0);
+            assert_eq!(found.accepted, found.proposed);
+            text.extend(&answer.tokens);
+            text.push(70 + turn);
+            text.truncate(110);
+        }
+    }
+}
+
+#[test]
+fn a_model_of_another_vocabulary_is_no_draft() {
+    let tiny = TinyModel {
+        architecture: Architecture::Llama,
+        kind: TensorType::Q8_0,
+        layers: 1,
+        tied: true,
+        seed: 0,
+    };
+    let file = Gguf::read(tiny.writer().finish().into()).unwrap();
+    let other = LanguageModel::of("other", file, Options::new()).unwrap();
+    let error = Draft::new(other, &model(0)).unwrap_err().to_string();
+    assert!(
+        error.contains("other cannot guess for tiny") && error.contains("token "),
+        "{error}"
     );
 }
 

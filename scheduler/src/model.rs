@@ -32,8 +32,8 @@ struct Inner {
     graph: Graph,
     /// None where the graph was made here.
     files: Option<Arc<ModelFolder>>,
-    /// The canonical graph where sizes are open still, which those with sizes are made of.
-    canonical: OnceLock<Graph>,
+    /// The canonical graphs where sizes are open still, which those with sizes are made of: with weights of 16 bits widened, and as they are.
+    canonical: [OnceLock<Graph>; 2],
     loaded: Mutex<Vec<Kept>>,
 }
 
@@ -43,7 +43,7 @@ impl Inner {
             path,
             graph,
             files,
-            canonical: OnceLock::new(),
+            canonical: Default::default(),
             loaded: Mutex::default(),
         }
     }
@@ -52,6 +52,8 @@ impl Inner {
 /// A part that some session holds.
 #[derive(Debug)]
 struct Kept {
+    /// Nodes of the graph that it is a part of: canonical graphs of a model differ by the Casts of weights that stay.
+    of: usize,
     nodes: Vec<u32>,
     settings: Settings,
     executable: WeakExecutable,
@@ -228,21 +230,27 @@ impl Model {
     pub(crate) fn specialised(
         &self,
         sizes: &BTreeMap<String, usize>,
+        keep_halves: bool,
         canonical: impl FnOnce() -> Result<Graph>,
     ) -> Result<Model> {
-        let open = self.open_canonical(canonical)?;
+        let open = self.open_canonical(keep_halves, canonical)?;
         let graph = self.with_sizes(open, sizes)?;
         let inner = Inner::new(self.0.path.clone(), graph, self.0.files.clone());
         Ok(Model(Arc::new(inner)))
     }
 
-    /// The canonical graph with its sizes open. `canonical` brings a graph into canonical form.
-    pub(crate) fn open_canonical(&self, canonical: impl FnOnce() -> Result<Graph>) -> Result<&Graph> {
-        match self.0.canonical.get() {
+    /// The canonical graph with its sizes open, in which weights of 16 bits stay so or not. `canonical` brings a graph into that form.
+    pub(crate) fn open_canonical(
+        &self,
+        keep_halves: bool,
+        canonical: impl FnOnce() -> Result<Graph>,
+    ) -> Result<&Graph> {
+        let kept = &self.0.canonical[usize::from(keep_halves)];
+        match kept.get() {
             Some(open) => Ok(open),
             None => {
                 let made = canonical()?;
-                Ok(self.0.canonical.get_or_init(|| made))
+                Ok(kept.get_or_init(|| made))
             }
         }
     }
@@ -261,16 +269,24 @@ impl Model {
     }
 
     /// A part of its canonical graph that another session has loaded on this device.
-    pub(crate) fn loaded(&self, device: &Device, part: &Part, settings: Settings) -> Option<LoadedPart> {
+    pub(crate) fn loaded(
+        &self,
+        device: &Device,
+        graph: &Graph,
+        part: &Part,
+        settings: Settings,
+    ) -> Option<LoadedPart> {
+        let (of, index) = (graph.nodes().count(), part.device);
         let mut loaded = self.0.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         // executables that are let go of here may end their device's last work
         let held: Vec<Option<Executable>> = loaded.iter().map(|kept| kept.executable.upgrade()).collect();
         let mut alive = held.iter().map(Option::is_some);
         let found = loaded.iter().zip(&held).find_map(|(kept, executable)| {
             let executable = executable.as_ref()?;
-            let same = kept.settings == settings && kept.nodes == part.nodes && executable.is_of(device);
+            let part = kept.of == of && kept.nodes == part.nodes;
+            let same = part && kept.settings == settings && executable.is_of(device);
             (same && !executable.is_void()).then(|| LoadedPart {
-                device: part.device,
+                device: index,
                 executable: executable.clone(),
                 structure: kept.structure,
                 cached: kept.cached,
@@ -283,11 +299,12 @@ impl Model {
     }
 
     /// Lets other sessions find a loaded part; one whose blob is kept for a reset stays with its session.
-    pub(crate) fn share(&self, part: &Part, settings: Settings, loaded: &LoadedPart) {
+    pub(crate) fn share(&self, graph: &Graph, part: &Part, settings: Settings, loaded: &LoadedPart) {
         if loaded.blob.is_some() {
             return;
         }
         let kept = Kept {
+            of: graph.nodes().count(),
             nodes: part.nodes.clone(),
             settings,
             executable: loaded.executable.downgrade(),
@@ -311,7 +328,7 @@ fn bad_model(path: &Path, error: polychip_graph::Error) -> Error {
 #[cfg(all(test, feature = "cpu"))]
 mod tests {
     use polychip_graph::{Node, Tensor};
-    use polychip_ops::{DType, Op, TensorType};
+    use polychip_ops::{Attr, Attributes, DType, Op, TensorType};
 
     use super::*;
     use crate::{Policy, Runtime};
@@ -328,7 +345,11 @@ mod tests {
         let policy = Policy::latency().threads(1);
         let planned = runtime.plan(&model, &policy).unwrap();
         let (part, device) = (&planned.plan().parts[0], &planned.devices()[0]);
-        let found = |policy: &Policy| model.loaded(device, part, policy.settings()).is_some();
+        let found = |policy: &Policy| {
+            model
+                .loaded(device, planned.graph(), part, policy.settings())
+                .is_some()
+        };
         assert!(!found(&policy));
         let one = runtime.session(&model, policy.clone()).unwrap();
         assert!(found(&policy) && !found(&Policy::latency().threads(2)));
@@ -337,6 +358,59 @@ mod tests {
         assert!(found(&policy), "the other session holds it");
         drop(other);
         assert!(!found(&policy), "nobody holds it");
+    }
+
+    #[test]
+    fn sessions_with_weights_of_16_bits_and_with_widened_ones_share_nothing() {
+        let mut graph = Graph::new("layers");
+        let known = |name: &str, dtype, dims: &[usize]| Tensor::new(name, TensorType::known(dtype, dims));
+        let x = graph.add_tensor(known("x", DType::F32, &[2, 128]));
+        let mut last = x;
+        for layer in 0..3 {
+            let bytes: Vec<u8> = (0..128 * 128)
+                .flat_map(|i| half::f16::from_f32(((i * 7 + layer) % 13) as f32 / 64.0 - 0.09).to_le_bytes())
+                .collect();
+            let weights = polychip_graph::Constant::new(Bytes::from(bytes));
+            let ty = TensorType::known(DType::F16, &[128, 128]);
+            let stored = graph.add_tensor(Tensor::constant(format!("w{layer}"), ty, weights));
+            let mut add =
+                |name: &str, dims| graph.add_tensor(known(&format!("{name}{layer}"), DType::F32, dims));
+            let (wide, product, y) = (add("wide", &[128, 128]), add("p", &[2, 128]), add("y", &[2, 128]));
+            let mut cast = Node::new(Op::Cast, vec![Some(stored)], vec![Some(wide)]);
+            cast.attributes = Attributes::new().with_int(Attr::To, DType::F32.code().into());
+            graph.add_node(cast);
+            graph.add_node(Node::new(
+                Op::MatMul,
+                vec![Some(last), Some(wide)],
+                vec![Some(product)],
+            ));
+            graph.add_node(Node::new(Op::Relu, vec![Some(product)], vec![Some(y)]));
+            last = y;
+        }
+        (graph.inputs, graph.outputs) = (vec![x], vec![last]);
+        let model = Model::made("layers", graph);
+        let runtime = Runtime::builder().only_given_folders().build().unwrap();
+        let whole = Policy::latency().threads(1);
+        let cut = whole.clone().longest_part(std::time::Duration::from_nanos(1));
+        let casts = |policy: &Policy| {
+            let planned = runtime.plan(&model, policy).unwrap();
+            let nodes = planned.graph().nodes();
+            nodes.filter(|(_, node)| node.op == Op::Cast).count()
+        };
+        assert_eq!((casts(&whole), casts(&cut)), (3, 0));
+        let values: Vec<f32> = (0..256).map(|i| (i % 17) as f32 / 8.0 - 1.0).collect();
+        let run = |session: &crate::Session| {
+            let mut input = session.input("x").unwrap();
+            input.write(&values).unwrap();
+            let pending = session.submit(&[&input]).unwrap();
+            let outputs = pending.wait(std::time::Duration::from_secs(60)).unwrap();
+            outputs.at(0).unwrap().values::<f32>().unwrap().to_vec()
+        };
+        let one = runtime.session(&model, whole).unwrap();
+        let other = runtime.session(&model, cut).unwrap();
+        let (expected, given) = (run(&one), run(&other));
+        assert!(expected.iter().any(|value| *value != 0.0));
+        assert_eq!(given, expected);
     }
 
     #[test]

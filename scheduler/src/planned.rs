@@ -398,7 +398,7 @@ impl Prepared {
         let steps = devices.len() + OTHER_STEPS;
         let begin = |number: usize, words: &str| watch(PlanningStep { number, steps, words });
         begin(0, "simplifying the model");
-        let graph = canonical(shared, model, &devices)?;
+        let graph = canonical(shared, model, keeps_halves(&devices, policy))?;
         let descriptors = model.descriptors(&graph);
         let flat = FlatGraph::new(&graph, &descriptors)
             .map_err(|error| Error::caused(ErrorKind::BadModel, model.path().display(), error))?;
@@ -608,21 +608,32 @@ fn no_such_device(shared: &Shared, name: &str) -> Error {
     Error::new(ErrorKind::BadPlugin, words)
 }
 
-/// The canonical form of a model for these devices. Constants are folded by the first CPU there is.
+/// Whether weights of 16 bits stay so, behind a Cast, for sessions of this policy on these devices: where all nodes go to the CPU
+/// plugin's one device, in parts that nothing cuts.
 ///
-/// Weights of 16 bits stay so for CPUs alone: what other devices make of a Cast in front of each product is unknown, and most
-/// would run it each time.
-pub(crate) fn canonical(shared: &Shared, model: &Model, devices: &[Device]) -> Result<Graph> {
+/// What other devices make of a Cast in front of each product is unknown, and most would run it each time; and where a Cast is in another
+/// part than its product, the widened weights go over the cut in each run.
+pub(crate) fn keeps_halves(devices: &[Device], policy: &Policy) -> bool {
+    let [device] = devices else {
+        return false;
+    };
+    is_cpu(device) && device.plugin().name == "cpu" && policy.longest_device_time().is_none()
+}
+
+fn is_cpu(device: &Device) -> bool {
+    device.info().kind == polychip_host::DeviceKind::Cpu && !device.info().emulated
+}
+
+/// The canonical form of a model, in which weights of 16 bits stay so or are widened. Constants are folded by the first CPU there is.
+pub(crate) fn canonical(shared: &Shared, model: &Model, keep_halves: bool) -> Result<Graph> {
     let mut graph = model.graph().clone();
-    let is_cpu =
-        |device: &&Device| device.info().kind == polychip_host::DeviceKind::Cpu && !device.info().emulated;
     let mut options = passes::Options::default();
-    options.keep_halves = devices.iter().all(|device| is_cpu(&device));
+    options.keep_halves = keep_halves;
     let folder = shared
         .host
         .devices()
         .iter()
-        .find(is_cpu)
+        .find(|device| is_cpu(device))
         .or(shared.host.devices().first());
     let device = folder.ok_or_else(|| Error::new(ErrorKind::NoDevice, "no plugin is loaded"))?;
     let evaluator = DeviceEvaluator::new(device.clone());

@@ -137,7 +137,7 @@ impl Precompiled {
     ) -> Result<Precompiled> {
         let sized = match sizes.is_empty() {
             true => model.clone(),
-            false => specialised(shared, model, &sizes)?,
+            false => specialised(shared, model, policy, &sizes)?,
         };
         let mut planned = Planned::new(shared, &sized, policy, &|_| {})?;
         let settings = policy.settings();
@@ -304,7 +304,7 @@ impl Precompiled {
         }
         let sized = match self.sizes.is_empty() {
             true => model.clone(),
-            false => specialised(shared, model, &self.sizes)?,
+            false => specialised(shared, model, policy, &self.sizes)?,
         };
         let planned = Planned::with_plan(shared, &sized, policy, self.plan.clone());
         let planned = planned.map_err(|error| match error.kind() {
@@ -354,8 +354,16 @@ impl Precompiled {
 }
 
 /// The model with these sizes, as a session of it makes it.
-fn specialised(shared: &Shared, model: &Model, sizes: &BTreeMap<String, usize>) -> Result<Model> {
-    model.specialised(sizes, || planned::canonical(shared, model, shared.host.devices()))
+fn specialised(
+    shared: &Shared,
+    model: &Model,
+    policy: &Policy,
+    sizes: &BTreeMap<String, usize>,
+) -> Result<Model> {
+    let keep_halves = planned::keeps_halves(&planned::choose_devices(shared, policy)?, policy);
+    model.specialised(sizes, keep_halves, || {
+        planned::canonical(shared, model, keep_halves)
+    })
 }
 
 fn longest_part_ns(policy: &Policy) -> Option<u64> {

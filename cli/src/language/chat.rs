@@ -6,7 +6,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 use polychip_llm::Message;
 
-use super::{AnswerArguments, LanguageArguments, answer, chat_prompt, prepare};
+use super::{AnswerArguments, LanguageArguments, answer, chat_prompt, prepare, prepare_guesses};
 use crate::output::Output;
 
 #[derive(Debug, clap::Args)]
@@ -38,9 +38,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     // a model without a template is refused before anything is asked
     chat_prompt(&model, &[Message::new("user", "")])?;
     prepare(&model, 1)?;
-    if wanted.speculation.is_some() {
-        model.prepare_speculation()?;
-    }
+    prepare_guesses(&arguments.answer, &model, 1, &mut wanted)?;
     let mut sequence = model.sequence()?;
     let input = std::io::stdin();
     let ask = || {

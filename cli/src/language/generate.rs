@@ -1,10 +1,14 @@
 //! `polychip generate`: one answer to one prompt.
 
+use std::path::PathBuf;
+
 use polychip_llm::{Finish, Message, Specials};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{AnswerArguments, FormatArguments, LanguageArguments, answer, chat_prompt, prepare};
+use super::{
+    AnswerArguments, FormatArguments, LanguageArguments, answer, chat_prompt, prepare, prepare_guesses,
+};
 use crate::output::Output;
 use crate::peak::peak_bytes;
 
@@ -19,6 +23,10 @@ pub(crate) struct Arguments {
     /// What the model is told before the prompt
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
+    /// Begin with what this file keeps of earlier prompts and answers, where it is there, and keep this one in it: what both begin with
+    /// is not read again
+    #[arg(long, value_name = "FILE")]
+    prompt_cache: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -43,11 +51,13 @@ pub(crate) struct Answer {
     finish: &'static str,
     /// Tokens of the prompt.
     prompt_tokens: usize,
-    /// Tokens of the prompt read per second, planning and packing left out.
+    /// Those of them that had been read before, which a prompt cache keeps.
+    reused_tokens: usize,
+    /// Tokens of the prompt read per second, those reused, planning and packing left out.
     prefill_tokens_per_s: f64,
     /// Tokens of the answer after the first one, per second; none where there is no second one.
     decode_tokens_per_s: Option<f64>,
-    /// Tokens that were guessed and those of them that stood; none without `--speculate`.
+    /// Tokens that were guessed and those of them that stood; none without `--speculate` or `--draft`.
     speculated: Option<Speculated>,
     /// Bytes of keys and values of prompt and answer.
     kv_bytes: u64,
@@ -91,17 +101,23 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         let messages: Vec<Message> = system.chain([Message::new("user", &arguments.prompt)]).collect();
         chat_prompt(&model, &messages)?
     };
-    prepare(&model, prompt.len())?;
-    if wanted.speculation.is_some() {
-        model.prepare_speculation()?;
-    }
-    let mut sequence = model.sequence()?;
+    let mut sequence = match &arguments.prompt_cache {
+        Some(file) if file.exists() => model.load_sequence(file)?,
+        _ => model.sequence()?,
+    };
+    let known = sequence.shared(&prompt).min(prompt.len().saturating_sub(1));
+    prepare(&model, prompt.len() - known)?;
+    prepare_guesses(&arguments.answer, &model, prompt.len(), &mut wanted)?;
     let shown = (!arguments.json).then_some(&mut *out);
     let generated = answer(&mut sequence, &prompt, &wanted, shown)?;
+    if let Some(file) = &arguments.prompt_cache {
+        sequence.save(file)?;
+    }
     let answer = Answer {
         model: arguments.model.model.display().to_string(),
         finish: finish(generated.finish),
         prompt_tokens: generated.prompt_tokens,
+        reused_tokens: generated.reused_tokens,
         prefill_tokens_per_s: generated.prefill_tokens_per_s(),
         decode_tokens_per_s: generated.decode_tokens_per_s(),
         speculated: generated.speculated.map(|found| Speculated {
@@ -141,8 +157,12 @@ fn speeds(answer: &Answer) -> String {
         ),
         None => String::new(),
     };
+    let known = match answer.reused_tokens {
+        0 => String::new(),
+        known => format!(" ({known} of them kept from before)"),
+    };
     format!(
-        "{} tokens of prompt at {:.1} a second{decode}{guessed}, ended by {}",
+        "{} tokens of prompt{known} at {:.1} a second{decode}{guessed}, ended by {}",
         answer.prompt_tokens, answer.prefill_tokens_per_s, answer.finish
     )
 }

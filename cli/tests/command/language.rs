@@ -159,6 +159,67 @@ fn guesses_change_no_answer() {
 }
 
 #[test]
+fn a_smaller_model_guesses_the_same_tokens() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(folder.path());
+    let asked = [
+        "--prompt",
+        "a",
+        "--raw",
+        "--max-tokens",
+        "24",
+        "--seed",
+        "5",
+        "--json",
+    ];
+    let plain = polychip(&with("generate", &model, &asked)).json("generate");
+    let more = [&asked[..], &["--draft", &model]].concat();
+    let guessed = polychip(&with("generate", &model, &more)).json("generate");
+    assert_eq!(guessed["tokens"], plain["tokens"]);
+    assert!(guessed["speculated"].is_object());
+    // a file that is none
+    let none = folder.path().join("none.gguf").display().to_string();
+    let more = [&asked[..], &["--draft", &none]].concat();
+    polychip(&with("generate", &model, &more)).fails(3, &["none.gguf"]);
+}
+
+#[test]
+fn a_prompt_is_read_once_by_two_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(folder.path());
+    let file = folder.path().join("prompt.kv").display().to_string();
+    let ask = |more: &[&str]| {
+        let prompt = "one two three four five six seven";
+        let asked = [
+            "--prompt",
+            prompt,
+            "--raw",
+            "--max-tokens",
+            "9",
+            "--greedy",
+            "--json",
+        ];
+        polychip(&with("generate", &model, &[&asked[..], more].concat()))
+    };
+    let plain = ask(&[]).json("generate");
+    let first = ask(&["--prompt-cache", &file]).json("generate");
+    let second = ask(&["--prompt-cache", &file]).json("generate");
+    assert_eq!(
+        (&first["tokens"], &second["tokens"]),
+        (&plain["tokens"], &plain["tokens"])
+    );
+    let read = plain["prompt_tokens"].as_u64().unwrap();
+    assert_eq!(
+        (&first["reused_tokens"], second["reused_tokens"].as_u64()),
+        (&0.into(), Some(read - 1))
+    );
+    // those of another precision are others
+    ask(&["--prompt-cache", &file, "--precision", "reduced"]).fails(3, &["prompt.kv", "precision"]);
+    std::fs::write(&file, "no sequence").unwrap();
+    ask(&["--prompt-cache", &file]).fails(3, &["prompt.kv", "no file of a sequence"]);
+}
+
+#[test]
 fn a_conversation_goes_line_by_line() {
     let folder = tempfile::tempdir().unwrap();
     let model = tiny(folder.path());

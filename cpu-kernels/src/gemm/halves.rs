@@ -21,6 +21,9 @@ use std::ops::Range;
 /// The most rows whose tiles widen for themselves.
 const FEW_ROWS: usize = 8;
 
+/// Panels of a thread below which rows are cut, too, although each block then widens the panels anew.
+const PANELS_EACH: usize = 3;
+
 /// Panels that one row meets at a time: with two vectors of each, as many sums as hide how long an addition takes.
 const BESIDE: usize = 4;
 
@@ -198,13 +201,17 @@ impl HalfPlan {
 
     fn cut(&self, m: usize, threads: usize) -> Cut {
         let few = m <= FEW_ROWS;
+        // a panel is widened per block, so blocks are long, unless threads would have nothing to do
+        let long = self.panels.count() >= threads * PANELS_EACH;
         Extent {
             rows: m,
             panels: self.panels.count(),
             taps: 1,
             row_bytes: self.k * 4,
-            // a panel is widened per block, so blocks are long
-            panel_bytes: if few { self.panels.len() * 4 } else { usize::MAX },
+            panel_bytes: match long && !few {
+                true => usize::MAX,
+                false => self.panels.len() * 4,
+            },
             flops: m.saturating_mul(2 * self.panels.n * self.k),
             repeats: 1,
             tile_rows: tile::tile_rows(self.isa),

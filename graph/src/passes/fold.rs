@@ -10,12 +10,12 @@
 
 mod budget;
 
-use polychip_ops::{Attr, DType, Literal, Op};
+use polychip_ops::{Attr, DType, Dim, Literal, Op};
 
 pub(super) use budget::Budget;
 
 use super::pattern;
-use crate::{Constant, Container, Error, Evaluate, Graph, Node, NodeId, TensorId, Values, infer};
+use crate::{Constant, Container, Error, Evaluate, Graph, Node, NodeId, Tensor, TensorId, Values, infer};
 
 /// How to fold.
 pub(super) struct Folding<'a> {
@@ -81,6 +81,8 @@ fn widens_weights(graph: &Graph, node: &Node) -> bool {
         let reader = graph.node(*id);
         matches!(reader.op, Op::MatMul | Op::Gemm)
             && reader.input(1) == Some(y)
+            // kernels that read 16 bits are chosen for sizes that are known, once names are bound
+            && [reader.input(0), reader.output(0)].into_iter().flatten().all(|id| is_sized(graph.tensor(id)))
             && reader.reads().filter(|&read| read == y).count() == 1
     };
     stored.is_constant()
@@ -92,6 +94,16 @@ fn widens_weights(graph: &Graph, node: &Node) -> bool {
         && !graph.is_output(y)
         && !graph.consumers(y).is_empty()
         && graph.consumers(y).iter().all(of_product)
+}
+
+/// Whether all sizes of a tensor are known or named.
+fn is_sized(tensor: &Tensor) -> bool {
+    let shape = tensor
+        .ty
+        .shape
+        .as_ref()
+        .filter(|_| tensor.typed && !tensor.upper_bound);
+    shape.is_some_and(|shape| shape.iter().all(|dim| *dim != Dim::Unknown))
 }
 
 /// The result of Shape or Size of a tensor whose sizes are known.

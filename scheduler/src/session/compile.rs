@@ -117,7 +117,7 @@ pub(crate) fn all(
             return Ok(loaded.clone());
         }
         let device = &planned.devices()[part.device.index()];
-        if let Some(loaded) = planned.model().loaded(device, part, settings) {
+        if let Some(loaded) = planned.model().loaded(device, planned.graph(), part, settings) {
             return Ok(loaded);
         }
         let graph = part_graph(planned.graph(), part);
@@ -127,7 +127,7 @@ pub(crate) fn all(
             keep: true,
         };
         let loaded = one(planned, part.device, &graph, &descriptors, settings, source)?;
-        planned.model().share(part, settings, &loaded);
+        planned.model().share(planned.graph(), part, settings, &loaded);
         Ok(loaded)
     };
     in_parallel(parts.len(), one)

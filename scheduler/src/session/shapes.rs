@@ -84,6 +84,8 @@ pub(crate) struct Open {
     id: usize,
     policy: Policy,
     shared: Arc<Shared>,
+    /// Whether weights of 16 bits stay so.
+    keep_halves: bool,
     model: Model,
     /// Names of the open dimensions.
     names: Vec<String>,
@@ -238,11 +240,14 @@ impl Shapes {
             open.filter_map(|(axis, name)| Some((*axis, place(name)?)))
                 .collect()
         };
-        let canonical = || model.open_canonical(|| planned::canonical(&shared, model, shared.host.devices()));
+        let keep_halves = planned::keeps_halves(&devices, &policy);
+        let canonical =
+            || model.open_canonical(keep_halves, || planned::canonical(&shared, model, keep_halves));
         let buckets = Buckets::new(model, &names, policy.buckets(), canonical)?;
         let open = Arc::new(Open {
             id,
             policy: policy.clone(),
+            keep_halves,
             model: model.clone(),
             axes: inputs
                 .iter()
@@ -549,8 +554,9 @@ impl Open {
     }
 
     fn canonical(&self) -> Result<&polychip_graph::Graph> {
-        self.model
-            .open_canonical(|| planned::canonical(&self.shared, &self.model, self.shared.host.devices()))
+        self.model.open_canonical(self.keep_halves, || {
+            planned::canonical(&self.shared, &self.model, self.keep_halves)
+        })
     }
 
     /// The specialisation for these sizes. Where there is none, a stand-in, and the background is asked for the plan over
@@ -683,8 +689,8 @@ impl Open {
     fn make(&self, sizes: &Sizes, policy: &Policy) -> Result<Made> {
         let (number, start) = (self.next_number(), Instant::now());
         let named = self.names.iter().cloned().zip(sizes.iter().copied()).collect();
-        let canonical = || planned::canonical(&self.shared, &self.model, self.shared.host.devices());
-        let model = self.model.specialised(&named, canonical)?;
+        let canonical = || planned::canonical(&self.shared, &self.model, self.keep_halves);
+        let model = self.model.specialised(&named, self.keep_halves, canonical)?;
         let planned = Planned::new(&self.shared, &model, policy, &|_| {})?;
         let special = Special::new(self.id, &self.shared, planned, policy.clone(), number * PLANS)?;
         Ok(self.made(special, start))

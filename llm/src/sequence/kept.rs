@@ -1,0 +1,229 @@
+//! A sequence in a file, so that what was read once need not be read again by another process.
+//!
+//! The file has a line of JSON ([`Header`]), the tokens as 32-bit integers, then keys and values of each layer as f16
+//! `[kv_heads, tokens, head_size]`, all little-endian, and the BLAKE3 hash of all before.
+//!
+//! Invariants:
+//! 1. A file appears whole or not at all.
+//! 2. What another model has read, or the same one by other weights, adapters or precision, is refused, and so is a file that is not
+//!    whole: nothing of it is used.
+//! 3. Room is asked for what the model's own sizes need, never for what the file states.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::path::Path;
+
+use polychip::Access;
+use serde::{Deserialize, Serialize};
+
+use super::{HALF, Sequence};
+use crate::{Error, LanguageModel, Result, TokenId};
+
+/// What the first line of a file calls itself.
+const KIND: &str = "polychip sequence 1";
+
+/// Longest first line.
+const LINE: u64 = 1024;
+
+const HASH: usize = blake3::OUT_LEN;
+
+/// The first line of a file.
+#[derive(Serialize, Deserialize, PartialEq, Debug)]
+struct Header {
+    kind: String,
+    /// [`LanguageModel::identity`], in hexadecimal.
+    model: String,
+    tokens: usize,
+}
+
+/// Reads, and hashes what it reads.
+struct Hashed<R> {
+    inner: R,
+    hasher: blake3::Hasher,
+}
+
+impl<R: Read> Hashed<R> {
+    fn fill(&mut self, out: &mut [u8]) -> std::io::Result<()> {
+        self.inner.read_exact(out)?;
+        self.hasher.update(out);
+        Ok(())
+    }
+}
+
+/// Writes, and hashes what it writes.
+impl<W: Write> Hashed<W> {
+    fn put(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.hasher.update(bytes);
+        self.inner.write_all(bytes)
+    }
+}
+
+impl Sequence {
+    /// Keeps what was read in a file, which [`LanguageModel::load_sequence`] reads: keys and values of each token, so that an app that
+    /// starts anew, or another process, goes on behind it.
+    ///
+    /// ```no_run
+    /// # use polychip_llm::{Generate, LanguageModel, Options};
+    /// # let model = LanguageModel::open("model.gguf", Options::new())?;
+    /// # let (prompt, longer) = ([1], [1, 2]);
+    /// let mut sequence = model.sequence()?;
+    /// sequence.append(&prompt)?;
+    /// sequence.save("prompt.kv")?;
+    /// // another day
+    /// let mut sequence = model.load_sequence("prompt.kv")?;
+    /// // only what is new is read
+    /// sequence.generate(&longer, &Generate::greedy(50), &mut |_| std::ops::ControlFlow::Continue(()))?;
+    /// # Ok::<(), polychip_llm::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The file cannot be written, or a run uses the memory.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
+        let identity = self.model.identity()?;
+        // beside it, so that it can take its place at once
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(format!(".{}.tmp", std::process::id()));
+        let beside = Path::new(&beside);
+        let done = self.write(beside, &identity);
+        let done =
+            done.and_then(|()| std::fs::rename(beside, path).map_err(|source| Error::file(path, source)));
+        if done.is_err() {
+            // what is left of it is of no use, and may not even be there
+            let _ = std::fs::remove_file(beside);
+        }
+        done
+    }
+
+    fn write(&self, path: &Path, identity: &blake3::Hash) -> Result<()> {
+        let wrong = |source| Error::file(path, source);
+        let mut out = Hashed {
+            inner: BufWriter::new(File::create(path).map_err(wrong)?),
+            hasher: blake3::Hasher::new(),
+        };
+        let header = Header {
+            kind: KIND.to_owned(),
+            model: identity.to_hex().to_string(),
+            tokens: self.len(),
+        };
+        let line = serde_json::to_string(&header).expect("invariant: texts and a number are JSON");
+        out.put(line.as_bytes())
+            .and_then(|()| out.put(b"\n"))
+            .map_err(wrong)?;
+        for token in &self.tokens {
+            out.put(&token.to_le_bytes()).map_err(wrong)?;
+        }
+        let (heads, row) = self.rows();
+        for memory in &self.memories {
+            let bytes = memory.access(Access::Read).map_err(Error::memory)?;
+            for head in 0..heads {
+                let start = head * self.model.capacity() * row;
+                out.put(&bytes[start..start + self.len() * row]).map_err(wrong)?;
+            }
+        }
+        let hash = out.hasher.finalize();
+        out.inner.write_all(hash.as_bytes()).map_err(wrong)?;
+        let file = out
+            .inner
+            .into_inner()
+            .map_err(|error| wrong(error.into_error()))?;
+        file.sync_all().map_err(wrong)
+    }
+
+    /// Heads of a memory, and bytes of a position in one of them.
+    fn rows(&self) -> (usize, usize) {
+        let sizes = self.model.sizes();
+        (sizes.kv_heads as usize, sizes.head_size as usize * HALF)
+    }
+
+    fn read(&mut self, path: &Path) -> Result<()> {
+        let wrong = |source| Error::file(path, source);
+        let malformed = |words: String| Error::malformed(format!("{}: {words}", path.display()));
+        let file = File::open(path).map_err(wrong)?;
+        let bytes = file.metadata().map_err(wrong)?.len();
+        let mut inner = BufReader::new(file);
+        let mut line = Vec::new();
+        inner
+            .by_ref()
+            .take(LINE)
+            .read_until(b'\n', &mut line)
+            .map_err(wrong)?;
+        let header: Header = serde_json::from_slice(&line).map_err(|_| {
+            malformed("it is no file of a sequence: its first line says nothing of one".to_owned())
+        })?;
+        if header.kind != KIND {
+            return Err(malformed(format!(
+                "it is {:?}, supported is {KIND:?}",
+                header.kind
+            )));
+        }
+        if header.model != self.model.identity()?.to_hex().as_str() {
+            return Err(Error::config(format!(
+                "{}: another model has read this, or {} with other weights, adapters or precision",
+                path.display(),
+                self.model.path().display()
+            )));
+        }
+        if header.tokens > self.model.capacity() {
+            return Err(Error::config(format!(
+                "{}: {} tokens do not fit the room for {} positions (Options::capacity)",
+                path.display(),
+                header.tokens,
+                self.model.capacity()
+            )));
+        }
+        let (heads, row) = self.rows();
+        let per_token = size_of::<TokenId>() + self.memories.len() * heads * row;
+        let needed = (line.len() + header.tokens * per_token + HASH) as u64;
+        if bytes != needed {
+            return Err(malformed(format!("it has {bytes} bytes instead of {needed}")));
+        }
+        let mut file = Hashed {
+            inner,
+            hasher: blake3::Hasher::new(),
+        };
+        file.hasher.update(&line);
+        let mut tokens = vec![0; header.tokens];
+        file.fill(bytemuck::cast_slice_mut(&mut tokens)).map_err(wrong)?;
+        tokens
+            .iter_mut()
+            .for_each(|token| *token = TokenId::from_le(*token));
+        let capacity = self.model.capacity();
+        for memory in &self.memories {
+            let mut bytes = memory.access(Access::Write).map_err(Error::memory)?;
+            for head in 0..heads {
+                let start = head * capacity * row;
+                file.fill(&mut bytes[start..start + tokens.len() * row])
+                    .map_err(wrong)?;
+            }
+        }
+        let mut hash = [0; HASH];
+        file.inner.read_exact(&mut hash).map_err(wrong)?;
+        if file.hasher.finalize() != hash {
+            return Err(malformed(
+                "it was changed since it was written: its hash is another one".to_owned(),
+            ));
+        }
+        let vocabulary = self.model.sizes().vocabulary;
+        if let Some(token) = tokens.iter().find(|token| **token >= vocabulary) {
+            return Err(malformed(format!(
+                "token {token} is beyond the vocabulary of {vocabulary}"
+            )));
+        }
+        self.tokens = tokens;
+        Ok(())
+    }
+}
+
+impl LanguageModel {
+    /// A sequence that has read what [`Sequence::save`] kept. Like one that has read nothing it has no logits yet: the last token of
+    /// a text is read anew for them.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no such file or not whole, is of another model, or does not fit the room.
+    pub fn load_sequence(&self, path: impl AsRef<Path>) -> Result<Sequence> {
+        let mut sequence = self.sequence()?;
+        sequence.read(path.as_ref())?;
+        Ok(sequence)
+    }
+}

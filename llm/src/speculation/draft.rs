@@ -1,0 +1,263 @@
+//! Guesses of a smaller model of the same vocabulary.
+//!
+//! Invariants:
+//! 1. It guesses by a copy of the sampler, whose next draws are those that the larger model will take.
+//! 2. What it has read is in a sequence of its own, which goes with the larger model's: a text is read once.
+//! 3. How many it guesses follows from what is measured: one more, where a step of the larger model times the chance that the guess
+//!    stands is more than a step of the smaller one. That chance is learned, by how sure the smaller model is.
+//!
+//! Not here: whether guesses pay altogether ([`super::Guesser`]).
+
+use std::time::Instant;
+
+use super::mean;
+use crate::sequence::Sequence;
+use crate::{Error, LanguageModel, Result, Sampler, TokenId};
+
+/// Bins of how sure the smaller model is.
+const BINS: usize = 8;
+
+/// How much one more guess counts in its bin: enough of them come.
+const BIN_WEIGHT: f64 = 0.05;
+
+/// So many tokens are read by a step each, and not by a chunk.
+const FEW: usize = 2;
+
+/// A smaller model that guesses what a larger one says next.
+///
+/// ```no_run
+/// use polychip_llm::{Draft, Generate, LanguageModel, Options, Speculation};
+///
+/// let model = LanguageModel::open("large.gguf", Options::new())?;
+/// // on the same runtime: their threads do not disturb each other
+/// let small = LanguageModel::open("small.gguf", Options::new().runtime(model.runtime()))?;
+/// let mut wanted = Generate::greedy(100);
+/// wanted.speculation = Some(Speculation::Draft(Draft::new(small, &model)?));
+/// # Ok::<(), polychip_llm::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Draft(LanguageModel);
+
+impl Draft {
+    /// Lets a model guess for a larger one.
+    ///
+    /// # Errors
+    /// A token of one is another one of the other. One of them may have more tokens: the last ones of a vocabulary are often spare.
+    pub fn new(model: LanguageModel, larger: &LanguageModel) -> Result<Draft> {
+        let (own, other) = (model.tokenizer(), larger.tokenizer());
+        let shared = 0..own.len().min(other.len()) as TokenId;
+        if let Some(id) = shared.into_iter().find(|id| own.token(*id) != other.token(*id)) {
+            let word = |token: Option<&str>| format!("{:?}", token.unwrap_or_default());
+            return Err(Error::config(format!(
+                "{} cannot guess for {}: their vocabularies differ, token {id} is {} and {}",
+                model.path().display(),
+                larger.path().display(),
+                word(own.token(id)),
+                word(other.token(id)),
+            )));
+        }
+        Ok(Draft(model))
+    }
+
+    /// The smaller model.
+    #[must_use]
+    pub fn model(&self) -> &LanguageModel {
+        &self.0
+    }
+
+    /// Reads what the sequence has not read of a text yet, as far as there is room.
+    pub(super) fn read(&self, own: &mut Sequence, text: &[TokenId]) -> Result<()> {
+        let text = &text[..text.len().min(self.0.capacity())];
+        let kept = own.shared(text);
+        if kept < text.len() {
+            own.truncate(kept);
+            own.append(&text[kept..])?;
+        }
+        Ok(())
+    }
+
+    /// At most so many tokens that may follow a text.
+    pub(super) fn guess(
+        &self,
+        own: &mut Sequence,
+        text: &[TokenId],
+        most: usize,
+        sampler: &Sampler,
+        worth: &mut Worth,
+    ) -> Result<Vec<TokenId>> {
+        worth.chances.clear();
+        // the last guess is not read
+        let most = most.min((self.0.capacity() + 1).saturating_sub(text.len()));
+        if most == 0 {
+            return Ok(Vec::new());
+        }
+        let kept = own.reuse(text);
+        let (few, many) = match text.len() - kept {
+            0..=FEW => (&text[kept..], &[][..]),
+            _ => (&text[text.len() - 1..], &text[kept..text.len() - 1]),
+        };
+        if !many.is_empty() {
+            own.append(many)?;
+        }
+        for token in few {
+            worth.step(own, *token)?;
+        }
+        let (mut sampler, mut behind) = (sampler.clone(), text.to_vec());
+        // where no logit is a number, nothing is guessed
+        while let Ok(token) = sampler.choose(own.logits(), &behind) {
+            behind.push(token);
+            worth.guessed(probability(own.logits(), token));
+            let count = behind.len() - text.len();
+            if count == most || !worth.one_more() || self.0.tokenizer().is_end(token) {
+                break;
+            }
+            worth.step(own, token)?;
+        }
+        let guesses = behind.split_off(text.len());
+        Ok(if worth.confirming() { guesses } else { Vec::new() })
+    }
+}
+
+/// What guesses of a smaller model are worth.
+#[derive(Clone, Debug)]
+pub(super) struct Worth {
+    /// Seconds of a step of one row of the larger model; none before the first.
+    pub(super) single: Option<f64>,
+    /// Seconds of a run that confirms guesses, and of a step of the smaller model.
+    confirm: Option<f64>,
+    step: Option<f64>,
+    /// How often guesses stood, by how sure the smaller model was of them.
+    stood: [f64; BINS],
+    /// How sure it is of those that it makes now.
+    chances: Vec<f64>,
+}
+
+impl Default for Worth {
+    fn default() -> Worth {
+        Worth {
+            single: None,
+            confirm: None,
+            step: None,
+            // as often as it says
+            stood: std::array::from_fn(|bin| (bin as f64 + 0.5) / BINS as f64),
+            chances: Vec::new(),
+        }
+    }
+}
+
+impl Worth {
+    fn step(&mut self, own: &mut Sequence, token: TokenId) -> Result<()> {
+        let started = Instant::now();
+        own.append(&[token])?;
+        mean(&mut self.step, started.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    fn guessed(&mut self, probability: f64) {
+        self.chances.push(probability);
+    }
+
+    /// The chance that all guesses stand, up to each.
+    fn stand(&self) -> impl Iterator<Item = f64> {
+        self.chances.iter().scan(1.0, |all, chance| {
+            *all *= self.stood[bin(*chance)];
+            Some(*all)
+        })
+    }
+
+    /// Whether one more guess is worth the step that it takes.
+    fn one_more(&self) -> bool {
+        let (Some(single), Some(step), Some(all)) = (self.single, self.step, self.stand().last()) else {
+            return true;
+        };
+        all * single > step
+    }
+
+    /// Whether the guesses are worth what a run that confirms them takes longer than a step.
+    fn confirming(&self) -> bool {
+        let (Some(single), Some(confirm)) = (self.single, self.confirm) else {
+            return true;
+        };
+        self.stand().sum::<f64>() * single > confirm - single
+    }
+
+    /// A run confirmed so many of the guesses, and took so many seconds.
+    pub(super) fn confirmed(&mut self, proposed: usize, accepted: usize, took: f64) {
+        mean(&mut self.confirm, took);
+        // behind one that fell nothing was tried
+        let tried = self.chances.iter().take(proposed.min(accepted + 1));
+        for (index, chance) in tried.enumerate() {
+            let stood = &mut self.stood[bin(*chance)];
+            *stood += BIN_WEIGHT * (f64::from(u8::from(index < accepted)) - *stood);
+        }
+    }
+}
+
+fn bin(probability: f64) -> usize {
+    ((probability * BINS as f64) as usize).min(BINS - 1)
+}
+
+/// The probability of a token, at temperature 1.
+fn probability(logits: &[f32], token: TokenId) -> f64 {
+    let Some(own) = logits.get(token as usize) else {
+        return 0.0;
+    };
+    let sum: f32 = logits
+        .iter()
+        .map(|logit| (logit - own).exp())
+        .filter(|part| !part.is_nan())
+        .sum();
+    1.0 / f64::from(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probability_is_a_part_of_all() {
+        let logits = [1.0_f32.ln(), 3.0_f32.ln(), f32::NEG_INFINITY, f32::NAN];
+        assert!((probability(&logits, 1) - 0.75).abs() < 1e-6);
+        assert!((probability(&logits, 0) - 0.25).abs() < 1e-6);
+        // far below all others
+        assert!(probability(&[0.0, -200.0], 1) < 1e-30);
+        assert!(probability(&logits, 9) == 0.0);
+    }
+
+    fn worth(single: f64, step: f64, confirm: f64) -> Worth {
+        Worth {
+            single: Some(single),
+            step: Some(step),
+            confirm: Some(confirm),
+            ..Worth::default()
+        }
+    }
+
+    #[test]
+    fn one_more_is_guessed_as_long_as_it_is_worth_a_step() {
+        let mut worth = worth(4.0, 1.0, 6.0);
+        for _ in 0..4 {
+            assert!(worth.one_more(), "{:?}", worth.chances);
+            // three of four stand, by the bin's middle
+            worth.guessed(0.7);
+        }
+        // 0.6875 ** 4 of four steps
+        assert!(!worth.one_more());
+        // 1.7 steps of four seconds are saved, for a run that takes two more
+        assert!(worth.confirming());
+        worth.confirm = Some(12.0);
+        assert!(!worth.confirming());
+    }
+
+    #[test]
+    fn how_often_guesses_stand_is_learned_by_how_sure_they_were() {
+        let mut worth = worth(4.0, 1.0, 6.0);
+        for _ in 0..100 {
+            worth.chances = vec![0.99, 0.2, 0.99];
+            // the first stands always, the second never; the third was never tried
+            worth.confirmed(3, 1, 6.0);
+        }
+        assert!(worth.stood[bin(0.99)] > 0.99);
+        assert!(worth.stood[bin(0.2)] < 0.01);
+    }
+}

@@ -1,0 +1,89 @@
+//! An answer as a stream, for those who await: it is made on a thread of its own, and any executor may poll it.
+//!
+//! Invariant: a stream that is let go of ends the answer before its next run.
+//!
+//! Not here: answers by turns or together, which a caller's own thread runs (`generation`).
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_channel::{mpsc, oneshot};
+use futures_core::Stream;
+
+use crate::{Answer, Error, Generate, Generation, Result, Sequence, Step, TokenId};
+
+/// The pieces of an answer's text, each as soon as it is whole. An error is the last item.
+#[derive(Debug)]
+pub struct AnswerStream {
+    pieces: mpsc::UnboundedReceiver<Result<String>>,
+    ended: oneshot::Receiver<(Sequence, Answer)>,
+}
+
+impl Sequence {
+    /// As [`Sequence::generate`], on a thread of its own; the sequence comes back with [`AnswerStream::into_answer`].
+    ///
+    /// ```no_run
+    /// use futures_util::StreamExt as _;
+    /// # use polychip_llm::{Generate, LanguageModel, Options, Specials};
+    /// # async fn answer() -> Result<(), polychip_llm::Error> {
+    /// let model = LanguageModel::open("model.gguf", Options::new())?;
+    /// let prompt = model.tokenizer().encode_prompt("Once upon a time", Specials::AsText)?;
+    /// let mut answer = model.sequence()?.stream(&prompt, &Generate::greedy(50))?;
+    /// while let Some(piece) = answer.next().await {
+    ///     print!("{}", piece?);
+    /// }
+    /// let (sequence, answer) = answer.into_answer().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The prompt is empty or does not fit the room, a setting is out of its range, or the system starts no thread.
+    pub fn stream(self, prompt: &[TokenId], wanted: &Generate) -> Result<AnswerStream> {
+        let mut generation = Generation::new(self, prompt, wanted)?;
+        let (each, pieces) = mpsc::unbounded();
+        let (end, ended) = oneshot::channel();
+        let make = move || {
+            while !each.is_closed() {
+                let (piece, is_last) = match generation.step(usize::MAX) {
+                    Ok(Step::Read) => (Ok(String::new()), false),
+                    Ok(Step::Piece(piece)) => (Ok(piece), false),
+                    Ok(Step::Finished(piece)) => (Ok(piece), true),
+                    Err(error) => (Err(error), true),
+                };
+                if piece.as_ref().map_or(true, |piece| !piece.is_empty()) {
+                    // nobody listens any more: the loop ends
+                    let _ = each.unbounded_send(piece);
+                }
+                if is_last {
+                    break;
+                }
+            }
+            drop(each);
+            // nobody asks for it
+            let _ = end.send(generation.into_answer());
+        };
+        let thread = std::thread::Builder::new().name("polychip answer".to_owned());
+        thread.spawn(make).map_err(Error::thread)?;
+        Ok(AnswerStream { pieces, ended })
+    }
+}
+
+impl AnswerStream {
+    /// The sequence and the answer, cancelled where the stream had not come to its end.
+    ///
+    /// # Panics
+    /// The thread that made it did.
+    pub async fn into_answer(mut self) -> (Sequence, Answer) {
+        self.pieces.close();
+        self.ended.await.expect("the thread of the answer has panicked")
+    }
+}
+
+impl Stream for AnswerStream {
+    type Item = Result<String>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<String>>> {
+        Pin::new(&mut self.pieces).poll_next(context)
+    }
+}
