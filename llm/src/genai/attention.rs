@@ -248,6 +248,10 @@ fn one(way: &mut Way<'_>, node: &Node, layer: u32, placed: Option<TensorId>) -> 
     if let Some(output) = node.output(0) {
         graph.replace_uses(output, y);
     }
+    // whoever else asks what it gave finds nothing, however long that is declared to be
+    for given in [1, 2].into_iter().filter_map(|slot| node.output(slot)) {
+        graph.tensor_mut(given).ty.shape = None;
+    }
     for (name, id) in [("key", keys), ("value", values)] {
         graph.tensor_mut(id).name = format!("{name}.{layer}");
     }

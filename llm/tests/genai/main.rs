@@ -253,12 +253,12 @@ fn rotation_may_be_of_nodes_of_its_own() {
     }
 }
 
-/// Puts nodes before all others, and has a node read what they give.
+/// Puts nodes before another, and has that read what they give.
 fn before(graph: &mut Graph, nodes: Vec<Node>, reader: &str, slot: usize, gives: &str) {
-    graph.node.splice(..0, nodes);
-    let mut nodes = graph.node.iter_mut();
-    let node = nodes.find(|node| node.output[0] == reader).unwrap();
-    node.input[slot] = gives.to_owned();
+    let all = &mut graph.node;
+    let at = all.iter().position(|node| node.output[0] == reader).unwrap();
+    all[at].input[slot] = gives.to_owned();
+    all.splice(at..at, nodes);
 }
 
 /// One number of a tensor's shape.
@@ -281,7 +281,7 @@ fn numbers(graph: &mut Graph) {
 
 #[test]
 fn what_the_length_of_the_text_decides_is_refused() {
-    let cases: [(Change, &str); 4] = [
+    let cases: [(Change, &str); 5] = [
         // positions from the length of what was read before
         (
             |g, _| {
@@ -319,6 +319,21 @@ fn what_the_length_of_the_text_decides_is_refused() {
                 before(g, nodes, "blk.0.q rotated", 2, "own cosines");
             },
             "asks for the length of \"past_key_values.1.value\"",
+        ),
+        // what attention gives is as long as all, whatever it is declared as
+        (
+            |g, _| {
+                for output in &mut g.output {
+                    folder::name_size(output, "all_rows", "rows");
+                }
+                let mut nodes = size_of("present.0.key", "number 2", "whole");
+                nodes.extend([
+                    node("Greater", &["whole", "number 256"], "is long", &[]),
+                    node("Where", &["is long", "sines", "cosines"], "own cosines", &[]),
+                ]);
+                before(g, nodes, "blk.1.q rotated", 2, "own cosines");
+            },
+            "asks for the length of \"present.0.key\"",
         ),
         // lengths of rows and of the text have one name, which does not make them one
         (
