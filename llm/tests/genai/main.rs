@@ -622,6 +622,27 @@ fn what_is_not_known_is_refused_by_name() {
 }
 
 #[test]
+fn sizes_beyond_what_can_be_counted_are_none_of_a_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let form = Form {
+        embedded_in_blocks: true,
+        ..FORM
+    };
+    let model = tiny(Architecture::Qwen2, TensorType::Q4_0);
+    write(folder.path(), &model, form, |_, config| {
+        config["model"]["vocab_size"] = u32::MAX.into();
+        config["model"]["decoder"]["hidden_size"] = (u32::MAX - 31).into();
+    });
+    let error = LanguageModel::open(folder.path(), Options::new()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("not that of 4294967295 tokens of width 4294967264"),
+        "{error}"
+    );
+}
+
+#[test]
 fn what_the_room_decides_is_refused_when_it_is_known() {
     let folder = tempfile::tempdir().unwrap();
     let model = tiny(Architecture::Llama, TensorType::Q4_0);
