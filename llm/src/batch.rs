@@ -209,7 +209,7 @@ impl Batch {
             if let Entry::Vacant(vacant) = step.blank.entry(index) {
                 let blank = match &self.blank {
                     Some(blank) => blank.clone(),
-                    None => Memory::sparse(self.model.memory_bytes()).map_err(Error::memory)?,
+                    None => Memory::sparse(self.model.memory_bytes()?).map_err(Error::memory)?,
                 };
                 let layers = 2 * self.model.sizes().layers as usize;
                 let blanks = vec![blank.clone(); layers];

@@ -52,7 +52,9 @@ pub(crate) fn open(folder: &Path) -> Result<Gguf> {
     let mut header = GgufWriter::new();
     let settings = settings::write(&config, &mut header)?;
     let ends = texts::stated_ends(folder, &config)?;
-    texts::write(folder, &config, settings.vocabulary, ends, &mut header)?;
+    // the table of embeddings bounds the vocabulary, before anything is made for each of its tokens
     let (names, tensors) = tensors::read(folder, &files, settings.tied)?;
+    tensors::check_rows(&tensors, settings.vocabulary)?;
+    texts::write(folder, &config, settings.vocabulary, ends, &mut header)?;
     Gguf::of_checkpoint(files, Bytes::from(header.finish()), names, tensors)
 }

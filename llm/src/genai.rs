@@ -5,6 +5,8 @@
 //! Invariants:
 //! 1. A graph that comes out has no op of another domain and reads nothing but our ports; what stands in the way is refused by name.
 //! 2. Keys and values are rounded to f16 before they are used, as in our own graphs.
+//! 3. Nothing in a graph depends on how long the text is but through positions and masks: what asks for that length is refused, and
+//!    never told the room instead.
 //!
 //! Not here: ops of `com.microsoft` that are an expression of ONNX's (`polychip_graph::onnx`), who runs the graph (`sequence`).
 //!
@@ -12,6 +14,7 @@
 
 mod attention;
 mod head;
+mod positions;
 mod products;
 mod settings;
 mod table;
@@ -19,12 +22,13 @@ mod tensors;
 mod way;
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use polychip_graph::onnx::{self, Options};
-use polychip_graph::{Encoding, Graph, TensorId, infer, verify};
+use polychip_graph::{Graph, TensorId, infer, verify};
 use polychip_host::ModelFolder;
 use polychip_ops::{Dim, Op, Value};
 
@@ -43,6 +47,10 @@ use way::Way;
 /// Pieces of a file of weights that say whose it is.
 const PIECES: usize = 256;
 
+/// What stands for the lengths that grow with the text: of what was read before, and of that with the rows of a chunk.
+const SO_FAR: &str = "positions so far";
+const IN_ALL: &str = "positions in all";
+
 /// The folder of a path that names one: the folder itself, its configuration, or a graph in it.
 pub(crate) fn folder(path: &Path) -> Option<&Path> {
     let folder = match path.is_dir() {
@@ -60,18 +68,35 @@ pub(crate) fn folder(path: &Path) -> Option<&Path> {
     folder.join(CONFIG).is_file().then_some(folder)
 }
 
-/// Reads a folder: the keys of its texts, and its graph.
-pub(crate) fn open(folder: &Path) -> Result<(Gguf, Export)> {
-    let path = folder.join(CONFIG);
-    let files = ModelFolder::open(&path).map_err(|source| Error::file(&path, source))?;
+/// Refuses a path that names a graph of the folder which is not the one that is run.
+fn refuse_other(path: &Path, settings: &Settings) -> Result<()> {
+    let is_graph = path.extension().is_some_and(|end| end == "onnx") && !path.is_dir();
+    let is_named = path.file_name() == Some(OsStr::new(&settings.filename));
+    match is_graph && !is_named {
+        true => Err(Error::config(format!(
+            "{} is not the graph that the {CONFIG} beside it names, which is {:?} (\"filename\"): name that one, or the folder",
+            path.display(),
+            settings.filename
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Reads a folder, by a path that names it: the keys of its texts, and its graph.
+pub(crate) fn open(path: &Path, folder: &Path) -> Result<(Gguf, Export)> {
+    let config_path = folder.join(CONFIG);
+    let files = ModelFolder::open(&config_path).map_err(|source| Error::file(&config_path, source))?;
     let config = Object::parse(CONFIG, &files.bytes())?;
     let model = config.needed("model", config.object("model")?)?;
     let settings = Settings::read(&model)?;
+    refuse_other(path, &settings)?;
+    let vocabulary = settings.sizes.vocabulary;
+    // the table of embeddings bounds the vocabulary, before anything is made for each of its tokens
+    let export = Export::open(folder, settings)?;
     let mut header = GgufWriter::new();
     let ends = model.get(texts::ENDS).cloned();
-    texts::write(folder, &model, settings.sizes.vocabulary, ends, &mut header)?;
+    texts::write(folder, &model, vocabulary, ends, &mut header)?;
     let keys = Gguf::of_checkpoint(files, Bytes::from(header.finish()), Vec::new(), Vec::new())?;
-    let export = Export::open(folder, settings)?;
     Ok((keys, export))
 }
 
@@ -83,15 +108,15 @@ pub(crate) struct Export {
     graph: Graph,
     table: Table,
     file_bytes: u64,
-    /// Scales and zero points of codes by their names, which all sizes share.
-    encodings: Mutex<BTreeMap<String, Encoding>>,
+    /// Scales and zero points of codes, which all sizes share.
+    encodings: products::Known,
 }
 
 impl Export {
     fn open(folder: &Path, settings: Settings) -> Result<Export> {
         let name = &settings.filename;
         let path = folder.join(name);
-        if Path::new(name).file_name() != Some(std::ffi::OsStr::new(name)) {
+        if Path::new(name).file_name() != Some(OsStr::new(name)) {
             return Err(Error::config(format!(
                 "{CONFIG}: {name:?} (\"filename\") is no name of a file in the folder"
             )));
@@ -110,18 +135,27 @@ impl Export {
             graph,
             table,
             file_bytes,
-            encodings: Mutex::default(),
+            encodings: products::Known::default(),
         })
     }
 
-    /// Says what is not supported of the graph, or of so much room, now and not when the first token is read.
+    /// Says what is not supported of the graph, or of so much room, now and not when the first token is read: a row alone, a chunk
+    /// of several with the logits of one or of all, and a step of several sequences.
     pub(crate) fn check(&self, capacity: usize) -> Result<()> {
-        let shape = Shape {
-            rows: 1,
-            capacity,
-            logits: Logits::Last,
-        };
-        self.graph(shape, Rows::OfOne).map(drop)
+        for (rows, logits, of) in [
+            (1, Logits::Last, Rows::OfOne),
+            (2, Logits::Last, Rows::OfOne),
+            (2, Logits::All, Rows::OfOne),
+            (2, Logits::All, Rows::OfMany),
+        ] {
+            let shape = Shape {
+                rows,
+                capacity,
+                logits,
+            };
+            self.graph(shape, of)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn sizes(&self) -> Sizes {
@@ -212,7 +246,12 @@ impl Export {
         graph.sort().map_err(wrong)?;
         fold_known(&mut graph).map_err(wrong)?;
         refuse_custom(&graph)?;
-        let mut graph = head::choose(graph, shape, self.settings.sizes.vocabulary as usize)?;
+        refuse_unfed(&graph)?;
+        positions::check(&graph, shape.capacity)?;
+        let (mut graph, chosen) = head::last_rows(graph, shape);
+        graph.sort().map_err(wrong)?;
+        infer(&mut graph).map_err(wrong)?;
+        let mut graph = head::choose(graph, shape, self.settings.sizes.vocabulary as usize, chosen)?;
         graph.sort().map_err(wrong)?;
         infer(&mut graph).map_err(wrong)?;
         let mut graph = products::blocks(graph, &self.encodings)?;
@@ -237,23 +276,27 @@ impl Export {
             .ok_or_else(|| Error::config(format!("the graph has no output {name:?}, which {CONFIG} names")))
     }
 
-    /// Gives the open sizes of the inputs numbers: one sequence, its rows, what is before them.
+    /// Gives the open sizes of the inputs numbers: one sequence, its rows. Lengths that grow with the text get none: their room
+    /// is not how long the text is, so whatever asks for them must stay in sight.
     fn bind(&self, graph: &mut Graph, shape: Shape) -> Result<()> {
         let all = shape.capacity + shape.rows;
-        let mut sizes: BTreeMap<String, usize> = BTreeMap::new();
+        let sizes = self.settings.sizes;
+        // what the graph's names of sizes mean; one that means several sizes says nothing
+        let mut names: BTreeMap<Arc<str>, Dim> = BTreeMap::new();
+        let mut shapes = Vec::with_capacity(graph.inputs.len());
         for &input in &graph.inputs {
             let tensor = graph.tensor(input);
             let dims = tensor.ty.shape.as_deref().unwrap_or_default();
             let meant = match tensor.name.as_str() {
                 name if name == self.settings.input_ids || name == self.settings.position_ids => {
-                    vec![1, shape.rows]
+                    vec![(1, None), (shape.rows, None)]
                 }
-                name if name == self.settings.attention_mask => vec![1, all],
+                name if name == self.settings.attention_mask => vec![(1, None), (all, Some(IN_ALL))],
                 _ if dims.len() == 4 => vec![
-                    1,
-                    self.settings.sizes.kv_heads as usize,
-                    shape.capacity,
-                    self.settings.sizes.head_size as usize,
+                    (1, None),
+                    (sizes.kv_heads as usize, None),
+                    (shape.capacity, Some(SO_FAR)),
+                    (sizes.head_size as usize, None),
                 ],
                 _ => continue,
             };
@@ -265,10 +308,15 @@ impl Export {
                     meant.len()
                 )));
             }
-            for (dim, size) in dims.iter().zip(meant) {
+            let mut bound = Vec::with_capacity(meant.len());
+            for (dim, (size, length)) in dims.iter().zip(meant) {
+                let means = length.map_or(Dim::Known(size), Dim::symbol);
                 match dim {
                     Dim::Symbol(name) => {
-                        sizes.entry(name.to_string()).or_insert(size);
+                        let known = names.entry(Arc::clone(name)).or_insert_with(|| means.clone());
+                        if *known != means {
+                            *known = Dim::Unknown;
+                        }
                     }
                     Dim::Known(known) if *known != size => {
                         return Err(Error::unsupported(format!(
@@ -278,17 +326,22 @@ impl Export {
                     }
                     _ => {}
                 }
+                bound.push(means);
             }
+            shapes.push((input, bound));
         }
         let ids: Vec<TensorId> = graph.tensors().map(|(id, _)| id).collect();
         for id in ids {
             for dim in graph.tensor_mut(id).ty.shape.iter_mut().flatten() {
                 if let Dim::Symbol(name) = dim
-                    && let Some(&size) = sizes.get(&**name)
+                    && let Some(meaning) = names.get(name)
                 {
-                    *dim = Dim::Known(size);
+                    *dim = meaning.clone();
                 }
             }
+        }
+        for (input, shape) in shapes {
+            graph.tensor_mut(input).ty.shape = Some(shape);
         }
         Ok(())
     }
@@ -341,12 +394,15 @@ fn refuse_unfed(graph: &Graph) -> Result<()> {
         for read in node.reads() {
             let tensor = graph.tensor(read);
             if graph.producer(read).is_none() && !tensor.is_constant() && !graph.is_input(read) {
-                return Err(Error::unsupported(format!(
-                    "node {:?} ({}) of the graph reads {:?} in a way that is not supported",
-                    node.name,
-                    node.label(),
-                    tensor.name
-                )));
+                let (name, label, read) = (&node.name, node.label(), &tensor.name);
+                return Err(Error::unsupported(match node.op {
+                    Op::Shape | Op::Size => format!(
+                        "node {name:?} ({label}) of the graph asks for the length of {read:?}, which grows with the text: that is not supported"
+                    ),
+                    _ => format!(
+                        "node {name:?} ({label}) of the graph reads {read:?} in a way that is not supported"
+                    ),
+                }));
             }
         }
     }

@@ -138,7 +138,7 @@ impl LanguageModel {
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<LanguageModel> {
         let path = path.as_ref();
         if let Some(folder) = genai::folder(path) {
-            let (file, export) = genai::open(folder)?;
+            let (file, export) = genai::open(path, folder)?;
             if let Some(adapter) = options.adapters.first() {
                 return Err(Error::unsupported(format!(
                     "adapter {}: adapters of exported graphs are not supported",

@@ -76,8 +76,9 @@ struct View {
 impl Sequence {
     pub(crate) fn new(model: LanguageModel) -> Result<Sequence> {
         // a sequence seldom comes to the end of its room
+        let bytes = model.memory_bytes()?;
         let memories: Result<Vec<Memory>, _> = (0..2 * model.sizes().layers)
-            .map(|_| Memory::sparse(model.memory_bytes()))
+            .map(|_| Memory::sparse(bytes))
             .collect();
         Ok(Sequence {
             memories: memories.map_err(Error::memory)?,
@@ -410,17 +411,26 @@ impl LanguageModel {
     }
 
     /// Bytes of a layer's keys, or of its values, of a whole sequence.
-    pub(crate) fn memory_bytes(&self) -> u64 {
+    pub(crate) fn memory_bytes(&self) -> Result<u64> {
         let sizes = self.sizes();
-        (sizes.kv_heads as usize * self.capacity() * sizes.head_size as usize * HALF) as u64
+        let row = u64::from(sizes.kv_heads) * u64::from(sizes.head_size);
+        let bytes = row
+            .checked_mul(HALF as u64)
+            .and_then(|row| row.checked_mul(self.capacity() as u64));
+        bytes.ok_or_else(|| {
+            Error::unsupported(format!(
+                "memory of {} positions of {row} values is beyond 64 bits",
+                self.capacity()
+            ))
+        })
     }
 
     /// Bytes of keys and values of a position.
     #[must_use]
     pub fn position_bytes(&self) -> u64 {
         let sizes = self.sizes();
-        let row = sizes.kv_heads as usize * sizes.head_size as usize * HALF;
-        (2 * sizes.layers as usize * row) as u64
+        let row = u64::from(sizes.kv_heads) * u64::from(sizes.head_size);
+        row.saturating_mul(2 * u64::from(sizes.layers) * HALF as u64)
     }
 }
 

@@ -267,7 +267,7 @@ type Change = fn(&mut Value, &mut Value);
 
 #[test]
 fn what_is_not_known_is_refused_by_name() {
-    let cases: [(Change, &str); 13] = [
+    let cases: [(Change, &str); 15] = [
         (|c, _| c["model_type"] = "gemma".into(), "\"gemma\""),
         (|c, _| c["hidden_act"] = "gelu".into(), "\"hidden_act\""),
         (
@@ -285,6 +285,20 @@ fn what_is_not_known_is_refused_by_name() {
         (
             |c, _| c["hidden_size"] = "wide".into(),
             "\"hidden_size\" must be a whole number",
+        ),
+        (
+            |c, _| c["vocab_size"] = u32::MAX.into(),
+            "\"vocab_size\" is 4294967295, and tensor \"model.embed_tokens.weight\" has 266 rows",
+        ),
+        (
+            |c, _| {
+                c["head_dim"] = u32::MAX.into();
+                c["rope_scaling"] = json!({
+                    "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+                    "high_freq_factor": 4.0, "original_max_position_embeddings": 8192,
+                });
+            },
+            "heads of 4294967295 values, at most 65536",
         ),
         (
             |c, _| c["num_hidden_layers"] = 1.into(),

@@ -14,6 +14,9 @@ pub(super) struct Settings {
     pub(super) tied: bool,
 }
 
+/// Widest head: bounds the work on a file that lies about it.
+const MAX_HEAD: u32 = 1 << 16;
+
 /// Types of models, and the architecture that they are.
 const MODELS: [(&str, Architecture); 4] = [
     ("llama", Architecture::Llama),
@@ -155,6 +158,12 @@ fn by_wavelength(config: &Object, scaling: &Object, base: f32) -> Result<Vec<f32
                 .unwrap_or(0)
         }
     };
+    if head > MAX_HEAD {
+        return Err(Error::unsupported(format!(
+            "{}: heads of {head} values, at most {MAX_HEAD} are supported",
+            config.place
+        )));
+    }
     let half = head / 2;
     let of = |index: u32| {
         let rate = f64::from(base).powf(-f64::from(index) / f64::from(half));

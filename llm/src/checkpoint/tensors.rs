@@ -15,6 +15,10 @@ use crate::{Error, Result};
 const ALONE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
 
+/// The table of embeddings, here and in GGUF files.
+const EMBEDDINGS: &str = "model.embed_tokens.weight";
+const TABLE: &str = "token_embd.weight";
+
 /// A file's name and content.
 type File = (String, Bytes);
 
@@ -69,6 +73,19 @@ pub(super) fn read(folder: &Path, files: &ModelFolder, tied: bool) -> Result<(Ve
     Ok((opened, tensors))
 }
 
+/// Refuses a vocabulary that the table of embeddings has no rows for.
+pub(super) fn check_rows(tensors: &[External], vocabulary: u32) -> Result<()> {
+    let table = tensors.iter().find(|tensor| tensor.name == TABLE);
+    let table = table.ok_or_else(|| Error::config(format!("tensor {EMBEDDINGS:?} is missing")))?;
+    let rows = table.dims.get(1).copied().unwrap_or(1);
+    match rows < u64::from(vocabulary) {
+        true => Err(Error::config(format!(
+            "config.json: \"vocab_size\" is {vocabulary}, and tensor {EMBEDDINGS:?} has {rows} rows"
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// The files' names: those that the index has, or the one.
 fn names(folder: &Path) -> Result<BTreeSet<String>> {
     let Some(index) = Object::read(folder, INDEX)? else {
@@ -92,7 +109,7 @@ fn names(folder: &Path) -> Result<BTreeSet<String>> {
 /// tensors are compared with the architecture's.
 fn translated(name: &str, tied: bool) -> Option<String> {
     match name {
-        "model.embed_tokens.weight" => return Some("token_embd.weight".to_owned()),
+        EMBEDDINGS => return Some(TABLE.to_owned()),
         "model.norm.weight" => return Some("output_norm.weight".to_owned()),
         "lm_head.weight" => return (!tied).then(|| "output.weight".to_owned()),
         _ => {}

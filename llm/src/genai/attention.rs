@@ -1,18 +1,30 @@
 //! GroupQueryAttention over a cache, as rotation and Attention over our memory of keys and values.
 //!
-//! Invariant: an attribute or input that would change answers and that is not expressed here is refused by name.
+//! Invariant: an attribute, input or output that is not known here, or not expressed, is refused by name.
 //!
 //! Source: the operator's description in ONNX Runtime's documentation (ContribOperators.md).
 
 use polychip_graph::{Node, NodeId, TensorId};
 use polychip_ops::{Attr, AttrKey, AttrValue, Attributes, DType, Op};
 
-use super::tensors::is_float;
+use super::tensors::{MICROSOFT, is_float, shown};
 use super::way::Way;
 use crate::build::memory::{self, Heads};
 use crate::{Error, Result};
 
 const NAME: &str = "GroupQueryAttention";
+
+/// Inputs that are expressed. How much was read before and how much there is in all (5 and 6) our masks say.
+const EXPRESSED: [usize; 12] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 14, 15];
+
+/// Others, as the operator's description names them.
+const OTHERS: [(usize, &str); 5] = [
+    (10, "attention_bias"),
+    (11, "head_sink"),
+    (12, "k_scale"),
+    (13, "v_scale"),
+    (16, "query_seqlens"),
+];
 
 /// Replaces each layer's attention; gives its keys and values, as ports.
 pub(super) fn replace(
@@ -24,7 +36,7 @@ pub(super) fn replace(
         .draft
         .graph()
         .nodes()
-        .filter(|(_, node)| node.op == Op::Custom && &*node.op_name == NAME)
+        .filter(|(_, node)| &*node.domain == MICROSOFT && &*node.op_name == NAME)
         .map(|(id, _)| id)
         .collect();
     let mut kept = vec![None; pasts.len()];
@@ -40,7 +52,7 @@ pub(super) fn replace(
     let missing = kept.iter().position(Option::is_none);
     if let Some(layer) = missing {
         return Err(Error::unsupported(format!(
-            "layer {layer} of the graph has no {NAME}: other ways of attending are not supported"
+            "layer {layer} of the graph has no {MICROSOFT}.{NAME}: other ways of attending are not supported"
         )));
     }
     Ok(kept.into_iter().flatten().collect())
@@ -79,51 +91,54 @@ fn float(node: &Node, name: &str) -> Option<f32> {
     }
 }
 
+/// Whether an attribute is expressed, or says what is so anyway.
+fn is_expressed(name: &str, value: &AttrValue) -> bool {
+    match (name, value) {
+        ("num_heads" | "kv_num_heads" | "local_window_size", AttrValue::Int(_)) => true,
+        ("do_rotary" | "rotary_interleaved", AttrValue::Int(0 | 1)) => true,
+        ("scale" | "qk_norm_epsilon" | "q_norm_epsilon" | "k_norm_epsilon", AttrValue::Float(_)) => true,
+        ("smooth_softmax", AttrValue::Int(0 | -1)) | ("causal", AttrValue::Int(1)) => true,
+        ("qk_output" | "sliding_window_cache" | "kv_cache_bit_width", AttrValue::Int(0)) => true,
+        ("softcap", AttrValue::Float(value)) => *value == 0.0,
+        ("k_quant_type" | "v_quant_type", AttrValue::String(kind)) => &**kind == "NONE",
+        _ => false,
+    }
+}
+
 /// Refuses what is not expressed.
 fn check(node: &Node, capacity: usize) -> Result<()> {
-    for (slot, name) in [
-        (10, "attention_bias"),
-        (11, "head_sink"),
-        (12, "k_scale"),
-        (13, "v_scale"),
-        (16, "query_seqlens"),
-    ] {
-        if node.input(slot).is_some() {
-            return Err(refused(node, &format!("input {name:?} is not supported")));
+    for (slot, input) in node.inputs.iter().enumerate() {
+        if input.is_none() || EXPRESSED.contains(&slot) {
+            continue;
         }
-    }
-    if node.output(3).is_some() {
-        return Err(refused(node, "output \"output_qk\" is not supported"));
-    }
-    for (name, off) in [
-        ("smooth_softmax", [0, -1]),
-        ("qk_output", [0, 0]),
-        ("sliding_window_cache", [0, 0]),
-        ("kv_cache_bit_width", [0, 0]),
-        ("causal", [1, 1]),
-    ] {
-        if let Some(value) = int(node, name).filter(|value| !off.contains(value)) {
-            return Err(refused(
-                node,
-                &format!("attribute {name:?} is {value}, which is not supported"),
-            ));
-        }
-    }
-    if let Some(softcap) = float(node, "softcap").filter(|value| *value != 0.0) {
+        let name = OTHERS.iter().find(|(known, _)| *known == slot);
         return Err(refused(
             node,
-            &format!("attribute \"softcap\" is {softcap}, which is not supported"),
+            &match name {
+                Some((_, name)) => format!("input {name:?} is not supported"),
+                None => format!("input {slot} is not known, so it is not supported"),
+            },
         ));
     }
-    for name in ["k_quant_type", "v_quant_type"] {
-        if let Some(AttrValue::String(kind)) = attribute(node, name)
-            && &**kind != "NONE"
-        {
+    match node.outputs.iter().skip(3).position(Option::is_some) {
+        Some(0) => return Err(refused(node, "output \"output_qk\" is not supported")),
+        Some(at) => {
+            let slot = at + 3;
+            return Err(refused(
+                node,
+                &format!("output {slot} is not known, so it is not supported"),
+            ));
+        }
+        None => {}
+    }
+    for (key, value) in node.attributes.iter() {
+        if !is_expressed(key.name(), value) {
             return Err(refused(
                 node,
                 &format!(
-                    "attribute {name:?} is {:?}: quantised keys and values are not supported",
-                    &**kind
+                    "attribute {:?} is {}, which is not supported",
+                    key.name(),
+                    shown(value)
                 ),
             ));
         }
@@ -178,11 +193,15 @@ fn one(way: &mut Way<'_>, node: &Node, layer: u32, placed: Option<TensorId>) -> 
         ));
     }
     let rows = way.shape.rows;
+    // products of 32 bits, as settings are read
     let widths = [heads.heads, heads.kv_heads, heads.kv_heads].map(|count| count * heads.size);
     let given = match (node.input(1), node.input(2)) {
         (Some(k), Some(v)) => [query, k, v],
         (None, None) => {
-            let all = widths.iter().sum();
+            let all = widths
+                .iter()
+                .try_fold(0usize, |all, width| all.checked_add(*width));
+            let all = all.ok_or_else(|| refused(node, &format!("queries, keys and values of {widths:?}")))?;
             let packed = way.draft.reshape(query, dtype, &[1, rows, all]);
             let pieces = way.draft.pieces(packed, &widths, dtype, &[1, rows]);
             [pieces[0], pieces[1], pieces[2]]
@@ -228,6 +247,10 @@ fn one(way: &mut Way<'_>, node: &Node, layer: u32, placed: Option<TensorId>) -> 
     let graph = way.draft.graph_mut();
     if let Some(output) = node.output(0) {
         graph.replace_uses(output, y);
+    }
+    // whoever else asks what it gave finds nothing, however long that is declared to be
+    for given in [1, 2].into_iter().filter_map(|slot| node.output(slot)) {
+        graph.tensor_mut(given).ty.shape = None;
     }
     for (name, id) in [("key", keys), ("value", values)] {
         graph.tensor_mut(id).name = format!("{name}.{layer}");

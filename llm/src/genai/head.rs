@@ -2,7 +2,7 @@
 //!
 //! Invariant: where the head is not found, rows are chosen behind it: answers are the same, and take longer.
 
-use polychip_graph::{Graph, NodeId, TensorId};
+use polychip_graph::{Graph, Node, NodeId, TensorId};
 use polychip_ops::{Attr, Attributes, DType, Op};
 
 use super::tensors::{dims, is_float};
@@ -55,29 +55,76 @@ fn product(graph: &Graph, logits: TensorId) -> Option<NodeId> {
     }
 }
 
-/// What a choice of the last row chooses from, where a tensor is one.
-fn chosen(graph: &Graph, x: TensorId) -> Option<TensorId> {
-    let node = graph.node(graph.producer(x)?);
-    let gather = match node.op {
+/// From where on an end of a slice is the end of the axis.
+const END: i64 = 1 << 30;
+
+/// What a choice of the last of so many rows chooses from, and its width, where a node is one that keeps the axis.
+fn chosen(graph: &Graph, node: &Node, rows: usize) -> Option<(TensorId, usize)> {
+    let choice = match node.op {
         Op::Unsqueeze => graph.node(graph.producer(node.input(0)?)?),
         _ => node,
     };
-    let axis = gather.attributes.int(Attr::Axis).unwrap_or(0);
-    if gather.op != Op::Gather || axis != 1 {
+    let ints = |slot: usize| {
+        let tensor = graph.tensor(choice.input(slot)?);
+        tensor.data.as_ref()?.to_literal(&tensor.ty)?.as_i64s()
+    };
+    let is_last = match choice.op {
+        Op::Gather => choice.attributes.int(Attr::Axis).unwrap_or(0) == 1 && ints(1)? == [-1],
+        Op::Slice => {
+            let ends = ints(2)?;
+            let is_by_one = choice.input(4).is_none() || ints(4)? == [1];
+            ints(1)? == [-1] && ends.len() == 1 && ends[0] >= END && ints(3)? == [1] && is_by_one
+        }
+        _ => false,
+    };
+    let from = choice.input(0).filter(|_| is_last)?;
+    let &[1, count, width] = dims(graph, from)?.as_slice() else {
         return None;
-    }
-    let (from, index) = (gather.input(0)?, gather.input(1)?);
-    let tensor = graph.tensor(index);
-    let index = tensor.data.as_ref()?.to_literal(&tensor.ty)?.as_i64s()?;
-    (index == [-1] && dims(graph, from)?.len() == 3).then_some(from)
+    };
+    let keeps = dims(graph, node.output(0)?)? == [1, 1, width];
+    (keeps && count == rows).then_some((from, width))
 }
 
-/// Chooses rows before the head.
-pub(super) fn choose(graph: Graph, shape: Shape, vocabulary: usize) -> Result<Graph> {
+/// Has the graph's own choices of the last row, which of a chunk may be one behind its tokens, choose the wanted ones; whether
+/// there are any.
+pub(super) fn last_rows(graph: Graph, shape: Shape) -> (Graph, bool) {
+    let mut any = false;
+    let last = graph.input_named("last").filter(|_| shape.logits == Logits::Last);
+    let nodes = graph.node_ids();
+    let mut draft = Draft::over(graph);
+    for id in nodes {
+        let graph = draft.graph();
+        let node = graph.node(id);
+        let (Some((from, width)), Some(output)) = (chosen(graph, node, shape.rows), node.output(0)) else {
+            continue;
+        };
+        let dtype = graph.tensor(from).ty.dtype;
+        let rows = match last {
+            Some(last) => {
+                let axis = Attributes::new().with_int(Attr::Axis, 1);
+                draft.node(Op::Gather, &[from, last], axis, dtype, &[1, 1, width])
+            }
+            None => from,
+        };
+        draft.graph_mut().replace_uses(output, rows);
+        any = true;
+    }
+    let mut graph = draft.finish();
+    graph.remove_dead();
+    (graph, any)
+}
+
+/// Chooses rows before the head, where the graph has not `chosen` them.
+pub(super) fn choose(graph: Graph, shape: Shape, vocabulary: usize, chosen: bool) -> Result<Graph> {
     let logits = graph.outputs[0];
+    let wanted = match shape.logits {
+        Logits::Last => 1,
+        Logits::All => shape.rows,
+    };
     let Some(head) = product(&graph, logits) else {
         return match dims(&graph, logits) {
             Some(found) if found == [1, shape.rows, vocabulary] => Ok(graph),
+            Some(found) if chosen && found == [1, wanted, vocabulary] => Ok(graph),
             found => Err(Error::unsupported(format!(
                 "logits of shape {found:?}, whose head is not found: [1, {}, {vocabulary}] is needed",
                 shape.rows
@@ -86,13 +133,15 @@ pub(super) fn choose(graph: Graph, shape: Shape, vocabulary: usize) -> Result<Gr
     };
     let x = graph.node(head).input(0);
     let x = x.ok_or_else(|| Error::malformed("the head has no input"))?;
-    let from = chosen(&graph, x).unwrap_or(x);
-    let (found, dtype) = (dims(&graph, from), graph.tensor(from).ty.dtype);
+    let (found, dtype) = (dims(&graph, x), graph.tensor(x).ty.dtype);
     let Some(&[1, rows, width]) = found.as_deref().filter(|_| is_float(dtype)) else {
         return Err(Error::unsupported(format!(
             "the head multiplies {found:?}: [1, rows, width] is needed"
         )));
     };
+    if chosen && rows == wanted {
+        return Ok(graph);
+    }
     if rows != shape.rows {
         return Err(Error::unsupported(format!(
             "the head multiplies {rows} rows of {}",
@@ -104,9 +153,9 @@ pub(super) fn choose(graph: Graph, shape: Shape, vocabulary: usize) -> Result<Gr
     let rows = match (shape.logits, last) {
         (Logits::Last, Some(last)) => {
             let axis = Attributes::new().with_int(Attr::Axis, 1);
-            draft.node(Op::Gather, &[from, last], axis, dtype, &[1, 1, width])
+            draft.node(Op::Gather, &[x, last], axis, dtype, &[1, 1, width])
         }
-        _ => from,
+        _ => x,
     };
     draft
         .graph_mut()

@@ -3,12 +3,15 @@
 //! The importer says MatMulNBits as DequantizeLinear, Transpose and MatMul; folding would transpose a copy of the codes for
 //! each size of chunk. Here codes get their scales as an encoding, and stay `[columns, depth]`.
 //!
-//! Invariant: what does not look so is left alone.
+//! Invariants:
+//! 1. What does not look so is left alone.
+//! 2. Codes have the encoding of their own scales and zero points, whoever else reads them and whatever tensors are called.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use half::f16;
+use bytes::Bytes;
+use half::{bf16, f16};
 use polychip_graph::{Constant, Encoding, EncodingAxis, Graph, Node, NodeId, TensorId};
 use polychip_ops::{Attr, Attributes, DType, Op};
 
@@ -16,8 +19,26 @@ use super::tensors::{dims, is_float};
 use crate::Result;
 use crate::build::draft::Draft;
 
-/// Encodings by the names of codes.
-type Known = Mutex<BTreeMap<String, Encoding>>;
+/// What a matrix is made of: where its codes, scales and zero points lie, and how long they are.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Parts {
+    places: [(usize, usize); 3],
+    dims: [usize; 2],
+    block: usize,
+}
+
+/// An encoding, and what a constant of it is called.
+#[derive(Debug)]
+struct Named {
+    name: String,
+    encoding: Encoding,
+    /// What lies at those places: nothing else comes there.
+    _parts: [Bytes; 3],
+}
+
+/// Encodings that were made, which graphs of all sizes share.
+#[derive(Debug, Default)]
+pub(super) struct Known(Mutex<BTreeMap<Parts, Named>>);
 
 /// A matrix of codes.
 struct Codes {
@@ -50,16 +71,26 @@ fn codes(graph: &Graph, weights: TensorId, known: &Known) -> Option<Codes> {
     let &[columns, depth] = tensor.ty.sizes()?.as_slice() else {
         return None;
     };
-    let codes = |encoding: Encoding| Codes {
-        name: format!("{} in blocks", tensor.name),
+    let parts = [codes, scales, zeros].map(|id| Some(graph.tensor(id).data.as_ref()?.bytes.clone()));
+    let [Some(codes), Some(scale_bytes), Some(zero_bytes)] = parts else {
+        return None;
+    };
+    let parts = [codes, scale_bytes, zero_bytes];
+    let key = Parts {
+        places: [0, 1, 2].map(|part| (parts[part].as_ptr().addr(), parts[part].len())),
+        dims: [columns, depth],
+        block,
+    };
+    let codes = |named: &Named| Codes {
+        name: named.name.clone(),
         dtype,
         dims: [columns, depth],
         stored,
-        encoding,
+        encoding: named.encoding.clone(),
     };
-    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(encoding) = known.get(&tensor.name) {
-        return Some(codes(encoding.clone()));
+    let mut known = known.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(named) = known.get(&key) {
+        return Some(codes(named));
     }
     let count = columns.checked_mul(depth.div_ceil(block))?;
     let scales = floats(graph, scales)?;
@@ -73,8 +104,19 @@ fn codes(graph: &Graph, weights: TensorId, known: &Known) -> Option<Codes> {
         zero_points: zero_points.into(),
         real: DType::F32,
     };
-    known.insert(tensor.name.clone(), encoding.clone());
-    Some(codes(encoding))
+    // names are what a graph in the making knows constants by
+    let mut name = format!("{} in blocks", tensor.name);
+    while known.values().any(|named| named.name == name) {
+        name.push_str(" again");
+    }
+    let named = Named {
+        name,
+        encoding,
+        _parts: parts,
+    };
+    let made = codes(&named);
+    known.insert(key, named);
+    Some(made)
 }
 
 fn floats(graph: &Graph, id: TensorId) -> Option<Vec<f32>> {
@@ -88,6 +130,10 @@ fn floats(graph: &Graph, id: TensorId) -> Option<Vec<f32>> {
         DType::F16 => {
             let all = bytes.as_chunks().0.iter();
             Some(all.map(|bytes| f16::from_le_bytes(*bytes).to_f32()).collect())
+        }
+        DType::BF16 => {
+            let all = bytes.as_chunks().0.iter();
+            Some(all.map(|bytes| bf16::from_le_bytes(*bytes).to_f32()).collect())
         }
         _ => None,
     }
@@ -165,3 +211,6 @@ pub(super) fn blocks(graph: Graph, known: &Known) -> Result<Graph> {
     graph.remove_dead();
     Ok(graph)
 }
+
+#[cfg(test)]
+mod tests;

@@ -94,6 +94,18 @@ impl Settings {
                 decoder.place, sizes.layers
             )));
         }
+        let heads = needed(&decoder, "num_attention_heads")?;
+        for (field, count) in [
+            ("num_attention_heads", heads),
+            ("num_key_value_heads", sizes.kv_heads),
+        ] {
+            if count.checked_mul(sizes.head_size).is_none() {
+                return Err(Error::unsupported(format!(
+                    "{}: {field:?} is {count} and \"head_size\" {}: rows of so many values are beyond 32 bits",
+                    decoder.place, sizes.head_size
+                )));
+            }
+        }
         let empty = || Object {
             place: decoder.place.clone(),
             fields: serde_json::Map::new(),
@@ -118,7 +130,7 @@ impl Settings {
             kind: name(model, "type", "decoder")?,
             filename: decoder.needed("filename", filename)?,
             sizes,
-            heads: needed(&decoder, "num_attention_heads")?,
+            heads,
             input_ids: name(&inputs, "input_ids", "input_ids")?,
             attention_mask: name(&inputs, "attention_mask", "attention_mask")?,
             position_ids: name(&inputs, "position_ids", "position_ids")?,

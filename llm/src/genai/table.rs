@@ -10,9 +10,12 @@ use polychip_host::ModelFolder;
 use polychip_ops::{Attr, AttrKey, AttrValue, DType, Op};
 
 use super::settings::Settings;
-use super::tensors::is_float;
+use super::tensors::{MICROSOFT, is_float, shown};
 use crate::build::draft::Draft;
 use crate::{Error, Result};
+
+/// The op that looks rows of blocks up.
+const BLOCKS: &str = "GatherBlockQuantized";
 
 /// Values of the table.
 #[derive(Debug)]
@@ -43,7 +46,7 @@ fn lookup(graph: &Graph, ids: TensorId) -> Result<NodeId> {
     let mut found = None;
     for &id in graph.consumers(ids) {
         let node = graph.node(id);
-        let looks = matches!(node.op, Op::Gather) || &*node.op_name == "GatherBlockQuantized";
+        let looks = node.op == Op::Gather || (&*node.domain, &*node.op_name) == (MICROSOFT, BLOCKS);
         if looks && node.input(1) == Some(ids) && found.replace(id).is_some() {
             return Err(Error::unsupported(
                 "two lookups of embeddings in one graph are not supported",
@@ -52,7 +55,7 @@ fn lookup(graph: &Graph, ids: TensorId) -> Result<NodeId> {
     }
     found.ok_or_else(|| {
         Error::unsupported(format!(
-            "the graph does not look {:?} up in a table: no Gather or GatherBlockQuantized reads it",
+            "the graph does not look {:?} up in a table: no Gather or {MICROSOFT}.{BLOCKS} reads it",
             graph.tensor(ids).name
         ))
     })
@@ -278,6 +281,22 @@ fn blocks(graph: &Graph, node: &Node, rows: usize, width: usize) -> Result<(Valu
             node.label()
         ))
     };
+    for (key, value) in node.attributes.iter() {
+        let names = ["bits", "block_size", "gather_axis", "quantize_axis"];
+        if !(names.contains(&key.name()) && matches!(value, AttrValue::Int(_))) {
+            return Err(refuse(format!(
+                "attribute {:?} is {}, which is not supported",
+                key.name(),
+                shown(value)
+            )));
+        }
+    }
+    if let Some(slot) = node.inputs.iter().skip(4).position(Option::is_some) {
+        return Err(refuse(format!(
+            "input {} is not known, so it is not supported",
+            slot + 4
+        )));
+    }
     let int = |name: &str| match node.attributes.get_key(&AttrKey::from_name(name)) {
         Some(AttrValue::Int(value)) => Some(*value),
         _ => None,
@@ -307,13 +326,17 @@ fn blocks(graph: &Graph, node: &Node, rows: usize, width: usize) -> Result<(Valu
         None => None,
     };
     let per_row = width / block;
+    // a size that cannot be counted is none of a file's
+    let holds = |constant: &Constant, row: usize| rows.checked_mul(row) == Some(constant.bytes.len());
     let fits = code_type == DType::U8
         && is_float(dtype)
-        && codes.bytes.len() == rows * width * bits / 8
-        && scales.bytes.len() == rows * per_row * float_bytes(dtype)
+        && width
+            .checked_mul(bits)
+            .is_some_and(|row| row.is_multiple_of(8) && holds(&codes, row / 8))
+        && holds(&scales, per_row * float_bytes(dtype))
         && zeros
             .as_ref()
-            .is_none_or(|zeros| zeros.bytes.len() == rows * (per_row * bits).div_ceil(8));
+            .is_none_or(|zeros| holds(zeros, (per_row * bits).div_ceil(8)));
     if !fits {
         return Err(refuse(format!(
             "its table is not that of {rows} tokens of width {width}"

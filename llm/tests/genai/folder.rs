@@ -34,14 +34,30 @@ pub(crate) enum Weights {
     Decoded(usize),
 }
 
+/// How the last row is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pruned {
+    Not,
+    /// By a Gather before the head.
+    Gathered,
+    /// By a Slice before the head.
+    Sliced,
+    /// By a Gather before the last norm.
+    BeforeNorm,
+    /// By a Gather of the logits.
+    Logits,
+}
+
 /// What an exporter may choose.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
     pub(crate) weights: Weights,
     /// Queries, keys and values are one tensor.
     pub(crate) packed: bool,
-    /// The graph chooses the last row itself.
-    pub(crate) pruned: bool,
+    /// Where and how the graph chooses the last row itself.
+    pub(crate) pruned: Pruned,
+    /// Rotation is of nodes of its own, which read an input of positions.
+    pub(crate) rotated_apart: bool,
     /// The embedding is in blocks.
     pub(crate) embedded_in_blocks: bool,
     /// Weights lie in a file beside the graph.
@@ -51,7 +67,8 @@ pub(crate) struct Form {
 pub(crate) const FORM: Form = Form {
     weights: Weights::Stored,
     packed: false,
-    pruned: false,
+    pruned: Pruned::Not,
+    rotated_apart: false,
     embedded_in_blocks: false,
     external: true,
 };
@@ -348,6 +365,20 @@ impl Writer<'_> {
             let bias = self.config.qkv_bias.then_some(&*bias);
             self.linear(&y, &part(&format!("attn_{which}.weight")), bias, &part(which))
         });
+        let interleaved = Set::Int((self.config.architecture == Architecture::Llama).into());
+        let [q, k] = match self.form.rotated_apart {
+            true => [(q, "q", self.config.heads), (k, "k", self.config.kv_heads)].map(|(x, which, heads)| {
+                let rotated = part(&format!("{which} rotated"));
+                let set = [
+                    ("num_heads", Set::Int(heads.into())),
+                    ("interleaved", interleaved.clone()),
+                ];
+                let inputs = [&*x, "position_ids", "cosines", "sines"];
+                self.node("RotaryEmbedding", "com.microsoft", &inputs, &[&rotated], &set);
+                rotated
+            }),
+            false => [q, k],
+        };
         let mut inputs = match self.form.packed {
             true => {
                 let all = self.one("Concat", &[&q, &k, &v], &part("qkv"), &[("axis", Set::Int(-1))]);
@@ -358,7 +389,11 @@ impl Writer<'_> {
         for which in ["key", "value"] {
             inputs.push(format!("past_key_values.{layer}.{which}"));
         }
-        inputs.extend(["seqlens", "all", "cosines", "sines"].map(str::to_owned));
+        inputs.extend(["seqlens", "all"].map(str::to_owned));
+        inputs.extend(match self.form.rotated_apart {
+            true => [String::new(), String::new()],
+            false => ["cosines", "sines"].map(str::to_owned),
+        });
         if self.config.qk_norm {
             let norms = ["q", "k"].map(|which| self.vector(&part(&format!("attn_{which}_norm.weight"))));
             inputs.extend(vec![String::new(); 5]);
@@ -373,11 +408,8 @@ impl Writer<'_> {
         let set = [
             ("num_heads", Set::Int(self.config.heads.into())),
             ("kv_num_heads", Set::Int(self.config.kv_heads.into())),
-            ("do_rotary", Set::Int(1)),
-            (
-                "rotary_interleaved",
-                Set::Int((self.config.architecture == Architecture::Llama).into()),
-            ),
+            ("do_rotary", Set::Int((!self.form.rotated_apart).into())),
+            ("rotary_interleaved", interleaved),
             ("qk_norm_epsilon", Set::Float(self.config.norm_epsilon)),
         ];
         self.node(
@@ -414,15 +446,30 @@ impl Writer<'_> {
         for layer in 0..self.config.layers {
             x = self.layer(layer, &x);
         }
+        let last = self.i64s("last", &[-1]);
+        let axis = [("axis", Set::Int(1))];
+        if self.form.pruned == Pruned::BeforeNorm {
+            x = self.one("Gather", &[&x, &last], "last row", &axis);
+        }
         let mut y = self.norm(&x, "output_norm.weight", "final");
-        if self.form.pruned {
-            let last = self.i64s("last", &[-1]);
-            y = self.one("Gather", &[&y, &last], "last row", &[("axis", Set::Int(1))]);
+        match self.form.pruned {
+            Pruned::Gathered => y = self.one("Gather", &[&y, &last], "last row", &axis),
+            Pruned::Sliced => {
+                let end = self.i64s("end", &[i64::MAX]);
+                let rows = self.i64s("axis of rows", &[1]);
+                y = self.one("Slice", &[&y, &last, &end, &rows], "last row", &[]);
+            }
+            _ => {}
         }
         let head = match self.config.tied {
             true => "token_embd.weight",
             false => "output.weight",
         };
+        if self.form.pruned == Pruned::Logits {
+            let all = self.linear(&y, head, None, "logits of all");
+            self.one("Gather", &[&all, &last], "logits", &axis);
+            return;
+        }
         self.linear(&y, head, None, "logits");
     }
 }
@@ -511,6 +558,17 @@ pub(crate) fn write(
         output: vec![info("logits", F32, &["batch", "chosen", &vocabulary])],
         ..Graph::default()
     };
+    if form.rotated_apart {
+        graph.input.push(info("position_ids", I64, &["batch", "rows"]));
+        let width = (config.heads * config.head_size).to_string();
+        for layer in 0..config.layers {
+            // what is behind an op that importers know nothing of
+            let attended = format!("blk.{layer}.attended");
+            graph
+                .value_info
+                .push(info(&attended, F32, &["batch", "rows", &width]));
+        }
+    }
     for layer in 0..config.layers {
         for which in ["key", "value"] {
             let past = format!("past_key_values.{layer}.{which}");
@@ -556,7 +614,7 @@ pub(crate) fn write(
     let whole = Model {
         ir_version: Some(10),
         graph: Some(graph),
-        opset_import: vec![opset("", 21), opset("com.microsoft", 1)],
+        opset_import: vec![opset("", 21), opset("com.microsoft", 1), opset("my.ops", 1)],
         ..Model::default()
     };
     std::fs::write(folder.join("model.onnx"), whole.encode_to_vec()).unwrap();
@@ -570,8 +628,61 @@ pub(crate) fn write(
     std::fs::write(folder.join("tokenizer_config.json"), of_tokenizer.to_string()).unwrap();
 }
 
+/// A node of one output, which has its name, for changes.
+pub(crate) fn node(op: &str, inputs: &[&str], output: &str, set: &[(&str, Set)]) -> Node {
+    Node {
+        input: inputs.iter().map(|&name| name.to_owned()).collect(),
+        output: vec![output.to_owned()],
+        name: format!("node of {output}"),
+        op_type: op.to_owned(),
+        attribute: set
+            .iter()
+            .map(|(name, set)| attribute(name, set.clone()))
+            .collect(),
+        ..Node::default()
+    }
+}
+
+/// A constant of 64-bit integers, for changes.
+pub(crate) fn integers(name: &str, dims: &[i64], values: &[i64]) -> Tensor {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    Tensor {
+        name: name.to_owned(),
+        dims: dims.to_vec(),
+        data_type: I64,
+        raw_data: Some(bytes.into()),
+        ..Tensor::default()
+    }
+}
+
+/// A constant of zeros of f32, for changes.
+pub(crate) fn zeros(name: &str, dims: &[i64]) -> Tensor {
+    Tensor {
+        name: name.to_owned(),
+        dims: dims.to_vec(),
+        data_type: F32,
+        raw_data: Some(vec![0; dims.iter().product::<i64>() as usize * 4].into()),
+        ..Tensor::default()
+    }
+}
+
 /// A 16-bit float's element type, for changes.
 pub(crate) const HALF: i32 = F16;
+
+/// Another name for an open size of an input.
+pub(crate) fn name_size(info: &mut ValueInfo, from: &str, to: &str) {
+    let Some(Type {
+        value: Some(TypeValue::Tensor(tensor)),
+    }) = &mut info.r#type
+    else {
+        return;
+    };
+    for dim in tensor.shape.iter_mut().flat_map(|shape| &mut shape.dim) {
+        if dim.value == Some(DimensionValue::Param(from.to_owned())) {
+            dim.value = Some(DimensionValue::Param(to.to_owned()));
+        }
+    }
+}
 
 /// Another element type of an input.
 pub(crate) fn set_type(graph: &mut Graph, input: &str, kind: i32) {

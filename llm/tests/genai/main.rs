@@ -4,7 +4,7 @@ mod folder;
 
 use std::path::Path;
 
-use folder::{FORM, Form, HALF, Set, Weights, attribute, set_type, write};
+use folder::{FORM, Form, HALF, Pruned, Set, Weights, attribute, integers, node, set_type, write, zeros};
 use polychip_graph::onnx::messages::{Attribute, Graph, Node};
 use polychip_llm::gguf::{Gguf, TensorType};
 use polychip_llm::testing::TinyModel;
@@ -59,7 +59,7 @@ fn close(a: &[f32], b: &[f32], words: &str) {
 fn a_folder_answers_as_the_gguf_file_of_the_same_weights() {
     let packed = Form {
         packed: true,
-        pruned: true,
+        pruned: Pruned::Gathered,
         external: false,
         ..FORM
     };
@@ -163,6 +163,281 @@ fn files_of_the_folder_name_it_too() {
     }
 }
 
+#[test]
+fn another_graph_of_the_folder_is_not_run_for_the_named_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(Architecture::Llama, TensorType::Q4_0);
+    write(folder.path(), &model, FORM, |_, _| {});
+    let other = folder.path().join("other.onnx");
+    std::fs::copy(folder.path().join("model.onnx"), &other).unwrap();
+    let error = LanguageModel::open(&other, Options::new())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("other.onnx is not the graph") && error.contains("\"model.onnx\""),
+        "{error}"
+    );
+}
+
+#[test]
+fn whichever_way_the_last_row_is_chosen_it_is_the_one_of_the_text() {
+    let model = tiny(Architecture::Llama, TensorType::F32);
+    let of_gguf = of_gguf(&model);
+    let wanted = logits(&of_gguf);
+    let mut wanted_of_all = Vec::new();
+    let mut each = of_gguf.sequence().unwrap();
+    each.append_all(&TOKENS, |logits| wanted_of_all.extend_from_slice(logits))
+        .unwrap();
+    for pruned in [
+        Pruned::Gathered,
+        Pruned::Sliced,
+        Pruned::BeforeNorm,
+        Pruned::Logits,
+    ] {
+        let folder = of_form(&model, Form { pruned, ..FORM });
+        // a chunk of 8 and one of 1, and a chunk that is not full
+        close(&logits(&folder), &wanted, &format!("{pruned:?}"));
+        let mut short = folder.sequence().unwrap();
+        short.append(&TOKENS[..7]).unwrap();
+        close(
+            short.append(&TOKENS[7..]).unwrap(),
+            &wanted,
+            &format!("{pruned:?} in pieces"),
+        );
+        let mut all = Vec::new();
+        let mut each = folder.sequence().unwrap();
+        each.append_all(&TOKENS, |logits| all.extend_from_slice(logits))
+            .unwrap();
+        close(&all, &wanted_of_all, &format!("{pruned:?} of all"));
+    }
+}
+
+#[test]
+fn a_choice_of_rows_that_is_not_the_last_is_refused_when_the_model_is_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(Architecture::Llama, TensorType::Q4_0);
+    let form = Form {
+        pruned: Pruned::Gathered,
+        ..FORM
+    };
+    write(folder.path(), &model, form, |graph, _| {
+        graph.initializer.push(integers("first", &[1], &[0]));
+        let mut nodes = graph.node.iter_mut();
+        let node = nodes.find(|node| node.output[0] == "last row").unwrap();
+        node.input[1] = "first".to_owned();
+    });
+    let error = LanguageModel::open(folder.path(), Options::new()).unwrap_err();
+    assert!(
+        error.to_string().contains("the head multiplies 1 rows of 2"),
+        "{error}"
+    );
+}
+
+const APART: Form = Form {
+    rotated_apart: true,
+    ..FORM
+};
+
+#[test]
+fn rotation_may_be_of_nodes_of_its_own() {
+    for (architecture, kind) in [
+        (Architecture::Llama, TensorType::Q4_0),
+        (Architecture::Qwen2, TensorType::F32),
+    ] {
+        let model = tiny(architecture, kind);
+        close(
+            &logits(&of_form(&model, APART)),
+            &logits(&of_gguf(&model)),
+            &format!("{architecture} {kind}"),
+        );
+    }
+}
+
+/// Puts nodes before another, and has that read what they give.
+fn before(graph: &mut Graph, nodes: Vec<Node>, reader: &str, slot: usize, gives: &str) {
+    let all = &mut graph.node;
+    let at = all.iter().position(|node| node.output[0] == reader).unwrap();
+    all[at].input[slot] = gives.to_owned();
+    all.splice(at..at, nodes);
+}
+
+/// One number of a tensor's shape.
+fn size_of(tensor: &str, axis: &str, output: &str) -> Vec<Node> {
+    let shape = format!("shape for {output}");
+    vec![
+        node("Shape", &[tensor], &shape, &[]),
+        node("Gather", &[&shape, axis], output, &[("axis", Set::Int(0))]),
+    ]
+}
+
+/// Integers that changes need, by their names.
+fn numbers(graph: &mut Graph) {
+    for number in [0, 1, 2, 256] {
+        let scalar = integers(&format!("number {number}"), &[], &[number]);
+        let vector = integers(&format!("[{number}]"), &[1], &[number]);
+        graph.initializer.extend([scalar, vector]);
+    }
+}
+
+#[test]
+fn what_the_length_of_the_text_decides_is_refused() {
+    let cases: [(Change, &str); 5] = [
+        // positions from the length of what was read before
+        (
+            |g, _| {
+                let mut nodes = size_of("past_key_values.0.key", "number 2", "start");
+                nodes.extend(size_of("input_ids", "number 1", "count"));
+                nodes.extend([
+                    node("Add", &["start", "count"], "stop", &[]),
+                    node("Range", &["start", "stop", "number 1"], "range", &[]),
+                    node("Unsqueeze", &["range", "[0]"], "own positions", &[]),
+                ]);
+                before(g, nodes, "blk.0.q rotated", 1, "own positions");
+            },
+            "asks for the length of \"past_key_values.0.key\"",
+        ),
+        // angles chosen by the length of all
+        (
+            |g, _| {
+                let mut nodes = size_of("attention_mask", "number 1", "whole");
+                nodes.extend([
+                    node("Greater", &["whole", "number 256"], "is long", &[]),
+                    node("Where", &["is long", "sines", "cosines"], "own cosines", &[]),
+                ]);
+                before(g, nodes, "blk.0.q rotated", 2, "own cosines");
+            },
+            "asks for the length of \"attention_mask\"",
+        ),
+        // the count of a memory's values
+        (
+            |g, _| {
+                let nodes = vec![
+                    node("Size", &["past_key_values.1.value"], "values", &[]),
+                    node("Greater", &["values", "number 256"], "is long", &[]),
+                    node("Where", &["is long", "sines", "cosines"], "own cosines", &[]),
+                ];
+                before(g, nodes, "blk.0.q rotated", 2, "own cosines");
+            },
+            "asks for the length of \"past_key_values.1.value\"",
+        ),
+        // what attention gives is as long as all, whatever it is declared as
+        (
+            |g, _| {
+                for output in &mut g.output {
+                    folder::name_size(output, "all_rows", "rows");
+                }
+                let mut nodes = size_of("present.0.key", "number 2", "whole");
+                nodes.extend([
+                    node("Greater", &["whole", "number 256"], "is long", &[]),
+                    node("Where", &["is long", "sines", "cosines"], "own cosines", &[]),
+                ]);
+                before(g, nodes, "blk.1.q rotated", 2, "own cosines");
+            },
+            "asks for the length of \"present.0.key\"",
+        ),
+        // lengths of rows and of the text have one name, which does not make them one
+        (
+            |g, _| {
+                for input in &mut g.input {
+                    folder::name_size(input, "all_rows", "rows");
+                }
+                let mut nodes = size_of("attention_mask", "number 1", "whole");
+                nodes.extend([
+                    node("Greater", &["whole", "number 256"], "is long", &[]),
+                    node("Where", &["is long", "sines", "cosines"], "own cosines", &[]),
+                ]);
+                before(g, nodes, "blk.0.q rotated", 2, "own cosines");
+            },
+            "asks for the length of \"attention_mask\"",
+        ),
+    ];
+    for (change, words) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let model = tiny(Architecture::Llama, TensorType::Q4_0);
+        write(folder.path(), &model, APART, |graph, config| {
+            numbers(graph);
+            change(graph, config);
+        });
+        let error = LanguageModel::open(folder.path(), Options::new())
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(words), "{words}: {error}");
+    }
+}
+
+#[test]
+fn sizes_that_do_not_grow_may_be_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = tiny(Architecture::Llama, TensorType::Q4_0);
+    write(folder.path(), &model, APART, |graph, _| {
+        numbers(graph);
+        let mut nodes = size_of("past_key_values.0.key", "[0]", "sequences");
+        nodes.extend(size_of("input_ids", "[1]", "count"));
+        nodes.push(node(
+            "Concat",
+            &["sequences", "count", "[256]"],
+            "own shape",
+            &[("axis", Set::Int(0))],
+        ));
+        let at = graph
+            .node
+            .iter()
+            .position(|node| node.output[0] == "blk.0.q")
+            .unwrap();
+        nodes.push(node("Reshape", &["blk.0.q", "own shape"], "blk.0.q again", &[]));
+        graph.node.splice(at + 1..at + 1, nodes);
+        let mut nodes = graph.node.iter_mut();
+        let rotation = nodes.find(|node| node.output[0] == "blk.0.q rotated").unwrap();
+        rotation.input[0] = "blk.0.q again".to_owned();
+    });
+    close(
+        &logits(&opened(folder.path())),
+        &logits(&of_gguf(&model)),
+        "by sizes",
+    );
+}
+
+#[test]
+fn tables_that_positions_are_looked_up_in_have_rows_for_the_room() {
+    let angles: Change = |_, config| config["model"]["context_length"] = 1024.into();
+    let embeddings: Change = |graph, config| {
+        config["model"]["context_length"] = 1024.into();
+        graph.initializer.push(zeros("places", &[512, 256]));
+        let at = graph.node.iter().position(|node| node.output[0] == "x").unwrap();
+        let nodes = [
+            node("Gather", &["places", "position_ids"], "placed", &[]),
+            node("Add", &["x", "placed"], "x placed", &[]),
+        ];
+        graph.node.splice(at + 1..at + 1, nodes);
+        let mut nodes = graph.node.iter_mut();
+        let norm = nodes.find(|node| node.output[0] == "blk.0.normed").unwrap();
+        norm.input[0] = "x placed".to_owned();
+        // angles are not what is too short
+        for node in &mut graph.node {
+            if node.op_type == "RotaryEmbedding" {
+                node.input[2] = "more cosines".to_owned();
+                node.input[3] = "more sines".to_owned();
+            }
+        }
+        graph.initializer.push(zeros("more cosines", &[1024, 32]));
+        graph.initializer.push(zeros("more sines", &[1024, 32]));
+    };
+    for (change, words) in [
+        (angles, "\"cosines\", which has 512, and room for 1024"),
+        (embeddings, "\"places\", which has 512, and room for 1024"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let model = tiny(Architecture::Llama, TensorType::Q4_0);
+        write(folder.path(), &model, APART, change);
+        let fits = LanguageModel::open(folder.path(), Options::new().capacity(512)).unwrap();
+        assert_eq!(logits(&fits).len(), fits.sizes().vocabulary as usize);
+        let error = LanguageModel::open(folder.path(), Options::new())
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(words), "{words}: {error}");
+    }
+}
+
 /// The attention of the first layer.
 fn attention(graph: &mut Graph) -> &mut Node {
     let mut nodes = graph.node.iter_mut();
@@ -187,11 +462,30 @@ type Change = fn(&mut Graph, &mut Value);
 
 #[test]
 fn what_is_not_known_is_refused_by_name() {
-    let cases: [(Change, &str); 27] = [
+    let cases: [(Change, &str); 36] = [
         (|g, _| give(g, 10), "\"attention_bias\""),
         (|g, _| give(g, 11), "\"head_sink\""),
         (|g, _| give(g, 12), "\"k_scale\""),
         (|g, _| give(g, 16), "\"query_seqlens\""),
+        (|g, _| give(g, 17), "input 17 is not known"),
+        (
+            |g, _| {
+                attention(g).output.push("scores".to_owned());
+            },
+            "output \"output_qk\" is not supported",
+        ),
+        (
+            |g, _| set(g, "sparkle", Set::Int(3)),
+            "\"sparkle\" is 3, which is not supported",
+        ),
+        (
+            |g, _| set(g, "do_rotary", Set::Text("yes")),
+            "\"do_rotary\" is \"yes\", which is not supported",
+        ),
+        (
+            |g, _| attention(g).domain = "my.ops".to_owned(),
+            "layer 0 of the graph has no com.microsoft.GroupQueryAttention",
+        ),
         (
             |g, _| set(g, "smooth_softmax", Set::Int(1)),
             "\"smooth_softmax\" is 1",
@@ -199,7 +493,7 @@ fn what_is_not_known_is_refused_by_name() {
         (|g, _| set(g, "softcap", Set::Float(50.0)), "\"softcap\" is 50"),
         (
             |g, _| set(g, "k_quant_type", Set::Text("PER_TENSOR")),
-            "quantised keys",
+            "\"k_quant_type\" is \"PER_TENSOR\", which is not supported",
         ),
         (|g, _| set(g, "causal", Set::Int(0)), "\"causal\" is 0"),
         (
@@ -212,7 +506,7 @@ fn what_is_not_known_is_refused_by_name() {
         ),
         (
             |g, _| attention(g).op_type = "MultiHeadAttention".to_owned(),
-            "layer 0 of the graph has no GroupQueryAttention",
+            "layer 0 of the graph has no com.microsoft.GroupQueryAttention",
         ),
         (
             |g, _| attention(g).input[3] = "past_key_values.1.key".to_owned(),
@@ -292,6 +586,22 @@ fn what_is_not_known_is_refused_by_name() {
             "\"vocab_size\" is missing",
         ),
         (
+            |_, c| c["model"]["vocab_size"] = u32::MAX.into(),
+            "is not that of 4294967295 tokens of width 256",
+        ),
+        (
+            |_, c| c["model"]["decoder"]["num_key_value_heads"] = u32::MAX.into(),
+            "\"num_key_value_heads\" is 4294967295 and \"head_size\" 64",
+        ),
+        (
+            |_, c| c["model"]["decoder"]["num_attention_heads"] = u32::MAX.into(),
+            "\"num_attention_heads\" is 4294967295 and \"head_size\" 64",
+        ),
+        (
+            |_, c| c["model"]["decoder"]["head_size"] = u32::MAX.into(),
+            "\"num_attention_heads\" is 4 and \"head_size\" 4294967295",
+        ),
+        (
             |_, c| c["model"]["decoder"]["filename"] = "../model.onnx".into(),
             "no name of a file",
         ),
@@ -309,6 +619,27 @@ fn what_is_not_known_is_refused_by_name() {
             .to_string();
         assert!(error.contains(words), "{words}: {error}");
     }
+}
+
+#[test]
+fn sizes_beyond_what_can_be_counted_are_none_of_a_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let form = Form {
+        embedded_in_blocks: true,
+        ..FORM
+    };
+    let model = tiny(Architecture::Qwen2, TensorType::Q4_0);
+    write(folder.path(), &model, form, |_, config| {
+        config["model"]["vocab_size"] = u32::MAX.into();
+        config["model"]["decoder"]["hidden_size"] = (u32::MAX - 31).into();
+    });
+    let error = LanguageModel::open(folder.path(), Options::new()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("not that of 4294967295 tokens of width 4294967264"),
+        "{error}"
+    );
 }
 
 #[test]
