@@ -221,6 +221,22 @@ impl CpuDevice {
     }
 }
 
+impl CpuDevice {
+    /// As [`lower`](Self::lower), where the weights are packed already.
+    fn lowered_again(
+        &self,
+        part: (&Part, &Programs),
+        layouts: &[polychip_sdk::Layout],
+        reduced: bool,
+        pool: &ThreadPool,
+        choices: Choices<'_>,
+    ) -> Result<crate::step::Program> {
+        let mut program = self.lower(part, layouts, reduced, pool, choices)?;
+        program.packers = Vec::new();
+        Ok(program)
+    }
+}
+
 impl Device for CpuDevice {
     type Blob = CpuBlob;
     type Executable = CpuExecutable;
@@ -267,8 +283,9 @@ impl Device for CpuDevice {
         } else {
             Choices::Rule
         };
-        let program = self.lower((&part, &programs), &layouts, reduced, &pool, choices)?;
-        let packed = self.common.weights.pack(&program.sections, &pool)?;
+        let mut program = self.lower((&part, &programs), &layouts, reduced, &pool, choices)?;
+        let packers = std::mem::take(&mut program.packers);
+        let packed = self.common.weights.pack(&packers, &pool)?;
         Ok(CpuBlob {
             guard: Guard::new(self.isa, reduced, graph, &layouts, &program),
             program: Arc::new(program),
@@ -296,7 +313,7 @@ impl Device for CpuDevice {
                     blob.program
                 } else {
                     let choices = Choices::Given(&blob.guard.algorithms);
-                    Arc::new(self.lower((&part, &programs), &layouts, reduced, &pool, choices)?)
+                    Arc::new(self.lowered_again((&part, &programs), &layouts, reduced, &pool, choices)?)
                 };
                 if program.packed_len != blob.guard.packed_len
                     || program.sections.len() != blob.packed.table().len()
@@ -312,7 +329,7 @@ impl Device for CpuDevice {
                 let ports = part.inputs.len() + part.outputs.len();
                 let (reduced, layouts, algorithms) = blob::made_for(bytes.bytes(), ports)?;
                 let choices = Choices::Given(&algorithms);
-                let program = self.lower((&part, &programs), &layouts, reduced, &pool, choices)?;
+                let program = self.lowered_again((&part, &programs), &layouts, reduced, &pool, choices)?;
                 let guard = Guard::new(self.isa, reduced, &graph, &layouts, &program);
                 let packed = blob::open(bytes, &guard, &program.sections)?;
                 (layouts, Arc::new(program), Arc::new(packed))
