@@ -132,12 +132,10 @@ impl Product {
         };
         let mut inputs = vec![Some(rows), Some(codes)];
         let mut bias = graph.node(id).input(2);
-        if op == Op::MatMul && as_gemm {
-            if let Some((add, summand)) = self.bias(graph, y) {
-                let behind = graph.remove_node(add);
-                y = behind.output(0).expect("invariant: a sum has a result");
-                bias = Some(summand);
-            }
+        if let Some((add, summand)) = self.bias(graph, y).filter(|_| op == Op::MatMul && as_gemm) {
+            let behind = graph.remove_node(add);
+            y = behind.output(0).expect("invariant: a sum has a result");
+            bias = Some(summand);
         }
         if let Some(bias) = bias {
             inputs.push(Some(self.single(graph, bias)));

@@ -10,6 +10,8 @@ use polychip_host::FlatGraph;
 use polychip_sdk::GraphView;
 use prost::Message as _;
 
+use polychip_needs::{Need, absent};
+
 use super::groups::Reference;
 use super::*;
 use crate::part;
@@ -49,6 +51,11 @@ fn packed(values: &[u8], row: usize, bits: usize) -> Vec<u8> {
 impl Case<'_> {
     fn float(self) -> DType {
         if self.half { DType::F16 } else { DType::F32 }
+    }
+
+    /// Rows are rounded to 16 bits, and so are results of 16 bits.
+    fn tolerance(self) -> f64 {
+        if self.half { 2e-3 } else { 1e-4 }
     }
 
     /// Bytes of floats, and what they hold.
@@ -179,10 +186,20 @@ impl Case<'_> {
     }
 }
 
-/// Runs a case; gives the names of its steps, in their order.
-fn steps(case: Case<'_>) -> Vec<&'static str> {
+/// A model that was run.
+struct Ran {
+    model: Vec<u8>,
+    x: Boxed,
+    y: Boxed,
+    /// The names of its steps, in their order.
+    steps: Vec<&'static str>,
+}
+
+/// Runs a case, and compares it with its numbers.
+fn ran(case: Case<'_>) -> Ran {
     let written = case.write();
-    let bytes = written.model.encode_to_vec().into();
+    let model = written.model.encode_to_vec();
+    let bytes = model.clone().into();
     let mut graph = onnx::import(bytes, &onnx::NoExternalData, &onnx::Options::default()).unwrap();
     let mut options = passes::Options::default();
     // a matrix of floats would be more than may be folded
@@ -202,25 +219,26 @@ fn steps(case: Case<'_>) -> Vec<&'static str> {
         reduced: false,
     };
     let program = lower(&part, &options).unwrap();
-    let mut net = Net::default();
     let shape = [case.rows, &[case.depth]].concat();
-    let x = net.boxed(case.float(), &shape);
-    let have = run(&program, &pool, std::slice::from_ref(&x)).remove(0);
+    let x = Net::default().boxed(case.float(), &shape);
+    let y = run(&program, &pool, std::slice::from_ref(&x)).remove(0);
     let values = x.to_f64s().unwrap();
-    let columns = || written.weights.chunks(case.depth).zip(&written.bias);
-    let product = |row: &[f64], (weights, bias): (&[f64], &f64)| {
-        let sum: f64 = row.iter().zip(weights).map(|(x, w)| x * w).sum();
-        sum + if case.bias { *bias } else { 0.0 }
-    };
-    let rows = values.chunks(case.depth);
-    let want: Vec<f64> = rows
-        .flat_map(|row| columns().map(move |column| product(row, column)))
-        .collect();
+    let mut want = Vec::new();
+    for row in values.chunks(case.depth) {
+        for (weights, bias) in written.weights.chunks(case.depth).zip(&written.bias) {
+            let sum: f64 = row.iter().zip(weights).map(|(x, w)| x * w).sum();
+            want.push(sum + if case.bias { *bias } else { 0.0 });
+        }
+    }
     let shape = [case.rows, &[case.columns]].concat();
     let want = Boxed::from_f64s(polychip_reference::element(case.float()), shape, &want).unwrap();
-    let tolerance = if case.half { 2e-3 } else { 1e-4 };
-    close(&have, &want, tolerance, &format!("{case:?}"));
-    program.steps.iter().map(|step| step.name).collect()
+    close(&y, &want, case.tolerance(), &format!("{case:?}"));
+    Ran {
+        model,
+        x,
+        y,
+        steps: program.steps.iter().map(|step| step.name).collect(),
+    }
 }
 
 #[test]
@@ -246,8 +264,8 @@ fn a_model_with_matmulnbits_is_multiplied_by_its_codes() {
                     bias,
                     ..case
                 };
-                assert_eq!(steps(case), ["products with blocks"], "{case:?}");
-                let names = steps(Case { half: true, ..case });
+                assert_eq!(ran(case).steps, ["products with blocks"], "{case:?}");
+                let names = ran(Case { half: true, ..case }).steps;
                 assert!(names.contains(&"products with blocks"), "{names:?}");
             }
         }
@@ -266,10 +284,78 @@ fn codes_in_blocks_of_16_are_multiplied_too() {
         bias: false,
         half: false,
     };
-    assert_eq!(steps(case), ["gemm of 4-bit weights"]);
-    steps(Case {
+    assert_eq!(ran(case).steps, ["gemm of 4-bit weights"]);
+    ran(Case {
         bits: 8,
         bias: true,
         ..case
     });
+}
+
+/// Runs each model of a folder on the `x` beside it.
+const WITNESS: &str = "
+import pathlib, sys, numpy, onnxruntime
+for model in sorted(pathlib.Path(sys.argv[1]).glob('*.onnx')):
+    session = onnxruntime.InferenceSession(str(model), providers=['CPUExecutionProvider'])
+    port = session.get_inputs()[0]
+    kind = numpy.float16 if 'float16' in port.type else numpy.float32
+    x = numpy.fromfile(model.with_suffix('.x'), kind).reshape(port.shape)
+    session.run(None, {port.name: x})[0].tofile(model.with_suffix('.y'))
+";
+
+#[test]
+fn onnx_runtime_multiplies_the_same_matrices() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let python = std::env::var_os("POLYCHIP_PYTHON")
+        .map_or_else(|| root.join("target/venv/bin/python"), std::path::PathBuf::from);
+    if !python.is_file() {
+        absent(Need::Python, &format!("no {}", python.display()));
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut cases = Vec::new();
+    for bits in [4, 8] {
+        for (rows, [depth, columns], block) in [
+            (&[1][..], [96, 7], 32),
+            (&[33], [64, 19], 64),
+            (&[2, 3], [160, 5], 32),
+            (&[3], [256, 33], 128),
+            (&[5], [48, 3], 16),
+        ] {
+            for (zeros, bias, half) in [
+                (false, false, false),
+                (true, true, false),
+                (true, false, true),
+                (false, true, true),
+            ] {
+                cases.push(Case {
+                    bits,
+                    rows,
+                    depth,
+                    columns,
+                    block,
+                    zeros,
+                    bias,
+                    half,
+                });
+            }
+        }
+    }
+    let at = |index: usize, end: &str| folder.path().join(format!("{index}.{end}"));
+    let all: Vec<Ran> = cases.iter().map(|&case| ran(case)).collect();
+    for (index, ran) in all.iter().enumerate() {
+        std::fs::write(at(index, "onnx"), &ran.model).unwrap();
+        std::fs::write(at(index, "x"), ran.x.to_bytes()).unwrap();
+    }
+    let told = std::process::Command::new(python)
+        .args(["-c", WITNESS])
+        .arg(folder.path())
+        .output()
+        .unwrap();
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    for (index, (ran, case)) in all.iter().zip(&cases).enumerate() {
+        let bytes = std::fs::read(at(index, "y")).unwrap();
+        let want = tensor_from_bytes(case.float(), ran.y.shape(), &bytes).unwrap();
+        close(&ran.y, &want, case.tolerance(), &format!("{case:?}"));
+    }
 }
