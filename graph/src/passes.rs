@@ -16,7 +16,7 @@
 //! - a tensor with an `encoding` holds integers that stand for reals. A node that reads it computes on
 //!   the reals; a result with an encoding is quantised: divided by the scale, rounded half to even,
 //!   moved by the zero point, clamped. Inputs and outputs of one node may be mixed, with encodings and
-//!   floats. QuantizeLinear and DequantizeLinear alone read and write the stored integers;
+//!   floats. Scales of constants may be negative or zero. QuantizeLinear and DequantizeLinear alone read and write the stored integers;
 //! - an If's condition is not constant; a body captures no constant, and no loop carries what it does not change;
 //! - a Cast reads a constant where `keep_halves` is asked for, or what it gives is beyond what folding may make;
 //! - `auto_pad` is written out as `pads` where sizes are known, but for ConvTranspose and with `ceil_mode`;
@@ -138,6 +138,7 @@ impl Pipeline<'_> {
                 changes += self.pass(graph, report, "recompose rounded", recompose::rounded::run)?;
             }
             changes += self.pass(graph, report, "move rounding", quantise::travel::run)?;
+            changes += self.pass(graph, report, "weights in blocks", quantise::blocks::run)?;
             if changes > 0 {
                 self.clean(graph, report, false)?;
             }

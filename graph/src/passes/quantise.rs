@@ -10,7 +10,7 @@
 //!   limits of Clip, which may be float constants) and every float output is quantised at once; also
 //!   with activations or a residual sum between op and quantise, whose inner tensors stay floats;
 //! - dequantised constant weights of Conv, ConvTranspose, Gemm, MatMul and Gather, whatever else the
-//!   node reads (weight-only quantisation);
+//!   node reads (weight-only quantisation); also behind a Transpose, where they are dequantised in blocks ([`blocks`]);
 //! - dequantise, then quantise with the same encoding: nothing. With another one: an Identity that gives
 //!   the same reals on the other grid.
 //!
@@ -23,13 +23,14 @@
 //! Invariants:
 //! 1. Everything else that reads or writes a tensor with an encoding would see the same integers as
 //!    before; where that cannot be said, the nodes stay.
-//! 2. Scales are constant, finite and positive. A constant keeps its integers, uncopied.
+//! 2. Scales are constant and finite; those of anything but weights are positive. A constant keeps its integers, uncopied.
 
-use polychip_ops::Op;
+use polychip_ops::{DType, Op};
 
 use super::pattern;
 use crate::{Encoding, Error, Graph, Node, NodeId, TensorId};
 
+pub(super) mod blocks;
 mod carriers;
 mod limit;
 pub(super) mod scale;
@@ -233,7 +234,7 @@ fn weights(graph: &mut Graph, id: NodeId) -> usize {
         let Some((source, encoding)) = graph
             .node(id)
             .input(port)
-            .and_then(|input| dequantised(graph, &none, input))
+            .and_then(|input| stored_weights(graph, input))
         else {
             continue;
         };
@@ -242,6 +243,13 @@ fn weights(graph: &mut Graph, id: NodeId) -> usize {
         folded += 1;
     }
     folded
+}
+
+/// A constant that is dequantised to f32, and what it means.
+fn stored_weights(graph: &Graph, id: TensorId) -> Option<(TensorId, Encoding)> {
+    let (_, node) = pattern::made_by(graph, id, Op::DequantizeLinear)?;
+    let encoding = scale::weights(graph, node).filter(|encoding| encoding.real == DType::F32)?;
+    Some((node.input(0)?, encoding))
 }
 
 /// Removes dequantise-quantise pairs of one encoding.

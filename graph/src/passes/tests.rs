@@ -3,6 +3,7 @@
 
 mod activations;
 mod attention;
+mod blocks;
 mod build;
 mod cleaning;
 pub(crate) mod execute;

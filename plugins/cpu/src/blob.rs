@@ -8,7 +8,9 @@
 use std::sync::{Arc, OnceLock};
 
 use polychip_cpu_kernels::Isa;
-use polychip_sdk::{AlignedBytes, Blob, BlobReader, BlobWriter, Constant, Error, GraphView, Layout, Result};
+use polychip_sdk::{
+    AlignedBytes, Blob, BlobReader, BlobWriter, Constant, Error, GraphView, Layout, Port, Result,
+};
 
 use crate::step::Program;
 use crate::weights::{Packed, Section};
@@ -73,6 +75,10 @@ pub struct CpuBlob {
     pub(crate) packed: Arc<Packed>,
     /// Threads that the program was lowered for.
     pub(crate) threads: usize,
+    /// What its ports want, inputs first.
+    pub(crate) ports: Vec<Port>,
+    /// How many of them are inputs.
+    pub(crate) inputs: usize,
     pub(crate) bytes: OnceLock<AlignedBytes>,
 }
 

@@ -221,6 +221,22 @@ impl CpuDevice {
     }
 }
 
+impl CpuDevice {
+    /// As [`lower`](Self::lower), where the weights are packed already.
+    fn lowered_again(
+        &self,
+        part: (&Part, &Programs),
+        layouts: &[polychip_sdk::Layout],
+        reduced: bool,
+        pool: &ThreadPool,
+        choices: Choices<'_>,
+    ) -> Result<crate::step::Program> {
+        let mut program = self.lower(part, layouts, reduced, pool, choices)?;
+        program.packers = Vec::new();
+        Ok(program)
+    }
+}
+
 impl Device for CpuDevice {
     type Blob = CpuBlob;
     type Executable = CpuExecutable;
@@ -258,7 +274,8 @@ impl Device for CpuDevice {
     fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<CpuBlob> {
         let (part, programs) = part::read(graph)?;
         let layouts = exec::grant(&part, &options.ports);
-        exec::ports(&part, &layouts)?;
+        let ports = exec::ports(&part, &layouts)?;
+        let inputs = part.inputs.len();
         let pool = self.pool(options.threads);
         // without an instruction for it, f32 is as exact and no slower
         let reduced = options.precision == Precision::Reduced && self.isa.has_bf16();
@@ -267,13 +284,18 @@ impl Device for CpuDevice {
         } else {
             Choices::Rule
         };
-        let program = self.lower((&part, &programs), &layouts, reduced, &pool, choices)?;
-        let packed = self.common.weights.pack(&program.sections, &pool)?;
+        let mut program = self.lower((&part, &programs), &layouts, reduced, &pool, choices)?;
+        let packers = std::mem::take(&mut program.packers);
+        // of weights in blocks the part has scales and zero points, too: gone before the packed ones come
+        drop((part, programs));
+        let packed = self.common.weights.pack(&packers, &pool)?;
         Ok(CpuBlob {
             guard: Guard::new(self.isa, reduced, graph, &layouts, &program),
             program: Arc::new(program),
             packed: Arc::new(packed),
             threads: pool.threads(),
+            ports,
+            inputs,
             bytes: OnceLock::new(),
         })
     }
@@ -282,9 +304,8 @@ impl Device for CpuDevice {
         let graph = source.graph.ok_or_else(|| {
             Error::bad_argument("a blob of the CPU is loaded beside the part it was compiled from")
         })?;
-        let (part, programs) = part::read(&graph)?;
         let pool = self.pool(source.threads);
-        let (layouts, program, packed) = match source.from {
+        let (program, packed, ports, inputs) = match source.from {
             LoadedFrom::Blob(blob) => {
                 let layouts = blob.guard.layouts.clone();
                 let reduced = blob.guard.reduced;
@@ -295,8 +316,9 @@ impl Device for CpuDevice {
                 let program = if blob.threads == pool.threads() {
                     blob.program
                 } else {
+                    let (part, programs) = part::read(&graph)?;
                     let choices = Choices::Given(&blob.guard.algorithms);
-                    Arc::new(self.lower((&part, &programs), &layouts, reduced, &pool, choices)?)
+                    Arc::new(self.lowered_again((&part, &programs), &layouts, reduced, &pool, choices)?)
                 };
                 if program.packed_len != blob.guard.packed_len
                     || program.sections.len() != blob.packed.table().len()
@@ -306,16 +328,18 @@ impl Device for CpuDevice {
                         "lowering again packs other weights",
                     ));
                 }
-                (layouts, program, blob.packed)
+                (program, blob.packed, blob.ports, blob.inputs)
             }
             LoadedFrom::Bytes(bytes) => {
-                let ports = part.inputs.len() + part.outputs.len();
-                let (reduced, layouts, algorithms) = blob::made_for(bytes.bytes(), ports)?;
+                let (part, programs) = part::read(&graph)?;
+                let count = part.inputs.len() + part.outputs.len();
+                let (reduced, layouts, algorithms) = blob::made_for(bytes.bytes(), count)?;
                 let choices = Choices::Given(&algorithms);
-                let program = self.lower((&part, &programs), &layouts, reduced, &pool, choices)?;
+                let program = self.lowered_again((&part, &programs), &layouts, reduced, &pool, choices)?;
                 let guard = Guard::new(self.isa, reduced, &graph, &layouts, &program);
                 let packed = blob::open(bytes, &guard, &program.sections)?;
-                (layouts, Arc::new(program), Arc::new(packed))
+                let ports = exec::ports(&part, &layouts)?;
+                (Arc::new(program), Arc::new(packed), ports, part.inputs.len())
             }
         };
         self.host.log(
@@ -328,13 +352,12 @@ impl Device for CpuDevice {
                 program.packed_len
             ),
         );
-        let ports = exec::ports(&part, &layouts)?;
         Ok(Arc::new(CpuExecutable::new(
             Arc::clone(&self.common),
             program,
             packed,
             ports,
-            part.inputs.len(),
+            inputs,
             pool.threads(),
         )?))
     }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use polychip_ops::DType;
 use polychip_sdk::{Constant, Result};
 
-use crate::weights::Section;
+use crate::weights::{Packer, Section};
 use crate::work::{Class, Repeated, Work};
 
 mod nested;
@@ -149,6 +149,8 @@ pub(crate) struct Program {
     pub(crate) copies: Vec<polychip_sdk::AlignedBytes>,
     /// Pieces of the packed weights.
     pub(crate) sections: Vec<Section>,
+    /// What packs them, in their order; nothing once they are packed.
+    pub(crate) packers: Vec<Packer>,
     /// Floats of the packed weights in a blob.
     pub(crate) packed_len: usize,
     /// Codes of the convolutions' algorithms, in their order: with others, other weights would be packed.

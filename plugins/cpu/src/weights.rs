@@ -6,6 +6,8 @@
 //!    whose constants are folded anew for another input size shares them too, and no address outlives its model. Debug
 //!    builds pack what they find again and compare, so that every test proves that.
 //! 3. Sections that are packed together lie together, on huge pages where those pay; so they are freed together.
+//! 4. What packs a section holds what it packs, scales and zero points too. So it is dropped when all is packed, and a
+//!    program holds where its sections are, and no more.
 //!
 //! Not here: how weights are laid out (`cpu-kernels`), how they travel in a blob (`blob`).
 #![allow(unsafe_code)]
@@ -26,11 +28,18 @@ pub(crate) type Pack = Box<dyn Fn(&mut [f32]) -> Result<()> + Send + Sync>;
 /// The hash of a recipe.
 type Key = [u8; 32];
 
-/// A piece of the packed weights and how it is made.
+/// A piece of the packed weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Section {
     /// Where it starts in a blob, in floats.
     pub(crate) start: usize,
     /// Length, in floats.
+    pub(crate) len: usize,
+}
+
+/// How a section is made.
+pub(crate) struct Packer {
+    /// Length of the section, in floats.
     pub(crate) len: usize,
     /// What its bytes depend on.
     pub(crate) recipe: Recipe,
@@ -195,7 +204,11 @@ impl Packed {
 
     /// The floats of section `index`.
     pub(crate) fn section(&self, sections: &[Section], index: usize) -> &[f32] {
-        let len = sections[index].len;
+        self.floats(index, sections[index].len)
+    }
+
+    /// The first `len` floats of section `index`, which has as many.
+    fn floats(&self, index: usize, len: usize) -> &[f32] {
         if len == 0 {
             return &[];
         }
@@ -232,18 +245,18 @@ impl Weights {
     /// Packs what nobody has packed, and finds the rest.
     ///
     /// On the threads that will run the program, so that loading takes no more of the machine than running.
-    pub(crate) fn pack(&self, sections: &[Section], pool: &ThreadPool) -> Result<Packed> {
-        let keys = keys(sections, pool);
-        let (places, new, floats) = self.places(sections, &keys);
+    pub(crate) fn pack(&self, packers: &[Packer], pool: &ThreadPool) -> Result<Packed> {
+        let keys = keys(packers, pool);
+        let (places, new, floats) = self.places(packers, &keys);
         let mut memory = crate::arena::memory(floats, "packed weights")?;
-        let new_sections: Vec<(usize, &Section)> = new
+        let new_packers: Vec<(usize, &Packer)> = new
             .iter()
-            .map(|&index| (places[index].start, &sections[index]))
+            .map(|&index| (places[index].start, &packers[index]))
             .collect();
-        fill(&new_sections, &mut memory, pool)?;
+        fill(&new_packers, &mut memory, pool)?;
         let memory = Arc::new(memory);
         let mut held = vec![Arc::clone(&memory)];
-        let mut table = Vec::with_capacity(sections.len());
+        let mut table = Vec::with_capacity(packers.len());
         for place in &places {
             let own = place.memory.as_ref().unwrap_or(&memory);
             table.push(Address(own[place.start..].as_ptr()));
@@ -267,16 +280,16 @@ impl Weights {
             own_bytes: 4 * floats as u64,
         };
         #[cfg(debug_assertions)]
-        packed.check(sections, pool)?;
+        packed.check(packers, pool)?;
         Ok(packed)
     }
 
     /// Where each section is to be; which ones have to be packed, in the order in which they lie; and the floats of those.
-    fn places(&self, sections: &[Section], keys: &[Key]) -> (Vec<Place>, Vec<usize>, usize) {
+    fn places(&self, packers: &[Packer], keys: &[Key]) -> (Vec<Place>, Vec<usize>, usize) {
         let shelf = self.shelf();
         let (mut new, mut floats) = (Vec::new(), 0);
         let mut starts = BTreeMap::new();
-        let mut place = |(index, section): (usize, &Section)| {
+        let mut place = |(index, packer): (usize, &Packer)| {
             let key = &keys[index];
             let found = shelf.get(key).and_then(|shelved| {
                 let memory = shelved.memory.upgrade()?;
@@ -289,14 +302,14 @@ impl Weights {
                 let start = *starts.entry(*key).or_insert_with(|| {
                     let start = floats;
                     // the whole fits the address space where the program's packed weights do
-                    floats = (floats + section.len).next_multiple_of(ALIGN);
+                    floats = (floats + packer.len).next_multiple_of(ALIGN);
                     new.push(index);
                     start
                 });
                 Place { memory: None, start }
             })
         };
-        let places = sections.iter().enumerate().map(&mut place).collect();
+        let places = packers.iter().enumerate().map(&mut place).collect();
         (places, new, floats)
     }
 }
@@ -304,45 +317,45 @@ impl Weights {
 /// Floats of a cache line: where sections start.
 pub(crate) const ALIGN: usize = crate::arena::ALIGN / 4;
 
-fn keys(sections: &[Section], pool: &ThreadPool) -> Vec<Key> {
-    let keys: Vec<OnceLock<Key>> = sections.iter().map(|_| OnceLock::new()).collect();
-    let order = largest_first(sections.iter());
+fn keys(packers: &[Packer], pool: &ThreadPool) -> Vec<Key> {
+    let keys: Vec<OnceLock<Key>> = packers.iter().map(|_| OnceLock::new()).collect();
+    let order = largest_first(packers.iter());
     pool.run(order.len(), &|chunk| {
         let index = order[chunk];
-        keys[index].get_or_init(|| sections[index].recipe.key(sections[index].len));
+        keys[index].get_or_init(|| packers[index].recipe.key(packers[index].len));
     });
     let keys = keys.into_iter().map(OnceLock::into_inner);
     keys.map(|key| key.expect("invariant: every chunk ran")).collect()
 }
 
-/// Indices of sections, the largest first: the last to begin is then a small one.
-fn largest_first<'a>(sections: impl Iterator<Item = &'a Section>) -> Vec<usize> {
-    let lens: Vec<usize> = sections.map(|section| section.len).collect();
+/// Indices of packers, those of the largest sections first: the last to begin is then a small one.
+fn largest_first<'a>(packers: impl Iterator<Item = &'a Packer>) -> Vec<usize> {
+    let lens: Vec<usize> = packers.map(|packer| packer.len).collect();
     let mut order: Vec<usize> = (0..lens.len()).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(lens[index]));
     order
 }
 
 /// Packs sections to where they start in `memory`, which is zeros; in the order in which they lie.
-fn fill(sections: &[(usize, &Section)], memory: &mut [f32], pool: &ThreadPool) -> Result<()> {
-    let mut pieces = Vec::with_capacity(sections.len());
+fn fill(packers: &[(usize, &Packer)], memory: &mut [f32], pool: &ThreadPool) -> Result<()> {
+    let mut pieces = Vec::with_capacity(packers.len());
     let (mut rest, mut start) = (memory, 0);
-    for &(first, section) in sections {
+    for &(first, packer) in packers {
         let (piece, behind) = first
             .checked_sub(start)
             .and_then(|gap| rest.split_at_mut_checked(gap))
-            .and_then(|(_, rest)| rest.split_at_mut_checked(section.len))
+            .and_then(|(_, rest)| rest.split_at_mut_checked(packer.len))
             .ok_or_else(|| Error::bad_blob("packed weights are too short"))?;
-        pieces.push(Mutex::new((piece, section, Ok(()))));
-        (rest, start) = (behind, first + section.len);
+        pieces.push(Mutex::new((piece, packer, Ok(()))));
+        (rest, start) = (behind, first + packer.len);
     }
-    let order = largest_first(sections.iter().map(|(_, section)| *section));
+    let order = largest_first(packers.iter().map(|(_, packer)| *packer));
     pool.run(order.len(), &|chunk| {
         let mut piece = pieces[order[chunk]]
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let (target, section, result) = &mut *piece;
-        *result = (section.pack)(target);
+        let (target, packer, result) = &mut *piece;
+        *result = (packer.pack)(target);
     });
     pieces
         .into_iter()
@@ -352,11 +365,11 @@ fn fill(sections: &[(usize, &Section)], memory: &mut [f32], pool: &ThreadPool) -
 #[cfg(debug_assertions)]
 impl Packed {
     /// Packs every section again: what was found is what would have been packed.
-    fn check(&self, sections: &[Section], pool: &ThreadPool) -> Result<()> {
-        for (index, section) in sections.iter().enumerate() {
-            let mut again = crate::arena::memory(section.len, "packed weights")?;
-            fill(&[(0, section)], &mut again, pool)?;
-            let have = self.section(sections, index);
+    fn check(&self, packers: &[Packer], pool: &ThreadPool) -> Result<()> {
+        for (index, packer) in packers.iter().enumerate() {
+            let mut again = crate::arena::memory(packer.len, "packed weights")?;
+            fill(&[(0, packer)], &mut again, pool)?;
+            let have = self.floats(index, packer.len);
             let same = have
                 .iter()
                 .zip(&again[..])
@@ -364,7 +377,7 @@ impl Packed {
             assert!(
                 same,
                 "invariant: a recipe names all that its section depends on: {}",
-                section.recipe.words
+                packer.recipe.words
             );
         }
         Ok(())
@@ -376,34 +389,28 @@ mod tests {
     use super::*;
     use polychip_ops::DType;
 
-    /// Sections of as many floats, which hold a value each.
-    fn sections(values: &[(usize, f32)]) -> Vec<Section> {
-        let mut start = 0;
-        let section = |&(len, value): &(usize, f32)| {
-            let section = Section {
-                start,
-                len,
-                recipe: Recipe::new("value").by(value),
-                pack: Box::new(move |target| {
-                    target.fill(value);
-                    Ok(())
-                }),
-            };
-            start = (start + len).next_multiple_of(ALIGN);
-            section
+    /// Packers of as many floats, which give a value each.
+    fn packers(values: &[(usize, f32)]) -> Vec<Packer> {
+        let packer = |&(len, value): &(usize, f32)| Packer {
+            len,
+            recipe: Recipe::new("value").by(value),
+            pack: Box::new(move |target| {
+                target.fill(value);
+                Ok(())
+            }),
         };
-        values.iter().map(section).collect()
+        values.iter().map(packer).collect()
     }
 
     #[test]
     fn what_some_part_holds_is_not_packed_again() {
         let (weights, pool) = (Weights::default(), ThreadPool::new(2));
-        let some = sections(&[(100, 1.0), (3, 2.0), (0, 5.0), (100, 1.0)]);
+        let some = packers(&[(100, 1.0), (3, 2.0), (0, 5.0), (100, 1.0)]);
         let first = weights.pack(&some, &pool).unwrap();
         // the last is the first, and each starts at a cache line
         assert_eq!(first.own_bytes(), 4 * (112 + 16));
         assert_eq!(first.table()[0].0, first.table()[3].0);
-        let others = sections(&[(3, 2.0), (50, 3.0), (3, 1.0)]);
+        let others = packers(&[(3, 2.0), (50, 3.0), (3, 1.0)]);
         let second = weights.pack(&others, &pool).unwrap();
         assert_eq!(
             second.own_bytes(),
@@ -411,7 +418,7 @@ mod tests {
             "a part of another length is another"
         );
         assert_eq!(second.table()[0].0, first.table()[1].0);
-        assert_eq!(second.section(&others, 1), [3.0; 50]);
+        assert_eq!(second.floats(1, 50), [3.0; 50]);
         drop(first);
         assert_eq!(
             weights.pack(&some, &pool).unwrap().own_bytes(),

@@ -1,7 +1,9 @@
 //! The encoding that a QuantizeLinear or DequantizeLinear node speaks of, and which nodes heed encodings.
 //!
 //! Invariants:
-//! 1. Only integers of up to 32 bits have one, with constant scales that are finite and positive.
+//! 1. Only integers of up to 32 bits have one, with constant scales that are finite; and positive, but for weights: quantisers
+//!    that give the farthest value the code that has no counterpart (-8 of 4 bits) write scales of both signs, and 0 where all
+//!    weights of a block are.
 //! 2. Zero points that are all zero are none, so that equal encodings compare equal.
 
 use polychip_ops::{Attr, DType, Literal, Op};
@@ -45,6 +47,18 @@ pub(super) fn computes(node: &Node) -> bool {
 
 /// The encoding of the integer side of a quantise or dequantise node.
 pub(in crate::passes) fn encoding(graph: &Graph, node: &Node) -> Option<Encoding> {
+    // of other reals no device takes an encoding: the nodes themselves run everywhere
+    let found = stated(graph, node).filter(|encoding| encoding.real == DType::F32)?;
+    found.scales.iter().all(|scale| *scale > 0.0).then_some(found)
+}
+
+/// The encoding of a constant that a dequantise node reads, for who only multiplies by it: scales have any sign, and the reals may have 16 bits.
+pub(super) fn weights(graph: &Graph, node: &Node) -> Option<Encoding> {
+    let is_weights = node.op == Op::DequantizeLinear && graph.tensor(node.input(0)?).is_constant();
+    stated(graph, node).filter(|_| is_weights)
+}
+
+fn stated(graph: &Graph, node: &Node) -> Option<Encoding> {
     let (stored, real) = match node.op {
         Op::QuantizeLinear => (node.output(0)?, node.input(0)?),
         Op::DequantizeLinear => (node.input(0)?, node.output(0)?),
@@ -52,8 +66,8 @@ pub(in crate::passes) fn encoding(graph: &Graph, node: &Node) -> Option<Encoding
     };
     let (stored, real) = (graph.tensor(stored), graph.tensor(real));
     let typed = stored.typed && real.typed;
-    // of other reals no device takes an encoding: the nodes themselves run everywhere
-    if !typed || !is_storage(stored.ty.dtype) || real.ty.dtype != DType::F32 {
+    let is_real = matches!(real.ty.dtype, DType::F32 | DType::F16 | DType::BF16);
+    if !typed || !is_storage(stored.ty.dtype) || !is_real {
         return None;
     }
     if node.attributes.int(Attr::Precision).unwrap_or(0) != 0 {
@@ -69,7 +83,7 @@ pub(in crate::passes) fn encoding(graph: &Graph, node: &Node) -> Option<Encoding
         .iter()
         .map(|&scale| scale as f32)
         .collect();
-    if scales.is_empty() || !scales.iter().all(|scale| scale.is_finite() && *scale > 0.0) {
+    if scales.is_empty() || !scales.iter().all(|scale| scale.is_finite()) {
         return None;
     }
     let axis = axis(node, &stored.ty.shape, &scale_ty.sizes()?)?;

@@ -22,7 +22,7 @@ use super::precision::Precision;
 use crate::part::{BodyPart, Node, Part, Programs, Tensor, TensorIndex};
 use crate::step::{Allocation, AllocationId, Home, Program, Run, Step, Value, ValueId, tensor_from_bytes};
 use crate::tune::Choices;
-use crate::weights::{self, Recipe, Section};
+use crate::weights::{self, Packer, Recipe, Section};
 use crate::work::{Boxed, Class, Repeated, Work};
 
 /// What lowering depends on beside the part.
@@ -87,6 +87,7 @@ pub(super) struct Lowering<'a> {
     pub(super) allocations: Vec<Allocation>,
     pub(super) steps: Vec<Step>,
     pub(super) sections: Vec<Section>,
+    pub(super) packers: Vec<Packer>,
     pub(super) packed_len: usize,
     pub(super) copies: Vec<AlignedBytes>,
     pub(super) slots: usize,
@@ -133,6 +134,7 @@ impl<'a> Lowering<'a> {
             allocations: Vec::new(),
             steps: Vec::new(),
             sections: Vec::new(),
+            packers: Vec::new(),
             packed_len: 0,
             copies: Vec::new(),
             slots: 0,
@@ -394,8 +396,8 @@ impl<'a> Lowering<'a> {
     ) -> Result<ValueId> {
         let len = bytes_of(DType::F32, &shape)? / 4;
         let start = self.room(len)?;
-        self.sections.push(Section {
-            start,
+        self.sections.push(Section { start, len });
+        self.packers.push(Packer {
             len,
             recipe,
             pack: Box::new(pack),
@@ -404,12 +406,14 @@ impl<'a> Lowering<'a> {
     }
 
     /// Takes over the sections of a program inside this one; returns which is the first of them.
-    pub(super) fn adopt(&mut self, sections: Vec<Section>, len: usize) -> Result<usize> {
-        let (first, start) = (self.sections.len(), self.room(len)?);
-        self.sections.extend(sections.into_iter().map(|section| Section {
-            start: start + section.start,
-            ..section
-        }));
+    pub(super) fn adopt(&mut self, program: &mut Program) -> Result<usize> {
+        let (first, start) = (self.sections.len(), self.room(program.packed_len)?);
+        self.sections
+            .extend(program.sections.drain(..).map(|section| Section {
+                start: start + section.start,
+                ..section
+            }));
+        self.packers.append(&mut program.packers);
         Ok(first)
     }
 

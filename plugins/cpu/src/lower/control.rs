@@ -170,7 +170,7 @@ pub(super) fn lowered(l: &mut Lowering<'_>, parts: &[BodyPart]) -> Result<Option
         let nested = match lowered.program {
             None => None,
             Some(mut program) => {
-                let start = l.adopt(std::mem::take(&mut program.sections), program.packed_len)?;
+                let start = l.adopt(&mut program)?;
                 Some(Nested::new(program, start))
             }
         };

@@ -55,6 +55,7 @@ pub(super) fn finish(mut l: Lowering<'_>) -> Result<Program> {
         slots: l.slots,
         copies: l.copies,
         sections: l.sections,
+        packers: l.packers,
         packed_len: l.packed_len,
         algorithms: l.algorithms,
         ports,

@@ -363,10 +363,10 @@ impl Late {
             return Ok(None);
         };
         let by_kernels = !lowered.work.iter().any(|step| step.work.class.is_reference());
-        let Some(program) = lowered.program.filter(|_| by_kernels) else {
+        let Some(mut program) = lowered.program.filter(|_| by_kernels) else {
             return Ok(None);
         };
-        let packed = self.weights.pack(&program.sections, o.pool)?;
+        let packed = self.weights.pack(&std::mem::take(&mut program.packers), o.pool)?;
         Ok(Some(Arc::new(Ready {
             nested: Nested::with_weights(program, packed),
             operands,

@@ -11,6 +11,7 @@ mod half;
 mod integers;
 mod late;
 mod movement;
+mod nbits;
 mod product;
 mod quantised;
 mod recurrent;
@@ -365,7 +366,7 @@ fn close(have: &Boxed, want: &Boxed, tolerance: f64, what: &str) {
 
 /// Runs a program twice over the same arena and gives the second run's outputs, in ONNX order.
 fn run(program: &Program, pool: &ThreadPool, fed: &[Boxed]) -> Vec<Boxed> {
-    let packed = Weights::default().pack(&program.sections, pool).unwrap();
+    let packed = Weights::default().pack(&program.packers, pool).unwrap();
     let mut arena = AlignedVec::zeroed(program.arena_bytes.div_ceil(4));
     let mut ports: Vec<AlignedBytes> = program
         .ports

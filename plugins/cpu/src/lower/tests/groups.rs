@@ -19,7 +19,7 @@ use crate::part;
 const GOLDEN: &str = "src/lower/tests/groups.txt";
 
 /// Folds constants as a host's CPU does.
-struct Reference;
+pub(super) struct Reference;
 
 impl Evaluate for Reference {
     fn evaluate(&self, node: &polychip_graph::Node, inputs: &[Option<Literal>]) -> Option<Vec<Literal>> {

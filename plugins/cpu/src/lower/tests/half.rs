@@ -214,7 +214,7 @@ fn weights_that_a_cast_widens_stay_as_they_are() {
                     "{bytes}"
                 );
                 // and one for all numbers of rows
-                let packed = weights.pack(&program.sections, &pool).unwrap();
+                let packed = weights.pack(&program.packers, &pool).unwrap();
                 assert_eq!(packed.own_bytes() == 0, !held.is_empty());
                 held.push(packed);
             }
