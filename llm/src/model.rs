@@ -94,11 +94,19 @@ impl Options {
 /// let logits = sequence.append(&prompt)?; // one per token of the vocabulary
 /// # Ok::<(), polychip_llm::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct LanguageModel(Arc<Inner>);
 
+impl std::fmt::Debug for LanguageModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LanguageModel")
+            .field("path", &self.0.path)
+            .field("sizes", &self.0.sizes)
+            .finish_non_exhaustive()
+    }
+}
+
 /// What graphs are made of.
-#[derive(Debug)]
 enum Graphs {
     /// The weights of a file.
     Weights {
@@ -110,7 +118,6 @@ enum Graphs {
     Export(Box<Export>),
 }
 
-#[derive(Debug)]
 struct Inner {
     path: PathBuf,
     /// Of an exported graph the keys of its texts alone.

@@ -85,7 +85,7 @@ pub(crate) struct Open {
     policy: Policy,
     shared: Arc<Shared>,
     /// Whether weights of 16 bits stay so.
-    keep_halves: bool,
+    halves: bool,
     model: Model,
     /// Names of the open dimensions.
     names: Vec<String>,
@@ -213,12 +213,8 @@ impl Shapes {
         }
         let devices = planned::choose_devices(&shared, &policy)?;
         let names = model.open_dims();
-        let specs = |ids: &[polychip_graph::TensorId]| -> Vec<TensorSpec> {
-            ids.iter()
-                .map(|id| open_spec(model.graph().tensor(*id)))
-                .collect()
-        };
         let graph = model.graph();
+        let spec = |id: &polychip_graph::TensorId| open_spec(graph.tensor(*id));
         if let Some(id) = graph
             .inputs
             .iter()
@@ -227,7 +223,7 @@ impl Shapes {
             let words = format!("input {:?} has no known rank", graph.tensor(*id).name);
             return refuse(ErrorKind::BadInput, &words);
         }
-        let inputs = specs(&graph.inputs);
+        let inputs: Vec<TensorSpec> = graph.inputs.iter().map(spec).collect();
         let strings = |id: &polychip_graph::TensorId| {
             let tensor = graph.tensor(*id);
             let is_strings = tensor.is_packed() && tensor.is_tensor();
@@ -240,14 +236,13 @@ impl Shapes {
             open.filter_map(|(axis, name)| Some((*axis, place(name)?)))
                 .collect()
         };
-        let keep_halves = planned::keeps_halves(&devices, &policy);
-        let canonical =
-            || model.open_canonical(keep_halves, || planned::canonical(&shared, model, keep_halves));
+        let halves = planned::keeps_halves(&devices, &policy);
+        let canonical = || model.open_canonical(halves, || planned::canonical(&shared, model, halves));
         let buckets = Buckets::new(model, &names, policy.buckets(), canonical)?;
         let open = Arc::new(Open {
             id,
             policy: policy.clone(),
-            keep_halves,
+            halves,
             model: model.clone(),
             axes: inputs
                 .iter()
@@ -272,7 +267,7 @@ impl Shapes {
             .map_err(|error| Error::caused(ErrorKind::Io, "starting a thread", error))?;
         Ok(Shapes {
             id,
-            outputs: specs(&graph.outputs),
+            outputs: graph.outputs.iter().map(spec).collect(),
             states: Arc::default(),
             flights: Arc::new(Flights::new(policy.runs_in_flight())),
             kind: Kind::Open(open),
@@ -554,8 +549,8 @@ impl Open {
     }
 
     fn canonical(&self) -> Result<&polychip_graph::Graph> {
-        self.model.open_canonical(self.keep_halves, || {
-            planned::canonical(&self.shared, &self.model, self.keep_halves)
+        self.model.open_canonical(self.halves, || {
+            planned::canonical(&self.shared, &self.model, self.halves)
         })
     }
 
@@ -689,8 +684,8 @@ impl Open {
     fn make(&self, sizes: &Sizes, policy: &Policy) -> Result<Made> {
         let (number, start) = (self.next_number(), Instant::now());
         let named = self.names.iter().cloned().zip(sizes.iter().copied()).collect();
-        let canonical = || planned::canonical(&self.shared, &self.model, self.keep_halves);
-        let model = self.model.specialised(&named, self.keep_halves, canonical)?;
+        let canonical = || planned::canonical(&self.shared, &self.model, self.halves);
+        let model = self.model.specialised(&named, self.halves, canonical)?;
         let planned = Planned::new(&self.shared, &model, policy, &|_| {})?;
         let special = Special::new(self.id, &self.shared, planned, policy.clone(), number * PLANS)?;
         Ok(self.made(special, start))
