@@ -149,9 +149,15 @@ impl Guesser {
     pub(crate) fn stepped(&mut self, took: Duration) {
         let took = took.as_secs_f64();
         mean(&mut self.worth.single, took);
+        self.spent += took;
         let guessing = std::mem::take(&mut self.guessing);
-        self.spent += took + guessing;
-        self.lost += guessing;
+        if guessing > 0.0 {
+            // guesses that were not worth a run have cost their making: that, too, is what guessing comes to
+            mean(&mut self.chunk, took + guessing);
+            mean(&mut self.gives, 1.0);
+            self.spent += guessing;
+            self.lost += guessing;
+        }
     }
 
     /// A run with so many guesses took so long, and so many of them stood.
@@ -255,6 +261,21 @@ mod tests {
         }
         assert!(cost(&[7], 1000) < 0.4);
         assert!(cost(&[3], 1000) < 0.8);
+        // guesses that paid once, and then are made and never tried
+        let (mut guesser, mut ms) = (Guesser::new(&Speculation::PromptLookup), 0.0);
+        guesser.stepped(Duration::from_millis(1));
+        for _ in 0..10 {
+            guesser.confirmed(ROWS - 1, ROWS - 1, Duration::from_millis(3));
+        }
+        for _ in 0..1000 {
+            if guesser.pays() {
+                guesser.guessing = 0.3e-3;
+                ms += 0.3;
+            }
+            guesser.stepped(Duration::from_millis(1));
+            ms += 1.0;
+        }
+        assert!(ms / 1000.0 <= 1.05, "{}", ms / 1000.0);
         // some good among bad: it is worth three steps in the mean
         assert!(cost(&[7, 0, 2, 1, 7], 2000) < 0.75);
     }

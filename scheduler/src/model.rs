@@ -406,7 +406,16 @@ mod tests {
             let outputs = pending.wait(std::time::Duration::from_secs(60)).unwrap();
             outputs.at(0).unwrap().values::<f32>().unwrap().to_vec()
         };
+        let (plain, other) = (
+            runtime.plan(&model, &whole).unwrap(),
+            runtime.plan(&model, &cut).unwrap(),
+        );
+        let (part, device) = (&plain.plan().parts[0], &plain.devices()[0]);
+        let settings = whole.settings();
         let one = runtime.session(&model, whole).unwrap();
+        // nodes of the same numbers are others in the other graph
+        assert!(model.loaded(device, plain.graph(), part, settings).is_some());
+        assert!(model.loaded(device, other.graph(), part, settings).is_none());
         let other = runtime.session(&model, cut).unwrap();
         let (expected, given) = (run(&one), run(&other));
         assert!(expected.iter().any(|value| *value != 0.0));
