@@ -5,14 +5,15 @@
 //!    answer is timed within an answer, each token behind one position more than the one before.
 //! 2. All chunks of all devices are timed once a round, and the median of the rounds counts: what disturbs a machine lasts for seconds, and
 //!    would be in all times of one chunk otherwise.
-//! 3. A chunk's time is that of a device that has been at work for a while; what it takes longer where it was idle, because its
+//! 3. What is timed behind positions reads memory that was written: pages that nobody wrote are one page of zeros, which no cache misses.
+//! 4. A chunk's time is that of a device that has been at work for a while; what it takes longer where it was idle, because its
 //!    clocks are low or its caches cold, is measured apart.
-//! 4. A device whose logits are not those of the reference is not used for that size, and it is said why.
+//! 5. A device whose logits are not those of the reference is not used for that size, and it is said why.
 
 use crate::chunk::LADDER;
 use crate::model::LanguageModel;
 use crate::phases::judge::{distance, reference, tolerance};
-use crate::phases::{ChunkCost, DeviceCost, MeasurePhases, PhaseCosts};
+use crate::phases::{Beyond, ChunkCost, DeviceCost, MeasurePhases, PhaseCosts};
 use crate::sequence::Sequence;
 use crate::{Error, Result, TokenId};
 
@@ -26,11 +27,16 @@ const IDLE_NS: u64 = 300_000_000;
 const WARM_RUNS: usize = 200;
 const EMULATED_WARM_RUNS: usize = 1;
 
-/// Tokens of the answers that are timed.
-const ANSWER: usize = 16;
+/// Tokens of the answers that are timed: as many as take [`ANSWER_NS`], between these. What disturbs a machine a few times a second is in
+/// every answer of this length, and was in few of a dozen tokens.
+const ANSWER: [usize; 2] = [16, 64];
+const ANSWER_NS: u64 = 150_000_000;
 
 /// Positions behind which the first of them begins: behind none, or a few, attention has nothing to share out among threads.
 const ANSWER_PAST: usize = 32;
+
+/// Chunks are timed behind so many times the depth, too, where caches hold keys and values no longer.
+const DEEP: usize = 4;
 
 /// Tokens of the chunk by which it is measured what an idle device takes longer.
 const ENTRY_ROWS: usize = 128;
@@ -76,6 +82,7 @@ fn measure(
         say(format!("{reference}: {rows} tokens, as the reference"));
         right.push(sequence.logits_on(reference, &text[..rows], rows)?);
     }
+    sequence.touch()?;
     let mut costs = Vec::new();
     for (device, name) in devices.iter().zip(&names) {
         let mut cost = DeviceCost {
@@ -95,6 +102,7 @@ fn measure(
                     rows,
                     base_ns: 0.0,
                     per_position_ns: 0.0,
+                    beyond: None,
                 }),
                 Err(error) => cost.refused.push(format!("{rows} tokens: {error}")),
             }
@@ -178,26 +186,26 @@ fn warm(sequence: &mut Sequence, cost: &DeviceCost, text: &[TokenId]) -> Result<
     Ok(())
 }
 
-/// Times of a chunk behind two numbers of positions, one of each round.
+/// Times of a chunk behind several numbers of positions, one of each round.
 struct Place {
     rows: usize,
-    /// Tokens that are read one behind the other; none where the whole chunk is.
-    answer: usize,
-    past: [usize; 2],
-    times: [Vec<u64>; 2],
+    /// Whether tokens are read one behind the other, as an answer's are.
+    answers: bool,
+    past: [usize; 3],
+    times: [Vec<u64>; 3],
 }
 
 impl Place {
     fn of(rows: usize, depth: usize, capacity: usize) -> Place {
-        let room = capacity - rows;
-        let (answer, near) = match rows == 1 && room > ANSWER {
-            true => (ANSWER, ANSWER_PAST.min(room - ANSWER)),
-            false => (0, 0),
-        };
+        let longest = ANSWER[1];
+        let answers = rows == 1 && capacity > longest;
+        let room = capacity - if answers { longest } else { rows };
+        let near = if answers { ANSWER_PAST.min(room) } else { 0 };
+        let middle = depth.clamp(near, room);
         Place {
             rows,
-            answer,
-            past: [near, depth.clamp(near, room - answer)],
+            answers,
+            past: [near, middle, depth.saturating_mul(DEEP).clamp(middle, room)],
             times: Default::default(),
         }
     }
@@ -205,32 +213,39 @@ impl Place {
     /// Times it once; the run before warms the chunk's own memory up.
     fn time(&mut self, sequence: &mut Sequence, device: &str, text: &[TokenId]) -> Result<()> {
         for (past, times) in self.past.into_iter().zip(&mut self.times) {
-            let mut time = || match self.answer {
-                0 => sequence.time_on(device, &text[..self.rows], self.rows, past),
-                answer => sequence.time_answer_on(device, &text[..answer.min(text.len())], past),
-            };
-            time()?;
-            times.push(time()?);
+            if !self.answers {
+                sequence.time_on(device, &text[..self.rows], self.rows, past)?;
+                times.push(sequence.time_on(device, &text[..self.rows], self.rows, past)?);
+                continue;
+            }
+            let [fewest, most] = ANSWER.map(|tokens| tokens.min(text.len()));
+            let token = sequence.time_answer_on(device, &text[..fewest], past)?;
+            let tokens = (ANSWER_NS / token.max(1)).clamp(fewest as u64, most as u64);
+            times.push(sequence.time_answer_on(device, &text[..tokens as usize], past)?);
         }
         Ok(())
     }
 
-    /// The cost whose line goes through the medians; level where both are behind as many positions.
+    /// The cost whose lines go through the medians; level where two are behind as many positions.
     fn line(self) -> ChunkCost {
-        // the middle token of an answer takes the mean of all
-        let [near, far] = self.past.map(|past| past + self.answer / 2);
-        let [least, most] = self.times.map(|mut times| {
+        let [near, middle, far] = self.past;
+        let [least, some, most] = self.times.map(|mut times| {
             times.sort_unstable();
             times[times.len() / 2] as f64
         });
-        let per_position_ns = match far - near {
+        let slope = |from: (usize, f64), to: (usize, f64)| match to.0 - from.0 {
             0 => 0.0,
-            positions => ((most - least) / positions as f64).max(0.0),
+            positions => ((to.1 - from.1) / positions as f64).max(0.0),
         };
+        let per_position_ns = slope((near, least), (middle, some));
         ChunkCost {
             rows: self.rows,
             base_ns: (least - per_position_ns * near as f64).max(0.0),
             per_position_ns,
+            beyond: (far > middle).then(|| Beyond {
+                past: middle,
+                per_position_ns: slope((middle, some), (far, most)),
+            }),
         }
     }
 }

@@ -28,7 +28,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-pub use cost::{ChunkCost, DeviceCost, MeasurePhases, PhaseCosts};
+pub use cost::{Beyond, ChunkCost, DeviceCost, MeasurePhases, PhaseCosts};
 pub use plan::{AnswerPart, Chunk, PhaseLimits, PhasePlan, Workload, plan};
 pub use report::{Move, PhaseReport, PhaseShare};
 

@@ -88,7 +88,19 @@ struct Chunk {
     rows: usize,
     /// Nanoseconds behind no position.
     base_ns: f64,
-    /// Nanoseconds for each position read before.
+    /// Nanoseconds for each position read before, of the first ones.
+    per_position_ns: f64,
+    /// What later ones cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    beyond: Option<Beyond>,
+}
+
+/// What a position costs that lies behind many others.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Beyond {
+    /// How many positions cost what the first do.
+    past: usize,
+    /// Nanoseconds for each that is read behind these.
     per_position_ns: f64,
 }
 
@@ -220,6 +232,10 @@ fn device(cost: &polychip_llm::phases::DeviceCost) -> Device {
                 rows: chunk.rows,
                 base_ns: chunk.base_ns,
                 per_position_ns: chunk.per_position_ns,
+                beyond: chunk.beyond.map(|beyond| Beyond {
+                    past: beyond.past,
+                    per_position_ns: beyond.per_position_ns,
+                }),
             })
             .collect(),
         refused: cost.refused.clone(),
@@ -321,10 +337,15 @@ fn text(answer: &Answer) -> String {
         for chunk in device.chunks.iter().rev() {
             let _ = writeln!(
                 text,
-                "  {:>4} tokens: {:>9} ms, and {:.3} ms for each 1000 positions before",
+                "  {:>4} tokens: {:>9} ms, and {:.3} ms for each 1000 positions before{}",
                 chunk.rows,
                 ms(chunk.base_ns),
-                chunk.per_position_ns * 1e3 / 1e6
+                chunk.per_position_ns * 1e3 / 1e6,
+                chunk.beyond.as_ref().map_or(String::new(), |beyond| format!(
+                    ", {:.3} beyond {}",
+                    beyond.per_position_ns * 1e3 / 1e6,
+                    beyond.past
+                ))
             );
         }
         for refused in &device.refused {

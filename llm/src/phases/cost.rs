@@ -13,7 +13,19 @@ pub struct ChunkCost {
     pub rows: usize,
     /// Nanoseconds behind no position.
     pub base_ns: f64,
-    /// Nanoseconds for each position read before.
+    /// Nanoseconds for each position read before, of the first ones.
+    pub per_position_ns: f64,
+    /// What later ones cost, which no longer lie in a cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beyond: Option<Beyond>,
+}
+
+/// What a position costs that lies behind many others.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Beyond {
+    /// How many positions cost what the first do.
+    pub past: usize,
+    /// Nanoseconds for each that is read behind these.
     pub per_position_ns: f64,
 }
 
@@ -21,7 +33,9 @@ impl ChunkCost {
     /// Nanoseconds behind so many positions.
     #[must_use]
     pub fn at(&self, past: usize) -> f64 {
-        self.base_ns + self.per_position_ns * past as f64
+        let first = self.beyond.map_or(past, |beyond| beyond.past.min(past));
+        let later = self.beyond.map_or(0.0, |beyond| beyond.per_position_ns);
+        self.base_ns + self.per_position_ns * first as f64 + later * (past - first) as f64
     }
 }
 
@@ -73,10 +87,10 @@ impl PhaseCosts {
                 return Err(format!("the costs of phases name {name} twice"));
             }
             let numbers = [device.entry_ns, device.power_mw.unwrap_or(0.0)];
-            let times = device
-                .chunks
-                .iter()
-                .flat_map(|chunk| [chunk.base_ns, chunk.per_position_ns]);
+            let times = device.chunks.iter().flat_map(|chunk| {
+                let later = chunk.beyond.map_or(0.0, |beyond| beyond.per_position_ns);
+                [chunk.base_ns, chunk.per_position_ns, later]
+            });
             if numbers
                 .into_iter()
                 .chain(times)
@@ -113,9 +127,10 @@ impl PhaseCosts {
 pub struct MeasurePhases {
     /// Largest chunk; larger ones are left out.
     pub largest_chunk: usize,
-    /// Rounds of each chunk, of which the median counts. Chunks of one token are timed eight times as often.
+    /// Rounds of each chunk, of which the median counts.
     pub rounds: usize,
-    /// Positions behind which chunks are timed a second time; fewer where there is no room for so many.
+    /// Positions behind which chunks are timed a second time, and behind four times as many a third time; fewer where there is no
+    /// room for so many.
     pub depth: usize,
 }
 

@@ -9,6 +9,7 @@ fn chunk(rows: usize, base_ns: f64, per_position_ns: f64) -> ChunkCost {
         rows,
         base_ns,
         per_position_ns,
+        beyond: None,
     }
 }
 
@@ -90,6 +91,26 @@ fn least(costs: &PhaseCosts, limits: &PhaseLimits, workload: Workload) -> Option
         .min_by(f64::total_cmp)
 }
 
+#[test]
+fn later_positions_have_a_price_of_their_own() {
+    let cost = ChunkCost {
+        beyond: Some(Beyond {
+            past: 1024,
+            per_position_ns: 5.0,
+        }),
+        ..chunk(1, 100.0, 2.0)
+    };
+    assert_eq!(
+        [0, 10, 1024, 1026].map(|past| cost.at(past)),
+        [100.0, 120.0, 2148.0, 2158.0]
+    );
+    let file = serde_json::to_string(&cost).unwrap();
+    assert_eq!(serde_json::from_str::<ChunkCost>(&file).unwrap(), cost);
+    let older: ChunkCost =
+        serde_json::from_str(r#"{"rows": 1, "base_ns": 100, "per_position_ns": 2}"#).unwrap();
+    assert_eq!(older, chunk(1, 100.0, 2.0));
+}
+
 /// What a plan costs, read off its own steps.
 fn cost_of(costs: &PhaseCosts, limits: &PhaseLimits, plan: &PhasePlan) -> f64 {
     let (mut sum, mut last, mut past) = (0.0, plan.workload.last, plan.workload.past);
@@ -115,7 +136,7 @@ fn cost_of(costs: &PhaseCosts, limits: &PhaseLimits, plan: &PhasePlan) -> f64 {
 }
 
 fn some_costs() -> impl Strategy<Value = PhaseCosts> {
-    let one = (1u32..100, 0u32..20);
+    let one = (1u32..100, 0u32..20, proptest::option::of((0usize..9, 0u32..40)));
     let device_of = (
         proptest::collection::vec(one, 3),
         proptest::collection::vec(any::<bool>(), 3),
@@ -129,7 +150,13 @@ fn some_costs() -> impl Strategy<Value = PhaseCosts> {
                     let chunks = [4, 2, 1].into_iter().zip(times).zip(there);
                     let chunks = chunks
                         .filter(|(_, there)| *there)
-                        .map(|((rows, (base, slope)), _)| chunk(rows, base.into(), f64::from(slope) / 7.0))
+                        .map(|((rows, (base, slope, beyond)), _)| ChunkCost {
+                            beyond: beyond.map(|(past, slope)| Beyond {
+                                past,
+                                per_position_ns: f64::from(slope) / 7.0,
+                            }),
+                            ..chunk(rows, base.into(), f64::from(slope) / 7.0)
+                        })
                         .collect();
                     let mut device = device(&format!("d:{index}"), memory, entry.into(), chunks);
                     device.power_mw = power.map(f64::from);

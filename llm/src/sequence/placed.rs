@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use polychip::Session;
+use polychip::{Access, Session};
 
 use super::Sequence;
 use crate::build::Logits;
@@ -20,6 +20,9 @@ use crate::{Error, Result, TokenId};
 
 /// Tokens of an answer that a plan by phases expects where nobody says.
 const USUAL_ANSWER: usize = 128;
+
+/// A byte of keys and values that are only there to be read: twice, it is a small number of 16 bits.
+const TOUCHED: u8 = 0x2e;
 
 /// Where chunks go, where that is planned by phases.
 #[derive(Debug, Default)]
@@ -292,6 +295,14 @@ impl Sequence {
         self.truncate(0);
         done?;
         Ok(took)
+    }
+
+    /// Writes keys and values of all positions.
+    pub(crate) fn touch(&mut self) -> Result<()> {
+        for memory in &self.memories {
+            memory.access(Access::Write).map_err(Error::memory)?.fill(TOUCHED);
+        }
+        Ok(())
     }
 
     /// Nanoseconds of one token of an answer on one device, behind so many positions, whatever these hold: the mean over this
