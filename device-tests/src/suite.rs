@@ -144,6 +144,17 @@ pub fn every() -> Result<usize> {
     }
 }
 
+/// The whole model that an emulated processor runs in seconds.
+const SMALLEST: &str = "kws_dscnn";
+
+/// Whether a whole model is run: each, or the smallest alone where suites are sampled ([`every`]).
+///
+/// # Errors
+/// The variable is no number.
+pub fn runs(model: &str) -> Result<bool> {
+    Ok(every()? == 1 || model == SMALLEST)
+}
+
 /// Runs the suites; where nothing is filtered, says of each how many cases pass.
 ///
 /// # Errors

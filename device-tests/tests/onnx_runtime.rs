@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use libtest_mimic::{Arguments, Failed, Trial};
 use polychip::{Policy, Runtime};
 use polychip_device_tests::compare::{Tolerance, compare, deviation};
-use polychip_device_tests::{Need, model, npy, paths, skipped};
+use polychip_device_tests::{Need, model, npy, paths, skipped, suite};
 use polychip_ops::{DType, Literal};
 use serde::Deserialize;
 
@@ -47,6 +47,9 @@ fn main() -> Result<()> {
                 .and_then(|name| name.to_str())
                 .unwrap_or_default()
                 .to_owned();
+            if !suite::runs(&name)? {
+                continue;
+            }
             for threads in [1, 2] {
                 let (folder, name) = (folder.clone(), name.clone());
                 let title = format!("{name}/threads-{threads}");

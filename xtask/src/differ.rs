@@ -36,15 +36,22 @@ pub(crate) struct Options {
     /// Print the smallest part of each unknown difference in ONNX's text form
     #[arg(long)]
     verbose: bool,
+    /// Take the program that the tests have built in target/debug, and build none
+    #[arg(long)]
+    built: bool,
 }
 
 /// Whether every difference is known.
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = if options.built {
+        Command::new(root().join("target/debug/polychip-differ"))
+    } else {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(["run", "--quiet", "-p", "polychip-differ", "--"]);
+        cargo
+    };
     command
         .current_dir(root())
-        .args(["run", "--quiet", "-p", "polychip-differ", "--"])
         .arg("--python")
         .arg(python(false)?)
         .args(["--graphs", &options.graphs.to_string()])
@@ -67,7 +74,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     if options.verbose {
         command.arg("--verbose");
     }
-    let status = command.status().context("cargo run")?;
+    let status = command.status().context("starting polychip-differ")?;
     ensure!(status.code().is_some(), "polychip-differ was ended by a signal");
     Ok(status.success())
 }

@@ -279,6 +279,15 @@ fn numbers(graph: &mut Graph) {
     }
 }
 
+/// Has a rotation take one table of angles or another one, by a number that these nodes give.
+fn angles_by(graph: &mut Graph, mut nodes: Vec<Node>, number: &str, rotation: &str) {
+    nodes.extend([
+        node("Greater", &[number, "number 256"], "is long", &[]),
+        node("Where", &["is long", "sines", "cosines"], "own cosines", &[]),
+    ]);
+    before(graph, nodes, rotation, 2, "own cosines");
+}
+
 #[test]
 fn what_the_length_of_the_text_decides_is_refused() {
     let cases: [(Change, &str); 5] = [
@@ -299,24 +308,16 @@ fn what_the_length_of_the_text_decides_is_refused() {
         // angles chosen by the length of all
         (
             |g, _| {
-                let mut nodes = size_of("attention_mask", "number 1", "whole");
-                nodes.extend([
-                    node("Greater", &["whole", "number 256"], "is long", &[]),
-                    node("Where", &["is long", "sines", "cosines"], "own cosines", &[]),
-                ]);
-                before(g, nodes, "blk.0.q rotated", 2, "own cosines");
+                let nodes = size_of("attention_mask", "number 1", "whole");
+                angles_by(g, nodes, "whole", "blk.0.q rotated");
             },
             "asks for the length of \"attention_mask\"",
         ),
         // the count of a memory's values
         (
             |g, _| {
-                let nodes = vec![
-                    node("Size", &["past_key_values.1.value"], "values", &[]),
-                    node("Greater", &["values", "number 256"], "is long", &[]),
-                    node("Where", &["is long", "sines", "cosines"], "own cosines", &[]),
-                ];
-                before(g, nodes, "blk.0.q rotated", 2, "own cosines");
+                let nodes = vec![node("Size", &["past_key_values.1.value"], "values", &[])];
+                angles_by(g, nodes, "values", "blk.0.q rotated");
             },
             "asks for the length of \"past_key_values.1.value\"",
         ),
@@ -326,12 +327,8 @@ fn what_the_length_of_the_text_decides_is_refused() {
                 for output in &mut g.output {
                     folder::name_size(output, "all_rows", "rows");
                 }
-                let mut nodes = size_of("present.0.key", "number 2", "whole");
-                nodes.extend([
-                    node("Greater", &["whole", "number 256"], "is long", &[]),
-                    node("Where", &["is long", "sines", "cosines"], "own cosines", &[]),
-                ]);
-                before(g, nodes, "blk.1.q rotated", 2, "own cosines");
+                let nodes = size_of("present.0.key", "number 2", "whole");
+                angles_by(g, nodes, "whole", "blk.1.q rotated");
             },
             "asks for the length of \"present.0.key\"",
         ),
@@ -341,12 +338,8 @@ fn what_the_length_of_the_text_decides_is_refused() {
                 for input in &mut g.input {
                     folder::name_size(input, "all_rows", "rows");
                 }
-                let mut nodes = size_of("attention_mask", "number 1", "whole");
-                nodes.extend([
-                    node("Greater", &["whole", "number 256"], "is long", &[]),
-                    node("Where", &["is long", "sines", "cosines"], "own cosines", &[]),
-                ]);
-                before(g, nodes, "blk.0.q rotated", 2, "own cosines");
+                let nodes = size_of("attention_mask", "number 1", "whole");
+                angles_by(g, nodes, "whole", "blk.0.q rotated");
             },
             "asks for the length of \"attention_mask\"",
         ),

@@ -209,29 +209,28 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
             lacks(cargo_has("deny"), "cargo-deny is not installed"),
         ),
         advisories(),
+        // most of them use one processor; the longest begins
         Check::new(
             "ONNX backend suite and ONNX Runtime's outputs",
-            [
-                "onnx_backend",
-                "onnx_runtime",
-                "onnx_writer",
-                "quantised",
-                "openvino",
-                "qnn_models",
-                "soc_plans",
-                "coreml_witness",
-            ]
-            .map(|test| suite(DEVICE_TESTS, test))
-            .into_iter()
-            .chain([suite("polychip-mutants", "mutants"), gpu_models()])
-            .collect(),
+            std::iter::once(gpu_models())
+                .chain(
+                    [
+                        "soc_plans",
+                        "qnn_models",
+                        "coreml_witness",
+                        "openvino",
+                        "onnx_runtime",
+                        "quantised",
+                        "onnx_writer",
+                        "onnx_backend",
+                    ]
+                    .map(|test| suite(DEVICE_TESTS, test)),
+                )
+                .chain([suite("polychip-mutants", "mutants")])
+                .collect(),
         )
-        .all_steps(),
-        Check::cargo(
-            "random graphs beside ONNX Runtime",
-            &["xtask", "differ", "--graphs", "300"],
-        )
-        .needs("python", crate::differ::missing()),
+        .at_once(),
+        differ(),
         Check::new("the example that reads a page", vec![suite(DEVICE_TESTS, "ocr")]),
         Check::new(
             "clients of vendors' libraries by others",
@@ -267,6 +266,14 @@ fn page() -> Check {
     let open = Step::Run(cargo(&["xtask", "page", "--built"]));
     Check::new("page of a plan in a browser", vec![Step::Build, open])
         .needs("browser", crate::page::missing())
+}
+
+/// Random graphs beside ONNX Runtime: the same three hundred each time, by two programs that use a processor each.
+fn differ() -> Check {
+    let half = |first: &str| cargo(&["xtask", "differ", "--built", "--graphs", "150", "--first", first]);
+    let halves = Step::Together(["0", "150"].map(half).into());
+    Check::new("random graphs beside ONNX Runtime", vec![Step::Build, halves])
+        .needs("python", crate::differ::missing())
 }
 
 /// The provider of ONNX Runtime, of the library that the build has made, in several releases as they are published.
