@@ -85,9 +85,13 @@ fn classify(error: &anyhow::Error) -> (Code, Option<&'static str>) {
             return (code, remedy.filter(|_| !is_own));
         }
         if let Some(error) = cause.downcast_ref::<polychip_llm::Error>() {
+            let remedy = match error.kind() {
+                polychip_llm::ErrorKind::Room => Some("`--context TOKENS` makes more room"),
+                _ => None,
+            };
             return error
                 .of_run()
-                .map_or((Code::BadInput, None), |error| of_kind(error.kind()));
+                .map_or((Code::BadInput, remedy), |error| of_kind(error.kind()));
         }
         if let Some(error) = cause.downcast_ref::<polychip::ProfileError>() {
             return match error.kind() {

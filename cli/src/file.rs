@@ -37,6 +37,18 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     written().map_err(|error| unwritable(path, &error))
 }
 
+/// An error for a file that cannot be written, because its folder is none, before anything is run for it.
+pub(crate) fn check_place(path: &Path) -> anyhow::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let metadata = std::fs::metadata(folder.unwrap_or(Path::new(".")));
+    match metadata {
+        Ok(metadata) if metadata.is_dir() && !path.is_dir() => Ok(()),
+        Ok(metadata) if metadata.is_dir() => Err(usage(format!("{}: a folder", path.display()))),
+        Ok(_) => Err(usage(format!("{}: its folder is a file", path.display()))),
+        Err(error) => Err(unwritable(path, &error)),
+    }
+}
+
 /// An error for a folder that cannot hold the outputs, before anything is run for it.
 pub(crate) fn check_folder(folder: &Path) -> anyhow::Result<()> {
     match std::fs::metadata(folder) {

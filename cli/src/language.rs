@@ -17,7 +17,8 @@ use polychip_llm::{
     Speculation, TokenId,
 };
 
-use crate::exit::bad_input;
+use crate::exit::{bad_input, usage};
+use crate::file;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::setup::PlanArguments;
@@ -106,8 +107,7 @@ pub(crate) struct FormatArguments {
 impl FormatArguments {
     /// The grammar that is asked for.
     pub(crate) fn grammar(&self, model: &LanguageModel) -> anyhow::Result<Option<Grammar>> {
-        use anyhow::Context as _;
-        let read = |file: &Path| std::fs::read_to_string(file).with_context(|| file.display().to_string());
+        let read = file::read_text;
         let (file, grammar) = match (&self.json_schema, &self.grammar) {
             (Some(file), _) => {
                 let schema = serde_json::from_str(&read(file)?)
@@ -125,6 +125,16 @@ impl FormatArguments {
 impl LanguageArguments {
     /// Opens the model.
     pub(crate) fn open(&self) -> anyhow::Result<LanguageModel> {
+        if self.phase_memory.is_some() && self.phases.is_none() {
+            return Err(usage(
+                "--phase-memory limits plans by phases, of which there are none without --phases FILE",
+            ));
+        }
+        self.unplaced().and_then(|model| self.placed(model))
+    }
+
+    /// Opens the model, whatever is said of phases.
+    pub(crate) fn unplaced(&self) -> anyhow::Result<LanguageModel> {
         let runtime = self.plan.runtime(None)?;
         let mut options = Options::new().runtime(&runtime).policy(self.plan.policy());
         if let Some(context) = self.context {
@@ -133,7 +143,10 @@ impl LanguageArguments {
         for (file, scale) in &self.lora {
             options = options.adapter(Adapter::open(file, *scale)?);
         }
-        let model = open(&self.model, options)?;
+        open(&self.model, options)
+    }
+
+    fn placed(&self, model: LanguageModel) -> anyhow::Result<LanguageModel> {
         if let Some(file) = &self.phases {
             model.place_phases(costs(file)?, self.phase_limits())?;
         }
@@ -163,17 +176,15 @@ fn scaled(text: &str) -> Result<(PathBuf, f32), String> {
 
 /// Reads costs of phases from a file.
 pub(crate) fn costs(file: &Path) -> anyhow::Result<PhaseCosts> {
-    use anyhow::Context as _;
-    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let text = file::read_text(file)?;
     serde_json::from_str(&text)
         .map_err(|error| bad_input(format!("{}: no costs of phases: {error}", file.display())))
 }
 
 /// Writes costs of phases to a file.
 pub(crate) fn keep_costs(file: &Path, costs: &PhaseCosts) -> anyhow::Result<()> {
-    use anyhow::Context as _;
     let text = serde_json::to_string_pretty(costs)?;
-    std::fs::write(file, text + "\n").with_context(|| file.display().to_string())
+    file::write(file, (text + "\n").as_bytes())
 }
 
 /// What ran where, in words; empty where phases are not placed.
@@ -258,7 +269,8 @@ pub(crate) fn prepare_guesses(
     if let Some(file) = &arguments.draft {
         let options = Options::new()
             .runtime(model.runtime())
-            .policy(model.policy().clone());
+            .policy(model.policy().clone())
+            .capacity_up_to(model.capacity());
         let smaller = open(file, options)?;
         prepare(&smaller, prompt)?;
         let draft = Draft::new(smaller, model).map_err(|error| bad_input(error.to_string()))?;
@@ -304,7 +316,7 @@ pub(crate) fn answer(
 pub(crate) fn chat_prompt(model: &LanguageModel, messages: &[Message]) -> anyhow::Result<Vec<TokenId>> {
     let template = model.template().ok_or_else(|| {
         bad_input(format!(
-            "{} has no chat template: `--raw` gives it a text to go on with",
+            "{} has no chat template: `polychip generate --raw` gives it a text to go on with",
             model.path().display()
         ))
     })?;

@@ -134,6 +134,56 @@ pub fn truncated(x: f32) -> i64 {
     if x.is_nan() { 0 } else { whole }
 }
 
+/// Floats cut off towards zero, as integers of at most 32 bits, which wrap: `few` makes them of what 32 bits hold, `all` of any.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn cut<B: Send>(
+    isa: Isa,
+    pool: &ThreadPool,
+    x: &[f32],
+    y: &mut [B],
+    few: impl Fn(i32) -> B + Copy + Sync,
+    all: impl Fn(i64) -> B + Copy + Sync,
+) {
+    assert_eq!(x.len(), y.len(), "convert: lengths differ");
+    let (len, out) = (y.len(), Parts::new(y));
+    let chunks = len.div_ceil(CHUNK).min(pool.threads() * 4);
+    pool.run(chunks, &|chunk| {
+        let range = share(len, chunks, chunk, 64);
+        // SAFETY: chunks share the output out.
+        let y = unsafe { out.part(range.start, range.len()) };
+        let x = &x[range];
+        isa.run(Cut { x, y, few, all });
+    });
+}
+
+struct Cut<'a, B, F, G> {
+    x: &'a [f32],
+    y: &'a mut [B],
+    few: F,
+    all: G,
+}
+
+impl<B, F: Fn(i32) -> B, G: Fn(i64) -> B> Kernel for Cut<'_, B, F, G> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        const END: f32 = 2_147_483_648.0;
+        let Cut { x, y, few, all } = self;
+        for (x, y) in x.chunks(64).zip(y.chunks_mut(64)) {
+            let inside = x.iter().fold(true, |all, x| all & (x.abs() < END));
+            for (y, &x) in y.iter_mut().zip(x) {
+                *y = match inside {
+                    // SAFETY: neither NaN nor beyond what an i32 holds.
+                    true => few(unsafe { x.to_int_unchecked::<i32>() }),
+                    false => all(truncated(x)),
+                };
+            }
+        }
+    }
+}
+
 struct Each<'a, A, B, F> {
     x: &'a [A],
     y: &'a mut [B],
@@ -228,6 +278,15 @@ mod tests {
             each(isa, &pool, &x, &mut y, truncated);
             for (&x, &y) in x.iter().zip(&y) {
                 assert_eq!(y, x as i64, "{isa:?} {x:e}");
+            }
+            // all of a chunk fit 32 bits, and some of it do not
+            let few: Vec<f32> = x.iter().copied().filter(|x| x.abs() < 2e9).collect();
+            for x in [&few, &x] {
+                let mut y = vec![1u8; x.len()];
+                cut(isa, &pool, x, &mut y, |x| x as u8, |x| x as u8);
+                for (&x, &y) in x.iter().zip(&y) {
+                    assert_eq!(y, x as i64 as u8, "{isa:?} {x:e}");
+                }
             }
         }
     }

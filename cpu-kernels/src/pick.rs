@@ -51,6 +51,8 @@ pub struct Which {
 
 /// Lanes of independent comparisons.
 const LANES: usize = 32;
+/// Longest line that is looked through one by one: a kernel for each would cost more to call.
+const SHORT: usize = 48;
 /// Columns whose best are kept at a time.
 const COLUMNS: usize = 64;
 
@@ -121,6 +123,20 @@ pub fn arg<T: Extreme>(isa: Isa, pool: &ThreadPool, shape: [usize; 3], which: Wh
     );
     assert!(n > 0, "arg: an empty axis");
     let out = Parts::new(y);
+    if inner == 1 && n <= SHORT {
+        let chunks = x.len().div_ceil(CHUNK).min(pool.threads() * 4);
+        pool.run(chunks, &|chunk| {
+            let range = share(outer, chunks, chunk, 1);
+            // SAFETY: chunks share the lines out.
+            let y = unsafe { out.part(range.start, range.len()) };
+            let lines = x[range.start * n..range.end * n].chunks_exact(n);
+            match which.largest {
+                true => lines.zip(y).for_each(|(x, y)| *y = of_few(x, true, which.last)),
+                false => lines.zip(y).for_each(|(x, y)| *y = of_few(x, false, which.last)),
+            }
+        });
+        return;
+    }
     lines(pool, shape, &|o, columns| {
         isa.run(Arg {
             x: &x[o * n * inner..][..n * inner],
@@ -131,6 +147,21 @@ pub fn arg<T: Extreme>(isa: Isa, pool: &ThreadPool, shape: [usize; 3], which: Wh
             y: unsafe { out.part(o * inner + columns.start, columns.len()) },
         });
     });
+}
+
+/// The place of the extreme of a short line.
+#[inline(always)]
+fn of_few<T: Extreme>(x: &[T], largest: bool, last: bool) -> i64 {
+    let (mut best, mut at) = (x[0], 0);
+    for (i, &new) in x.iter().enumerate().skip(1) {
+        let better = if largest { new > best } else { new < best };
+        let none = new.is_none() & (last | !best.is_none());
+        // nothing is better than what is no number
+        if (better | (last & (new == best))) & !best.is_none() | none {
+            (best, at) = (new, i);
+        }
+    }
+    at as i64
 }
 
 struct Arg<'a, T> {

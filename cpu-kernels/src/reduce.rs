@@ -14,6 +14,8 @@ use crate::{Error, Isa, ThreadPool};
 /// up, so that rounding errors grow with the root of the count.
 const LONGEST_ACROSS: usize = 1 << 13;
 const LONGEST_DOWN: usize = 128;
+/// Neighbours that are reduced one by one: a kernel of vectors costs more to call, and to join the lanes of.
+const SHORT: usize = 32;
 /// Sums of a piece that are kept at a time.
 const PARTS: usize = 512;
 
@@ -120,6 +122,17 @@ impl ReducePlan {
             .for_each_run(pool, chunk, &|[from, to], len, [from_step, to_step]| {
                 if self.inner_reduced {
                     let (run, _) = self.reduced.dims().first().copied().unwrap_or((1, [0]));
+                    if run == count && run <= SHORT {
+                        for i in 0..len as isize {
+                            let first = (from + i * from_step) as usize;
+                            // SAFETY: the plan's neighbours lie in the input, whose length was checked.
+                            let x = unsafe { std::slice::from_raw_parts(input.at(first), run) };
+                            // SAFETY: one output per kept index, which no other chunk has.
+                            let out = unsafe { output.part((to + i * to_step) as usize, 1) };
+                            out[0] = f.finish(f.few(x), count);
+                        }
+                        return;
+                    }
                     for i in 0..len as isize {
                         let mut total = f.start();
                         let mut at = 0;
@@ -127,6 +140,13 @@ impl ReducePlan {
                             // the first index of each run of the innermost reduced dimension
                             self.reduced.for_each(at..at + 1, &mut |[offset]| {
                                 let start = from + i * from_step + offset;
+                                if run <= SHORT {
+                                    // SAFETY: the plan's neighbours lie in the input, whose length was checked.
+                                    let x =
+                                        unsafe { std::slice::from_raw_parts(input.at(start as usize), run) };
+                                    total = f.combine(total, f.few(x));
+                                    return;
+                                }
                                 for first in (0..run).step_by(LONGEST_ACROSS) {
                                     let part = isa.run(&Across {
                                         f,
@@ -203,6 +223,25 @@ impl Reduce {
             Reduce::Min => a.min(b),
             Reduce::Prod => a * b,
             _ => a + b,
+        }
+    }
+
+    /// The reduction of few neighbours, before it is finished.
+    #[inline(always)]
+    fn few(self, x: &[f32]) -> f32 {
+        let start = self.start();
+        match self {
+            Reduce::Sum | Reduce::Mean | Reduce::LogSum => x.iter().fold(start, |a, x| a + x),
+            Reduce::L1 => x.iter().fold(start, |a, x| a + x.abs()),
+            Reduce::L2 | Reduce::SumSquare => x.iter().fold(start, |a, x| a + x * x),
+            Reduce::Prod => x.iter().fold(start, |a, x| a * x),
+            // a NaN is taken, and nothing takes its place
+            Reduce::Max => x
+                .iter()
+                .fold(start, |a, &b| if b > a || b.is_nan() { b } else { a }),
+            Reduce::Min => x
+                .iter()
+                .fold(start, |a, &b| if b < a || b.is_nan() { b } else { a }),
         }
     }
 
@@ -326,11 +365,15 @@ mod tests {
             Reduce::SumSquare,
             Reduce::LogSum,
         ];
-        let cases: [(&[usize], &[bool]); 12] = [
+        let cases: [(&[usize], &[bool]); 16] = [
             (&[], &[]),
             (&[1], &[true]),
             (&[1000], &[true]),
             (&[7, 33], &[false, true]),
+            (&[7, 32], &[false, true]),
+            (&[100, 3], &[false, true]),
+            (&[3, 50, 1, 2], &[true, false, true, true]),
+            (&[2, 2, 2, 2, 2, 2], &[true, false, true, false, true, true]),
             (&[33, 37], &[true, false]),
             (&[2, 3, 4, 5], &[false, true, false, true]),
             (&[2, 3, 4, 5], &[true, false, true, false]),
@@ -436,6 +479,29 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_nan_of_a_short_line_is_its_extreme() {
+        let lines = [
+            [1.0, f32::NAN, 3.0],
+            [f32::NAN, 1.0, 2.0],
+            [3.0, 2.0, f32::NAN],
+            [1.0, 2.0, -3.0],
+        ];
+        let plan = ReducePlan::new(&[4, 3], &[false, true]).unwrap();
+        for (f, last) in [(Reduce::Max, 2.0), (Reduce::Min, -3.0)] {
+            let mut y = [0.0; 4];
+            plan.run(
+                Isa::detect(),
+                &ThreadPool::new(1),
+                f,
+                lines.as_flattened(),
+                &mut y,
+            );
+            assert!(y[..3].iter().all(|y| y.is_nan()), "{f:?} {y:?}");
+            assert_eq!(y[3], last);
         }
     }
 }

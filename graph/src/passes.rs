@@ -19,6 +19,8 @@
 //!   floats. Scales of constants may be negative or zero. QuantizeLinear and DequantizeLinear alone read and write the stored integers;
 //! - an If's condition is not constant; a body captures no constant, and no loop carries what it does not change;
 //! - a Cast reads a constant where `keep_halves` is asked for, or what it gives is beyond what folding may make;
+//! - an Einsum of known ranks has two operands, whose labels are all in the other one or in the result, and no ellipsis, unless it
+//!   takes a diagonal or repeats an axis of length one;
 //! - `auto_pad` is written out as `pads` where sizes are known, but for ConvTranspose and with `ceil_mode`;
 //! - groups are hints: the last node gives a group's only result, tensors inside have one reader and no
 //!   encoding.
@@ -31,6 +33,7 @@ mod batch_norm;
 mod branch;
 mod capture;
 mod duplicate;
+mod einsum;
 mod fold;
 mod group;
 mod no_op;
@@ -131,6 +134,8 @@ impl Pipeline<'_> {
         graph.groups.clear();
         graph.sort()?;
         self.bodies(graph, report)?;
+        self.pass(graph, report, "einsum", einsum::run)?;
+        graph.sort()?;
         self.clean(graph, report, !self.options.quantised)?;
         if self.options.quantised {
             let mut changes = 0;

@@ -19,6 +19,8 @@ pub enum ErrorKind {
     Unsupported,
     /// The file is sound, but a key or tensor that its architecture needs is missing or of the wrong type or shape.
     Config,
+    /// A text and its answer are longer than there is room for.
+    Room,
     /// The vocabulary is none, or a text or token cannot be translated.
     Tokenizer,
     /// The chat template does not compile, fails or refuses the messages.
@@ -41,6 +43,8 @@ enum Repr {
     Unsupported(String),
     #[error("{0}")]
     Config(String),
+    #[error("{what} not fit the room for {capacity} positions")]
+    Room { what: String, capacity: usize },
     #[error("{0}")]
     Tokenizer(String),
     #[error("{0}")]
@@ -87,6 +91,14 @@ impl Error {
 
     pub(crate) fn config(message: impl Into<String>) -> Error {
         Error::repr(Repr::Config(message.into()))
+    }
+
+    /// `what` ends with "does" or "do".
+    pub(crate) fn room(what: impl Into<String>, capacity: usize) -> Error {
+        Error::repr(Repr::Room {
+            what: what.into(),
+            capacity,
+        })
     }
 
     pub(crate) fn tokenizer(message: impl Into<String>) -> Error {
@@ -144,6 +156,7 @@ impl Error {
             Repr::Malformed(_) => ErrorKind::Malformed,
             Repr::Unsupported(_) => ErrorKind::Unsupported,
             Repr::Config(_) => ErrorKind::Config,
+            Repr::Room { .. } => ErrorKind::Room,
             Repr::Tokenizer(_) => ErrorKind::Tokenizer,
             Repr::Grammar(_) => ErrorKind::Grammar,
             Repr::Template { .. } => ErrorKind::Template,

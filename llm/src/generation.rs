@@ -88,11 +88,8 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
             return Err(Error::tokenizer("there are no tokens to read"));
         }
         if prompt.len() > model.capacity() {
-            return Err(Error::config(format!(
-                "a prompt of {} tokens does not fit the room for {} positions (Options::capacity)",
-                prompt.len(),
-                model.capacity()
-            )));
+            let words = format!("a prompt of {} tokens does", prompt.len());
+            return Err(Error::room(words, model.capacity()));
         }
         if wanted.speculation.is_some() && model.phases().is_some() {
             return Err(Error::config(

@@ -94,9 +94,16 @@ impl Grammar {
         let parsers = model.tokenizer().parsers()?;
         let parser = parsers.create_parser(grammar);
         let parser = parser.map_err(|error| Error::grammar(format!("{what}: {}", in_one_line(&error))))?;
-        Ok(Grammar {
-            start: Matcher::new(Ok(parser)),
-        })
+        let start = Matcher::new(Ok(parser));
+        // what no text satisfies shows with the first token
+        let first = start.deep_clone().compute_mask_or_eos();
+        first.map_err(|error| {
+            Error::grammar(format!(
+                "{what}: no text satisfies it, or it is too large ({})",
+                in_one_line(&error)
+            ))
+        })?;
+        Ok(Grammar { start })
     }
 
     /// An answer's way through it, from the beginning.
@@ -123,7 +130,7 @@ impl Held {
     /// Makes logits of tokens that may not come next no numbers, so that they are not chosen.
     pub(crate) fn mask(&mut self, logits: &mut [f32]) -> Result<()> {
         let mask = self.matcher.compute_mask_or_eos();
-        let mask: SimpleVob = mask.map_err(|error| Error::grammar(in_one_line(&error)))?;
+        let mask: SimpleVob = mask.map_err(|error| self.failed(&error))?;
         for (token, logit) in logits.iter_mut().enumerate() {
             // rows of the vocabulary beyond the tokens are none
             if token >= mask.len() || !mask.get(token) {
@@ -136,8 +143,15 @@ impl Held {
     /// Takes the next token; whether nothing can come behind it.
     pub(crate) fn take(&mut self, token: TokenId) -> Result<bool> {
         let taken = self.matcher.consume_token(token);
-        taken.map_err(|error| Error::grammar(in_one_line(&error)))?;
+        taken.map_err(|error| self.failed(&error))?;
         Ok(self.matcher.is_stopped())
+    }
+
+    fn failed(&self, error: &impl fmt::Display) -> Error {
+        Error::grammar(format!(
+            "the answer cannot go on in its grammar: {}",
+            in_one_line(error)
+        ))
     }
 }
 

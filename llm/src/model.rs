@@ -33,6 +33,7 @@ pub struct Options {
     runtime: Option<Runtime>,
     policy: Policy,
     capacity: Option<usize>,
+    most: usize,
     adapters: Vec<Adapter>,
 }
 
@@ -42,6 +43,7 @@ impl Default for Options {
             runtime: None,
             policy: Policy::latency(),
             capacity: None,
+            most: DEFAULT_CAPACITY,
             adapters: Vec::new(),
         }
     }
@@ -72,6 +74,14 @@ impl Options {
     #[must_use]
     pub fn capacity(mut self, positions: usize) -> Options {
         self.capacity = Some(positions);
+        self
+    }
+
+    /// As [`Options::capacity`], or as many as the model knows where those are fewer.
+    #[must_use]
+    pub fn capacity_up_to(mut self, positions: usize) -> Options {
+        self.capacity = None;
+        self.most = positions;
         self
     }
 
@@ -204,7 +214,7 @@ impl LanguageModel {
         let tokenizer = Tokenizer::read(&file)?;
         let template = ChatTemplate::read(&file, &tokenizer)?;
         let known = sizes.context as usize;
-        let capacity = options.capacity.unwrap_or(known.min(DEFAULT_CAPACITY));
+        let capacity = options.capacity.unwrap_or(known.min(options.most));
         if capacity == 0 || capacity > known {
             return Err(Error::config(format!(
                 "room for {capacity} positions is asked for: the model knows 1 to {known}"

@@ -27,6 +27,9 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// Bytes of a key's or value's element.
 pub(crate) const HALF: usize = 2;
 
+/// Bytes of a page, of which memory of keys and values takes as many as were written.
+const PAGE: u64 = 4096;
+
 /// What a model has read so far.
 #[derive(Debug)]
 pub struct Sequence {
@@ -134,10 +137,14 @@ impl Sequence {
 
     /// Forgets all tokens from this position on; none where there are fewer.
     pub fn truncate(&mut self, len: usize) {
-        self.tokens.truncate(len);
+        if len < self.len() {
+            self.tokens.truncate(len);
+            self.logits.clear();
+        }
     }
 
-    /// The logits of what follows the last token, as [`Sequence::append`] gave them; empty before that.
+    /// The logits of what follows the last token, as [`Sequence::append`] gave them; empty before that, and where the text was changed
+    /// otherwise.
     #[must_use]
     pub fn logits(&self) -> &[f32] {
         &self.logits
@@ -183,6 +190,7 @@ impl Sequence {
             }
         }
         self.tokens.extend_from_slice(&text[same..]);
+        self.logits.clear();
         // whoever runs next did not write this
         self.current = None;
         Ok(())
@@ -284,6 +292,7 @@ impl Sequence {
         self.check(tokens)?;
         let before = self.len();
         let vocabulary = self.model.sizes().vocabulary as usize;
+        self.logits.clear();
         let mut rest = tokens;
         while !rest.is_empty() {
             let rows = rung(rest.len()).min(128);
@@ -337,12 +346,8 @@ impl Sequence {
             return Err(Error::tokenizer("there are no tokens to read"));
         }
         if tokens.len() > self.room() {
-            return Err(Error::config(format!(
-                "{} tokens behind {} do not fit the room for {} positions (Options::capacity)",
-                tokens.len(),
-                self.len(),
-                self.model.capacity()
-            )));
+            let words = format!("{} tokens behind {} do", tokens.len(), self.len());
+            return Err(Error::room(words, self.model.capacity()));
         }
         Ok(())
     }
@@ -423,6 +428,28 @@ impl LanguageModel {
                 self.capacity()
             ))
         })
+    }
+
+    /// Bytes that keys and values of a sequence of so many positions take: those of each head lie for themselves, in pages of which the
+    /// first position takes the whole.
+    #[must_use]
+    pub fn sequence_bytes(&self, positions: usize) -> u64 {
+        let sizes = self.sizes();
+        let row = u64::from(sizes.head_size) * HALF as u64;
+        let of = |positions: usize| row.saturating_mul(positions as u64);
+        let heads = u64::from(sizes.kv_heads);
+        let whole = heads.saturating_mul(of(self.capacity())).next_multiple_of(PAGE);
+        let touched = heads.saturating_mul(of(positions.min(self.capacity())).next_multiple_of(PAGE));
+        // heads may begin within a page of another one's
+        touched.min(whole).saturating_mul(2 * u64::from(sizes.layers))
+    }
+
+    /// Bytes of what a chunk of so many tokens is given beside keys and values: each sequence has its own.
+    #[must_use]
+    pub fn input_bytes(&self, rows: usize) -> u64 {
+        let width = self.sizes().embedding as usize * size_of::<f32>();
+        let row = (self.capacity() + rows + width + size_of::<i64>()) as u64;
+        row.saturating_mul(rows as u64)
     }
 
     /// Bytes of keys and values of a position.

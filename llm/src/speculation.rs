@@ -113,6 +113,8 @@ impl Guesser {
         }
         match &self.by {
             Speculation::PromptLookup => Ok(look_up(text, most).to_vec()),
+            // the larger model may know more tokens, and have more room
+            Speculation::Draft(draft) if !draft.can_read(text) => Ok(Vec::new()),
             Speculation::Draft(draft) => {
                 let vocabulary = sequence.model().sizes().vocabulary;
                 let own = sequence.companion(draft.model())?;

@@ -172,6 +172,13 @@ impl Tokenizer {
         self.vocabulary.len()
     }
 
+    /// Bytes of the longest token, as the vocabulary writes it: no fewer than it stands for.
+    #[must_use]
+    pub fn longest(&self) -> usize {
+        let tokens = (0..self.len() as TokenId).filter_map(|id| self.token(id));
+        tokens.map(str::len).max().unwrap_or(0)
+    }
+
     /// Never: a vocabulary without tokens is refused.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -8,6 +8,13 @@ use crate::Error;
 /// Memory for keys and values where nobody says, in bytes, unless fewer sequences need less.
 const KV_BYTES: u64 = 4 << 30;
 
+/// Longest time that a server may be told to wait.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// Connections beside those of requests, and fewest of all, where nobody says.
+const SPARE_CONNECTIONS: usize = 64;
+const CONNECTIONS: usize = 512;
+
 /// Longest body where nobody says, unless there is room for long texts.
 const BODY_BYTES: usize = 1 << 20;
 
@@ -33,7 +40,7 @@ pub struct Options {
     pub(crate) grace: Duration,
     pub(crate) patience: Duration,
     pub(crate) max_body_bytes: Option<usize>,
-    pub(crate) max_connections: usize,
+    pub(crate) max_connections: Option<usize>,
 }
 
 impl Default for Options {
@@ -52,7 +59,7 @@ impl Default for Options {
             grace: Duration::from_secs(30),
             patience: Duration::from_secs(30),
             max_body_bytes: None,
-            max_connections: 512,
+            max_connections: None,
         }
     }
 }
@@ -157,11 +164,19 @@ impl Options {
         self
     }
 
-    /// Most connections that are open at once; more wait to be accepted.
+    /// Most connections that are open at once; more wait to be accepted. Where nobody says, 64 more than requests that are answered and
+    /// wait, and at least 512: who asks for the health is let in.
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Options {
-        self.max_connections = connections;
+        self.max_connections = Some(connections);
         self
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        let requests = self.max_active.saturating_add(self.max_queue);
+        let usual = requests.saturating_add(SPARE_CONNECTIONS).max(CONNECTIONS);
+        // a semaphore has no more
+        self.max_connections.unwrap_or(usual).min(u32::MAX as usize >> 3)
     }
 
     pub(crate) fn socket(&self) -> SocketAddr {
@@ -186,7 +201,7 @@ impl Options {
             ("max_batch", self.max_batch),
             ("max_tokens", self.max_tokens.unwrap_or(1)),
             ("max_body_bytes", self.max_body_bytes.unwrap_or(1)),
-            ("max_connections", self.max_connections),
+            ("max_connections", self.max_connections.unwrap_or(1)),
         ] {
             if value == 0 {
                 return Err(Error::options(format!("{what} is 0: it must be at least 1")));
@@ -196,6 +211,15 @@ impl Options {
             if time.is_zero() {
                 return Err(Error::options(format!("{what} is 0 seconds: it must be longer")));
             }
+        }
+        if self.timeout > LONGEST || self.patience > LONGEST || self.grace > LONGEST {
+            return Err(Error::options(format!(
+                "timeout, patience and grace are at most {} seconds",
+                LONGEST.as_secs()
+            )));
+        }
+        if self.name.as_ref().is_some_and(String::is_empty) {
+            return Err(Error::options("the name is empty".to_owned()));
         }
         let is_bearer = |key: &String| !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic());
         if !self.api_key.as_ref().is_none_or(is_bearer) {

@@ -1,8 +1,8 @@
 //! Memory of keys and values: sequences that are lent to answers, and those that hold texts which may be gone on with.
 //!
 //! Invariants:
-//! 1. Positions that answers may need, and those that idle sequences hold, are together at most the budget, unless a single
-//!    answer needs more.
+//! 1. Memory that answers may come to need, and what idle sequences hold, are together at most the budget, unless a single
+//!    answer needs more. What a sequence needs is counted in pages, and with the inputs of its chunks.
 //! 2. An idle sequence goes before an answer is refused its place, the one first that was used longest ago.
 //! 3. What a prompt begins with and an idle sequence holds is not computed again: a chat is gone on with in its own sequence,
 //!    another text's beginning is copied. What lent ones hold is shared by `rounds`, which sees them.
@@ -10,6 +10,8 @@
 use std::collections::BTreeMap;
 
 use polychip_llm::{LanguageModel, Sequence, TokenId};
+
+use crate::rounds::CHUNKS;
 
 /// Fewer tokens than this are sooner read than copied.
 pub(crate) const WORTH_A_COPY: usize = 16;
@@ -21,12 +23,12 @@ pub(crate) struct Pool {
     /// By when they were used, the oldest first.
     idle: BTreeMap<u64, Idle>,
     clock: u64,
-    /// Positions of all sequences.
-    budget: usize,
+    /// Bytes of all sequences.
+    budget: u64,
     /// Most sequences.
     most: usize,
-    /// Positions of those that are lent.
-    lent: usize,
+    /// Bytes of those that are lent.
+    lent: u64,
     lent_sequences: usize,
 }
 
@@ -40,15 +42,22 @@ struct Idle {
 /// What a lent sequence was promised.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    positions: usize,
+    bytes: u64,
+    /// Most positions that it held before.
     peak: usize,
+}
+
+/// Bytes that a sequence of so many positions needs.
+pub(crate) fn need(model: &LanguageModel, positions: usize) -> u64 {
+    let inputs: u64 = CHUNKS.iter().map(|&rows| model.input_bytes(rows)).sum();
+    model.sequence_bytes(positions).saturating_add(inputs)
 }
 
 impl Pool {
     /// A pool over so many bytes for at most `active` answers.
     pub(crate) fn new(model: LanguageModel, bytes: u64, active: usize) -> Pool {
         Pool {
-            budget: usize::try_from(bytes / model.position_bytes().max(1)).unwrap_or(usize::MAX),
+            budget: bytes,
             // a text that may be gone on with for each answer
             most: active.saturating_mul(2),
             model,
@@ -61,16 +70,18 @@ impl Pool {
 
     /// Whether an answer that needs so many positions may begin.
     pub(crate) fn fits(&self, positions: usize) -> bool {
-        self.lent_sequences == 0 || self.lent.saturating_add(positions) <= self.budget
+        self.lent_sequences == 0 || self.lent.saturating_add(need(&self.model, positions)) <= self.budget
     }
 
     /// Bytes that are lent or held.
     pub(crate) fn bytes(&self) -> u64 {
-        (self.lent + self.held()) as u64 * self.model.position_bytes()
+        self.lent.saturating_add(self.held())
     }
 
-    fn held(&self) -> usize {
-        self.idle.values().map(|idle| idle.peak).sum()
+    fn held(&self) -> u64 {
+        let idle = self.idle.values();
+        idle.map(|idle| need(&self.model, idle.peak))
+            .fold(0, u64::saturating_add)
     }
 
     /// Lends a sequence for a prompt: one that goes on from what it holds, where there is one.
@@ -85,10 +96,10 @@ impl Pool {
             None => self.begun(prompt, positions)?,
         };
         let lease = Lease {
-            positions: positions.max(peak),
+            bytes: need(&self.model, positions.max(peak)),
             peak,
         };
-        self.lent += lease.positions;
+        self.lent = self.lent.saturating_add(lease.bytes);
         self.lent_sequences += 1;
         self.shrink();
         Ok((sequence, lease))
@@ -130,7 +141,7 @@ impl Pool {
 
     /// The idle sequence that is used longest ago, where one has to go for an answer of so many positions.
     fn spare(&self, positions: usize, copied: Option<u64>) -> Option<u64> {
-        let is_tight = self.lent + self.held() + positions > self.budget
+        let is_tight = self.bytes().saturating_add(need(&self.model, positions)) > self.budget
             || self.lent_sequences + self.idle.len() >= self.most;
         let usable =
             |(key, idle): &(&u64, &Idle)| Some(**key) != copied && self.fits(positions.max(idle.peak));
@@ -140,7 +151,7 @@ impl Pool {
 
     /// Lets idle sequences go until the rest is within the budget.
     fn shrink(&mut self) {
-        while self.lent + self.held() > self.budget || self.lent_sequences + self.idle.len() > self.most {
+        while self.bytes() > self.budget || self.lent_sequences + self.idle.len() > self.most {
             if self.idle.pop_first().is_none() {
                 break;
             }
@@ -158,7 +169,7 @@ impl Pool {
 
     /// A lent sequence is lost.
     pub(crate) fn end(&mut self, lease: &Lease) {
-        self.lent -= lease.positions;
+        self.lent = self.lent.saturating_sub(lease.bytes);
         self.lent_sequences -= 1;
     }
 }

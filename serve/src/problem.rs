@@ -68,6 +68,13 @@ impl Problem {
         Problem::new(StatusCode::BAD_REQUEST, Some("context_length_exceeded"), message).of(param)
     }
 
+    pub(crate) fn text_length(param: &str, bytes: usize, capacity: usize) -> Problem {
+        let message = format!(
+            "the prompt has {bytes} bytes, and no {capacity} tokens have so many: there is room for those, of prompt and answer together (--context)"
+        );
+        Problem::new(StatusCode::BAD_REQUEST, Some("context_length_exceeded"), message).of(param)
+    }
+
     pub(crate) fn key() -> Problem {
         let message =
             "a key is needed that the server was started with: send the header `Authorization: Bearer KEY`";

@@ -6,14 +6,19 @@ use crate::job::Task;
 use crate::problem::Problem;
 use crate::request::{Asked, Format, Input};
 
-/// Writes a request as tokens; `most` is the longest answer that the server makes.
+/// Writes a request as tokens; `most` is the longest answer that the server makes, `longest` bytes beyond which no text fits.
 ///
 /// # Errors
 /// The model has no chat template or its template refuses the messages, the prompt is empty or too long, a longer answer is
 /// asked for than the server makes, or the answer cannot be held to its format.
-pub(crate) fn task(asked: Asked, model: &LanguageModel, most: Option<usize>) -> Result<Task, Problem> {
+pub(crate) fn task(
+    asked: Asked,
+    model: &LanguageModel,
+    most: Option<usize>,
+    longest: usize,
+) -> Result<Task, Problem> {
     let param = asked.input.param();
-    let prompt = tokens(asked.input, model)?;
+    let prompt = tokens(asked.input, model, longest)?;
     let capacity = model.capacity();
     if prompt.is_empty() {
         return Err(Problem::value(param, format!("`{param}` is empty")));
@@ -69,7 +74,8 @@ fn grammar(format: &Format, model: &LanguageModel) -> Result<Option<Grammar>, Pr
         .map_err(|error| Problem::value(param, error.to_string()))
 }
 
-fn tokens(input: Input, model: &LanguageModel) -> Result<Vec<TokenId>, Problem> {
+fn tokens(input: Input, model: &LanguageModel, longest: usize) -> Result<Vec<TokenId>, Problem> {
+    let param = input.param();
     let tokenizer = model.tokenizer();
     let (text, specials) = match input {
         Input::Tokens(tokens) => {
@@ -93,6 +99,10 @@ fn tokens(input: Input, model: &LanguageModel) -> Result<Vec<TokenId>, Problem> 
             (text, Specials::Parse)
         }
     };
+    // cutting it into tokens takes seconds where it is a megabyte of them
+    if text.len() > longest {
+        return Err(Problem::text_length(param, text.len(), model.capacity()));
+    }
     let tokens = tokenizer.encode_prompt(&text, specials);
     tokens.map_err(|error| Problem::bad(error.to_string()))
 }

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use polychip_llm::{Batch, Finish, Generation, LanguageModel, Sequence, Step};
+use polychip_llm::{Batch, ErrorKind, Finish, Generation, LanguageModel, Sequence, Step};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::oneshot;
 
@@ -401,6 +401,10 @@ impl Active {
     fn went(&mut self, step: Result<Step, polychip_llm::Error>, metrics: &Metrics) -> Left {
         let step = match step {
             Ok(step) => step,
+            // what the client asked for has led to this
+            Err(error) if error.kind() == ErrorKind::Grammar => {
+                return Left::Over(Some(Err(Problem::value("response_format", error.to_string()))));
+            }
             Err(error) => {
                 tracing::error!("an answer failed: {error}");
                 return Left::Over(Some(Err(Problem::internal(error.to_string()))));

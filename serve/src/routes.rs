@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
@@ -49,6 +50,8 @@ pub(crate) struct Site {
     pub(crate) is_local: bool,
     pub(crate) max_tokens: Option<usize>,
     pub(crate) max_body_bytes: usize,
+    /// Bytes beyond which no text fits.
+    pub(crate) max_text_bytes: usize,
     pub(crate) patience: Duration,
     pub(crate) timeout: Duration,
     pub(crate) readers: Arc<Semaphore>,
@@ -182,7 +185,11 @@ async fn models(State(site): State<Shared>) -> Json<Value> {
     Json(json!({"object": "list", "data": [described(&site)]}))
 }
 
-async fn model(State(site): State<Shared>, Path(name): Path<String>) -> Result<Json<Value>, Problem> {
+async fn model(
+    State(site): State<Shared>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Json<Value>, Problem> {
+    let Path(name) = name.map_err(|error| Problem::bad(error.body_text()))?;
     match name == site.name {
         true => Ok(Json(described(&site))),
         false => Err(Problem::model(&name, &site.name)),
@@ -221,7 +228,7 @@ async fn answer(
         }
         let (is_streamed, wants_usage) = (asked.is_streamed, asked.wants_usage);
         Ok((
-            task(asked, &shared.model, shared.max_tokens)?,
+            task(asked, &shared.model, shared.max_tokens, shared.max_text_bytes)?,
             is_streamed,
             wants_usage,
         ))

@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. Once shut down, nothing new is begun; what was accepted is answered until the grace time is over.
-//! 2. A connection that is silent in the middle of a head, or that reads nothing, is closed.
+//! 2. A connection that is silent in the middle of a head, or that reads nothing, is closed; so is one whose client has gone, whatever it
+//!    sent before.
 
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::pin::pin;
@@ -10,16 +11,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use futures_util::FutureExt as _;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use polychip_llm::{Batch, LanguageModel};
+use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
 
 use crate::metrics::Metrics;
+use crate::pool::need;
 use crate::queue::{Phase, Queue};
 use crate::rounds::{CHUNKS, Rounds};
 use crate::routes::{Site, router};
@@ -31,6 +35,8 @@ const READING_THREADS: usize = 4;
 const MAX_HEAD_BYTES: usize = 64 << 10;
 /// How long a server that has nothing more to say waits for clients to read it.
 const LAST: Duration = Duration::from_secs(5);
+/// How often it is looked whether clients are there, where bytes of theirs that nobody reads yet hide their end.
+const LOOK: Duration = Duration::from_millis(250);
 /// How long nothing is accepted after an error of the system's, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -115,6 +121,7 @@ impl Server {
             is_local: options.address.is_loopback() && options.api_key.is_none(),
             max_tokens: options.max_tokens,
             max_body_bytes: options.body_bytes(model.capacity()),
+            max_text_bytes: longest_text(&model),
             patience: options.patience,
             timeout: options.timeout,
             readers: Site::readers(),
@@ -165,7 +172,7 @@ impl Server {
             .build()
             .map_err(|error| Error::system("a queue of events for connections", error))?;
         let model = &self.site.model;
-        let of_one = model.position_bytes() * model.capacity() as u64;
+        let of_one = need(model, model.capacity());
         let rounds = Rounds::new(
             model,
             Arc::clone(&self.site.queue),
@@ -188,7 +195,7 @@ impl Server {
     async fn serve(self, has_ended: oneshot::Receiver<()>) -> Result<(), Error> {
         let listen = |error| Error::listen(self.address, error);
         let listener = TcpListener::from_std(self.listener).map_err(listen)?;
-        let connections = Arc::new(Semaphore::new(self.options.max_connections));
+        let connections = Arc::new(Semaphore::new(self.options.connections()));
         let (close, closing) = watch::channel(false);
         let accepting = accept(
             listener,
@@ -210,7 +217,7 @@ impl Server {
         }
         // whoever holds the other end sees it, or is gone
         let _ = close.send(true);
-        let all = u32::try_from(self.options.max_connections).unwrap_or(u32::MAX);
+        let all = u32::try_from(self.options.connections()).unwrap_or(u32::MAX);
         if timeout(LAST, connections.acquire_many(all)).await.is_err() {
             tracing::warn!("clients that read nothing were left in the middle of an answer");
         }
@@ -220,6 +227,13 @@ impl Server {
             _ => Ok(()),
         }
     }
+}
+
+/// Bytes beyond which no text fits the model's room. A vocabulary may shorten a text before it cuts it, by composing its characters, but
+/// not to a quarter.
+fn longest_text(model: &LanguageModel) -> usize {
+    let tokens = model.tokenizer().longest().saturating_mul(model.capacity());
+    tokens.saturating_mul(4)
 }
 
 /// Waits until the thread that runs the model has ended: as it is told to, or by a bug.
@@ -285,6 +299,7 @@ async fn connection(
 ) {
     // small events are sent at once; where the system refuses, later
     let _ = stream.set_nodelay(true);
+    let gone = gone(second(&stream));
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(patience));
     let mut server = http1::Builder::new();
@@ -298,6 +313,8 @@ async fn connection(
     let closed = async move { closing.wait_for(|closing| *closing).await.is_ok() };
     let done = tokio::select! {
         done = served.as_mut() => done,
+        // what is dropped with it lets the answer go
+        () = gone => return tracing::debug!("a client has gone"),
         _ = closed => {
             served.as_mut().graceful_shutdown();
             served.as_mut().await
@@ -305,5 +322,36 @@ async fn connection(
     };
     if let Err(error) = done {
         tracing::debug!("a connection ended: {error}");
+    }
+}
+
+/// The same connection a second time, to look at; none where the system gives no more.
+fn second(stream: &TcpStream) -> Option<TcpStream> {
+    #[cfg(unix)]
+    {
+        use std::os::fd::AsFd as _;
+        let own = stream.as_fd().try_clone_to_owned().ok()?;
+        TcpStream::from_std(own.into()).ok()
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = stream;
+        None
+    }
+}
+
+/// Waits until the client has closed its end.
+async fn gone(stream: Option<TcpStream>) {
+    let Some(stream) = stream else {
+        return std::future::pending().await;
+    };
+    loop {
+        sleep(LOOK).await;
+        // the state alone: nothing is read
+        if let Some(Ok(ready)) = stream.ready(Interest::READABLE).now_or_never()
+            && ready.is_read_closed()
+        {
+            return;
+        }
     }
 }

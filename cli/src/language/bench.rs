@@ -14,6 +14,7 @@ use serde::Serialize;
 use polychip_llm::{LanguageModel, Sequence};
 
 use super::{LanguageArguments, prepare};
+use crate::exit::usage;
 use crate::output::Output;
 use crate::peak::peak_bytes;
 use crate::progress::Progress;
@@ -68,6 +69,19 @@ struct Test {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     let model = arguments.model.open()?;
+    let depth = u64::from(arguments.depth);
+    let prompts = arguments.prompt.iter().map(|count| u64::from(*count));
+    let answers = arguments.answer.iter().map(|count| depth + u64::from(*count));
+    if let Some(longest) = prompts
+        .chain(answers)
+        .max()
+        .filter(|longest| *longest > model.capacity() as u64)
+    {
+        return Err(usage(format!(
+            "{longest} tokens do not fit the room for {} (--context)",
+            model.capacity()
+        )));
+    }
     let mut sequence = model.sequence()?;
     let mut tests = Vec::new();
     for &count in arguments.prompt.iter().filter(|count| **count > 0) {

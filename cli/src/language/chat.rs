@@ -2,11 +2,12 @@
 //!
 //! Invariant: what was said before is not read again; only the new turn is.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::io::{BufRead as _, ErrorKind, IsTerminal as _, Write as _};
 
 use polychip_llm::Message;
 
 use super::{AnswerArguments, LanguageArguments, answer, chat_prompt, prepare, prepare_guesses};
+use crate::exit::warn;
 use crate::output::Output;
 
 #[derive(Debug, clap::Args)]
@@ -49,7 +50,15 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     };
     ask();
     for line in input.lock().lines() {
-        let line = line?;
+        let line = match line {
+            Ok(line) => line,
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                warn("this turn is no text in UTF-8: it is left out");
+                ask();
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
         match line.trim() {
             "" => {}
             "/bye" => break,
@@ -57,6 +66,17 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             said => {
                 messages.push(Message::new("user", said));
                 let prompt = chat_prompt(&model, &messages)?;
+                if prompt.len() > model.capacity() {
+                    messages.pop();
+                    warn(format!(
+                        "{} tokens of conversation do not fit the room for {}: this turn is left out; `/clear` begins anew, --context makes \
+                         more room",
+                        prompt.len(),
+                        model.capacity()
+                    ));
+                    ask();
+                    continue;
+                }
                 let answer = answer(&mut sequence, &prompt, &wanted, Some(&mut *out))?;
                 messages.push(Message::new("assistant", answer.text));
                 // the next answer is drawn anew

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::{
     AnswerArguments, FormatArguments, LanguageArguments, answer, chat_prompt, prepare, prepare_guesses,
 };
+use crate::file;
 use crate::output::Output;
 use crate::peak::peak_bytes;
 
@@ -89,6 +90,9 @@ pub(crate) fn finish(finish: Finish) -> &'static str {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
+    if let Some(file) = &arguments.prompt_cache {
+        file::check_place(file)?;
+    }
     let mut wanted = arguments.answer.wanted()?;
     let model = arguments.model.open()?;
     wanted.grammar = arguments.format.grammar(&model)?;
@@ -110,9 +114,6 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     prepare_guesses(&arguments.answer, &model, prompt.len(), &mut wanted)?;
     let shown = (!arguments.json).then_some(&mut *out);
     let generated = answer(&mut sequence, &prompt, &wanted, shown)?;
-    if let Some(file) = &arguments.prompt_cache {
-        sequence.save(file)?;
-    }
     let answer = Answer {
         model: arguments.model.model.display().to_string(),
         finish: finish(generated.finish),
@@ -131,14 +132,19 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         tokens: generated.tokens,
     };
     if arguments.json {
-        return out.json(&answer);
+        out.json(&answer)?;
+    } else {
+        eprintln!("{}", speeds(&answer));
+        let phases = super::phases_text(&sequence);
+        if !phases.is_empty() {
+            eprintln!("{phases}");
+        }
     }
-    eprintln!("{}", speeds(&answer));
-    let phases = super::phases_text(&sequence);
-    if !phases.is_empty() {
-        eprintln!("{phases}");
+    // behind the answer, which is there whatever becomes of the file
+    match &arguments.prompt_cache {
+        Some(file) => Ok(sequence.save(file)?),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// What is said behind an answer.

@@ -41,6 +41,12 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             "logits of every token are of one graph over all devices: leave --phases out",
         ));
     }
+    for path in [Some(&arguments.save), arguments.save_tokens.as_ref()]
+        .into_iter()
+        .flatten()
+    {
+        file::check_place(path)?;
+    }
     let given = arguments.tokens.as_deref().map(tokens).transpose()?;
     let text = arguments.text.as_deref().map(file::read_text).transpose()?;
     let model = arguments.model.open()?;

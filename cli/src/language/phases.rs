@@ -14,6 +14,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::LanguageArguments;
+use crate::exit::usage;
+use crate::file;
 use crate::output::Output;
 use crate::progress::Progress;
 
@@ -151,7 +153,18 @@ struct Answerer {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
-    let model = arguments.model.open()?;
+    if let Some(file) = &arguments.output {
+        file::check_place(file)?;
+    }
+    let model = arguments.model.unplaced()?;
+    let room = model.capacity().saturating_sub(arguments.answer as usize);
+    if arguments.prompt.iter().all(|prompt| *prompt as usize > room) {
+        return Err(usage(format!(
+            "no prompt of these fits the room of {} tokens (--context) beside an answer of {}",
+            model.capacity(),
+            arguments.answer
+        )));
+    }
     let limits = arguments.model.phase_limits();
     let costs = match &arguments.model.phases {
         Some(file) => super::costs(file)?,
@@ -163,7 +176,6 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     model.place_phases(costs.clone(), limits.clone())?;
     let answer = arguments.answer as usize;
     let mut plans = Vec::new();
-    let room = model.capacity().saturating_sub(answer);
     for &prompt in &arguments.prompt {
         let prompt = prompt as usize;
         if prompt > room {
@@ -179,12 +191,6 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             false => None,
         };
         plans.push(plan(&costs, &planned, check));
-    }
-    if plans.is_empty() {
-        anyhow::bail!(
-            "no prompt of these fits the room of {} tokens (--context) beside an answer of {answer}",
-            model.capacity()
-        );
     }
     let answer = Answer {
         model: arguments.model.model.display().to_string(),

@@ -4,6 +4,7 @@
 //! 1. The line that says where it listens is printed once clients may connect.
 //! 2. The first SIGINT or SIGTERM lets running answers end, the second gives them up; the exit code is 0 either way.
 
+use std::env::VarError;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::LanguageArguments;
-use crate::exit::{Code, failure, warn};
+use crate::exit::{Code, failure, usage, warn};
 use crate::output::Output;
 use crate::progress::Progress;
 
@@ -92,7 +93,11 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let key = match (&asked.api_key, std::env::var(KEY)) {
         (Some(key), _) => Some(key.clone()),
         (None, Ok(key)) => Some(key).filter(|key| !key.is_empty()),
-        (None, Err(_)) => None,
+        (None, Err(VarError::NotPresent)) => None,
+        // a key that cannot be read is not none
+        (None, Err(VarError::NotUnicode(_))) => {
+            return Err(usage(format!("{KEY}: a key is of visible ASCII characters")));
+        }
     };
     if !asked.host.is_loopback() && key.is_none() {
         warn(format!(

@@ -12,6 +12,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use polychip::Access;
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,9 @@ const KIND: &str = "polychip sequence 1";
 
 /// Longest first line.
 const LINE: u64 = 1024;
+
+/// Files that were begun by this process: two threads write two.
+static SAVED: AtomicU64 = AtomicU64::new(0);
 
 const HASH: usize = blake3::OUT_LEN;
 
@@ -83,9 +87,10 @@ impl Sequence {
         let identity = self.model.identity()?;
         // beside it, so that it can take its place at once
         let mut beside = path.as_os_str().to_owned();
-        beside.push(format!(".{}.tmp", std::process::id()));
+        let count = SAVED.fetch_add(1, Ordering::Relaxed);
+        beside.push(format!(".{}.{count}.tmp", std::process::id()));
         let beside = Path::new(&beside);
-        let done = self.write(beside, &identity);
+        let done = self.write(path, beside, &identity);
         let done =
             done.and_then(|()| std::fs::rename(beside, path).map_err(|source| Error::file(path, source)));
         if done.is_err() {
@@ -95,10 +100,11 @@ impl Sequence {
         done
     }
 
-    fn write(&self, path: &Path, identity: &blake3::Hash) -> Result<()> {
+    /// Writes the file `beside`, whose errors name the path that was asked for.
+    fn write(&self, path: &Path, beside: &Path, identity: &blake3::Hash) -> Result<()> {
         let wrong = |source| Error::file(path, source);
         let mut out = Hashed {
-            inner: BufWriter::new(File::create(path).map_err(wrong)?),
+            inner: BufWriter::new(File::create(beside).map_err(wrong)?),
             hasher: blake3::Hasher::new(),
         };
         let header = Header {
@@ -165,12 +171,8 @@ impl Sequence {
             )));
         }
         if header.tokens > self.model.capacity() {
-            return Err(Error::config(format!(
-                "{}: {} tokens do not fit the room for {} positions (Options::capacity)",
-                path.display(),
-                header.tokens,
-                self.model.capacity()
-            )));
+            let words = format!("{}: {} tokens do", path.display(), header.tokens);
+            return Err(Error::room(words, self.model.capacity()));
         }
         let (heads, row) = self.rows();
         let per_token = size_of::<TokenId>() + self.memories.len() * heads * row;

@@ -59,15 +59,20 @@ impl Draft {
         Ok(Draft(model))
     }
 
+    /// Whether it knows all tokens of a text, and has room for it.
+    pub(super) fn can_read(&self, text: &[TokenId]) -> bool {
+        let known = self.0.sizes().vocabulary;
+        text.len() <= self.0.capacity() && text.iter().all(|token| *token < known)
+    }
+
     /// The smaller model.
     #[must_use]
     pub fn model(&self) -> &LanguageModel {
         &self.0
     }
 
-    /// Reads what the sequence has not read of a text yet, as far as there is room.
+    /// Reads what the sequence has not read of a text yet.
     pub(super) fn read(&self, own: &mut Sequence, text: &[TokenId]) -> Result<()> {
-        let text = &text[..text.len().min(self.0.capacity())];
         let kept = own.shared(text);
         if kept < text.len() {
             own.truncate(kept);
@@ -213,6 +218,28 @@ fn probability(logits: &[f32], token: TokenId) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gguf::TensorType;
+    use crate::testing::TinyModel;
+    use crate::{Architecture, Gguf, Options};
+
+    #[test]
+    fn a_text_that_it_does_not_know_is_not_read() {
+        let tiny = TinyModel {
+            architecture: Architecture::Llama,
+            kind: TensorType::Q8_0,
+            layers: 1,
+            tied: true,
+            seed: 0,
+        };
+        let file = Gguf::read(tiny.writer().finish().into()).unwrap();
+        let model = LanguageModel::of("tiny", file, Options::new().capacity(8)).unwrap();
+        let draft = Draft::new(model.clone(), &model).unwrap();
+        let beyond = model.sizes().vocabulary;
+        assert!(draft.can_read(&[0, beyond - 1]));
+        assert!(!draft.can_read(&[0, beyond]));
+        assert!(draft.can_read(&[0; 8]));
+        assert!(!draft.can_read(&[0; 9]));
+    }
 
     #[test]
     fn a_probability_is_a_part_of_all() {

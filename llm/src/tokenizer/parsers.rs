@@ -26,7 +26,9 @@ const MAX_STATES: usize = 20_000;
 /// An error's words in one line, without the stack of a panic.
 pub(crate) fn in_one_line(error: &impl fmt::Display) -> String {
     let text = error.to_string();
+    // marks that the library puts behind its words for itself
     let text = text.split("<backtrace>").next().unwrap_or_default();
+    let text = text.replace("<non-verbose/>", "");
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -6,6 +6,7 @@ use polychip_llm::{Architecture, Generate, Gguf, Options};
 
 use super::*;
 use crate::job::{Event, Events, Task, job};
+use crate::pool::need;
 
 fn model() -> LanguageModel {
     let tiny = TinyModel {
@@ -26,12 +27,12 @@ struct Desk {
 }
 
 impl Desk {
-    /// Rounds for so many answers with so many positions in all.
-    fn new(active: usize, positions: u64, patience: Duration) -> Desk {
+    /// Rounds for so many answers, with memory for `sequences` of `positions` each.
+    fn new(active: usize, (sequences, positions): (u64, usize), patience: Duration) -> Desk {
         let model = model();
         let metrics = Metrics::new();
         let queue = Arc::new(Queue::new(active, 10, metrics.clone()));
-        let budget = positions * model.position_bytes();
+        let budget = sequences * need(&model, positions);
         let options = crate::Options::new().max_active(active).patience(patience);
         let rounds = Rounds::new(&model, Arc::clone(&queue), metrics, budget, &options);
         Desk { queue, rounds }
@@ -85,7 +86,7 @@ fn drain(events: &mut Events) -> Vec<Event> {
 
 #[test]
 fn a_long_prompt_lets_others_go_on() {
-    let mut desk = Desk::new(3, 10_000, Duration::from_secs(60));
+    let mut desk = Desk::new(3, (20, 250), Duration::from_secs(60));
     let _first = desk.ask(0..8, 30);
     let _second = desk.ask(8..16, 30);
     desk.round();
@@ -103,7 +104,7 @@ fn a_long_prompt_lets_others_go_on() {
 
 #[test]
 fn prompts_are_read_by_turns() {
-    let mut desk = Desk::new(3, 10_000, Duration::from_secs(60));
+    let mut desk = Desk::new(3, (20, 250), Duration::from_secs(60));
     let asked = [desk.ask(0..250, 2), desk.ask(1..250, 2), desk.ask(2..10, 2)];
     for _ in 0..3 {
         desk.round();
@@ -119,7 +120,7 @@ fn prompts_are_read_by_turns() {
 
 #[test]
 fn a_client_that_reads_nothing_stops_its_own_answer_only() {
-    let mut desk = Desk::new(2, 10_000, Duration::from_millis(50));
+    let mut desk = Desk::new(2, (20, 250), Duration::from_millis(50));
     let mut slow = desk.ask(0..5, 400);
     let mut quick = desk.ask(10..15, 300);
     let mut read = 0;
@@ -147,7 +148,7 @@ fn a_client_that_reads_nothing_stops_its_own_answer_only() {
 #[test]
 fn memory_for_keys_and_values_is_waited_for() {
     // two answers of 100 positions fit, a third one waits; a single one may need more
-    let mut desk = Desk::new(8, 200, Duration::from_secs(60));
+    let mut desk = Desk::new(8, (2, 100), Duration::from_secs(60));
     let mut first = desk.ask(0..50, 40);
     let _second = desk.ask(50..100, 50);
     let _third = desk.ask(100..150, 50);
@@ -159,9 +160,9 @@ fn memory_for_keys_and_values_is_waited_for() {
     assert!(matches!(drain(&mut first).last(), Some(Event::Ended(_))));
     desk.round();
     assert_eq!(desk.rounds.active.len(), 2);
-    assert!(desk.rounds.pool.bytes() <= 200 * model().position_bytes());
+    assert!(desk.rounds.pool.bytes() <= 2 * need(&model(), 100));
 
-    let mut alone = Desk::new(8, 100, Duration::from_secs(60));
+    let mut alone = Desk::new(8, (1, 100), Duration::from_secs(60));
     let _large = alone.ask(0..250, 200);
     alone.round();
     assert_eq!(alone.rounds.active.len(), 1);
@@ -169,7 +170,7 @@ fn memory_for_keys_and_values_is_waited_for() {
 
 #[test]
 fn texts_that_begin_the_same_share_what_was_read() {
-    let mut desk = Desk::new(4, 2000, Duration::from_secs(60));
+    let mut desk = Desk::new(4, (20, 250), Duration::from_secs(60));
     let mut first = desk.ask(0..100, 300);
     while desk.tokens().first().is_none_or(|tokens| *tokens < 3) {
         desk.round();
@@ -198,7 +199,7 @@ fn texts_that_begin_the_same_share_what_was_read() {
 
 #[test]
 fn chats_that_begin_the_same_and_come_at_once_are_read_once() {
-    let mut desk = Desk::new(4, 2000, Duration::from_secs(60));
+    let mut desk = Desk::new(4, (20, 250), Duration::from_secs(60));
     let _asked: Vec<Events> = (0..4).map(|index| desk.ask(0..100 + index, 9)).collect();
     desk.round();
     desk.round();
@@ -213,7 +214,7 @@ fn chats_that_begin_the_same_and_come_at_once_are_read_once() {
 
 #[test]
 fn the_thread_ends_when_the_queue_is_closed_and_empty() {
-    let desk = Desk::new(2, 1000, Duration::from_secs(60));
+    let desk = Desk::new(2, (20, 250), Duration::from_secs(60));
     let mut events = desk.ask(0..5, 5);
     desk.queue.enter(Phase::Closing);
     let (sender, receiver) = oneshot::channel();
@@ -222,7 +223,7 @@ fn the_thread_ends_when_the_queue_is_closed_and_empty() {
     assert!(matches!(drain(&mut events).last(), Some(Event::Ended(_))));
     assert_eq!(desk.queue.phase(), Phase::Ended);
 
-    let desk = Desk::new(2, 1000, Duration::from_secs(60));
+    let desk = Desk::new(2, (20, 250), Duration::from_secs(60));
     let mut events = desk.ask(0..5, 5);
     desk.queue.enter(Phase::GivenUp);
     desk.rounds.run(oneshot::channel().0);
@@ -251,14 +252,14 @@ fn answers_at_once_are_those_of_answers_alone() {
     let alone: Vec<(String, Ended)> = prompts
         .iter()
         .map(|prompt| {
-            let mut desk = Desk::new(1, 10_000, Duration::from_secs(60));
+            let mut desk = Desk::new(1, (20, 250), Duration::from_secs(60));
             let mut events = desk.ask(prompt.clone(), 12 + prompt.start as usize * 5);
             while desk.round() {}
             text(drain(&mut events))
         })
         .collect();
     // they come one after the other, end at different times, and one hangs up in the middle
-    let mut desk = Desk::new(8, 20_000, Duration::from_secs(60));
+    let mut desk = Desk::new(8, (80, 250), Duration::from_secs(60));
     let mut asked = Vec::new();
     let gone = desk.ask(300..340, 400);
     for prompt in &prompts {

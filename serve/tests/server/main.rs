@@ -189,10 +189,16 @@ fn whoever_hangs_up_makes_room() {
         "POST {TEXT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
-    socket.write_all((head + &body).as_bytes()).unwrap();
+    socket.write_all((head.clone() + &body).as_bytes()).unwrap();
     server.wait_for("polychip_answers_active", 1.0);
     drop(socket);
     server.wait_for("polychip_answers_total{why=\"gone\"}", 4.0);
+    // and with bytes behind it that nobody reads
+    let mut socket = TcpStream::connect(server.address).unwrap();
+    socket.write_all((head + &body + "\r\n").as_bytes()).unwrap();
+    server.wait_for("polychip_answers_active", 1.0);
+    drop(socket);
+    server.wait_for("polychip_answers_total{why=\"gone\"}", 5.0);
     assert_eq!(
         server.ok(TEXT, &greedy("hello", 3))["usage"]["completion_tokens"],
         3
@@ -382,6 +388,12 @@ fn models_are_told() {
     assert_eq!((&one, &one["max_model_len"]), (&list["data"][0], &json!(512)));
     assert_eq!(server.get("/v1/models/other").0, 404);
     assert_eq!(server.get("/v1/models/a/b").0, 404);
+    let (status, error) = server.get("/v1/models/%ff");
+    let error: Value = serde_json::from_str(&error).unwrap();
+    assert_eq!(
+        (status, &error["error"]["type"]),
+        (400, &json!("invalid_request_error"))
+    );
     let (status, error) = server.post(CHAT, &with(&chat("hi"), "model", json!("gpt-4")));
     assert_eq!(
         (status, &error["error"]["code"]),
@@ -439,6 +451,12 @@ fn an_answer_is_held_to_its_format() {
         error["message"].as_str().unwrap().contains("uniqueItems"),
         "{error}"
     );
+    // one that nothing is of
+    let endless = format(&json!({"$ref": "#"}));
+    let (status, body) = server.post(CHAT, &with(&chat("hello"), "response_format", endless));
+    let words = body["error"]["message"].as_str().unwrap();
+    assert!(status == 400 && words.contains("no text satisfies it"), "{body}");
+    assert!(!words.contains("non-verbose"), "{body}");
 }
 
 #[test]
@@ -473,10 +491,15 @@ fn what_happens_is_counted() {
         assert_eq!(server.metric(name), value, "{name}");
     }
     assert!(server.metric("polychip_prompt_tokens_total") > tokens);
-    // what both read is kept, for those who go on with it: two layers' keys and values of 2 heads of 64 in 2 bytes
-    let position = 2.0 * 2.0 * 2.0 * 64.0 * 2.0;
+    // what both read is kept, for those who go on with it, in pages, and with the inputs of their chunks
+    let model = model();
+    let inputs: u64 = [128, 32, 8, 1].map(|rows| model.input_bytes(rows)).iter().sum();
+    let (least, most) = (model.sequence_bytes(10), model.sequence_bytes(40));
     let held = server.metric("polychip_kv_bytes");
-    assert!(held >= 10.0 * position && held < 40.0 * position, "{held}");
+    assert!(
+        held >= (least + inputs) as f64 && held <= 2.0 * (most + inputs) as f64,
+        "{held}"
+    );
     assert!(server.get("/metrics").1.ends_with("# EOF\n"));
 }
 
@@ -485,6 +508,11 @@ fn a_server_that_cannot_be_is_refused() {
     let refused = |options: Options| Server::new(model(), options).unwrap_err();
     assert_eq!(refused(Options::new().max_active(0)).kind(), ErrorKind::Options);
     assert_eq!(refused(Options::new().api_key("a b")).kind(), ErrorKind::Options);
+    assert_eq!(refused(Options::new().name("")).kind(), ErrorKind::Options);
+    assert_eq!(
+        refused(Options::new().timeout(Duration::MAX)).kind(),
+        ErrorKind::Options
+    );
     let first = Server::new(model(), Options::new().port(0)).unwrap();
     let taken = refused(Options::new().port(first.address().port()));
     assert_eq!(taken.kind(), ErrorKind::Listen);

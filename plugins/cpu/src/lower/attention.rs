@@ -1,17 +1,21 @@
-//! Attention as one step, reading and writing heads where they lie.
+//! Attention as one step, reading and writing heads where they lie, also behind keys and values of a past, which those of the node are
+//! joined to first.
 //!
 //! A transposition between `[batch, rows, heads, size]` and `[batch, heads, rows, size]` around an attention is not
 //! computed: [`super::fuse`] finds it by [`swaps_heads`], and the strides say the same.
 
 use polychip_cpu_kernels::attention::{AttentionParams, AttentionPlan, HeadStrides};
+use polychip_cpu_kernels::convert;
+use polychip_cpu_kernels::gemm::Elements;
 use polychip_lowering::Layout;
-use polychip_ops::{Attr, AttrKey, AttrValue, Op, axis, broadcast};
+use polychip_ops::{Attr, AttrKey, AttrValue, DType, Op, axis, broadcast};
 use polychip_sdk::Result;
 
 use super::builder::{Lowering, kernel_error, storage_of};
 use super::encoding::{is_unrounded, stands_for_f32};
 use super::tail::Tail;
 use crate::part::{Node, Part, TensorIndex};
+use crate::step::ValueId;
 use crate::work::Class;
 
 /// Where heads and rows of an operand lie.
@@ -49,8 +53,15 @@ impl Heads {
     }
 }
 
+/// An attention that the kernel computes.
+struct Found {
+    params: AttentionParams,
+    /// Keys and values of before, of a past or of none, that the node's own are joined to.
+    joined: Option<usize>,
+}
+
 /// The shape of an attention that the kernel computes.
-fn params(part: &Part, node: &Node) -> Option<AttentionParams> {
+fn found(part: &Part, node: &Node) -> Option<Found> {
     let attributes = &node.attributes;
     // an attribute that this does not know may change the result
     const KNOWN: &[Attr] = &[
@@ -66,13 +77,24 @@ fn params(part: &Part, node: &Node) -> Option<AttentionParams> {
     ];
     let known =
         |(key, _): (&AttrKey, &AttrValue)| matches!(key, AttrKey::Known(attr) if KNOWN.contains(attr));
-    let cached =
-        node.inputs.iter().skip(4).any(Option::is_some) || node.outputs.iter().skip(1).any(Option::is_some);
-    let tensors = || node.inputs.iter().chain(&node.outputs).flatten();
+    // lengths of what is no padding, and products that are wanted themselves
+    let more =
+        node.inputs.iter().skip(6).any(Option::is_some) || node.outputs.iter().skip(3).any(Option::is_some);
+    let pasts = [node.input(4), node.input(5)];
+    let presents = [node.output(1), node.output(2)];
+    let joins = pasts.iter().chain(&presents).any(Option::is_some);
+    let plain = [node.input(1), node.input(2)]
+        .into_iter()
+        .chain(pasts)
+        .chain(presents);
+    let mut tensors = node.inputs.iter().enumerate().filter(|(i, _)| *i != 3);
     if node.op != Op::Attention
-        || cached
+        || more
+        || pasts[0].is_some() != pasts[1].is_some()
         || !attributes.iter().all(known)
-        || !tensors().all(|&t| stands_for_f32(part, t))
+        || !tensors.all(|(_, t)| t.is_none_or(|t| stands_for_f32(part, t)))
+        || !node.outputs.iter().flatten().all(|&t| stands_for_f32(part, t))
+        || joins && !plain.flatten().all(|t| part.plain_f32(t))
     {
         return None;
     }
@@ -82,6 +104,22 @@ fn params(part: &Part, node: &Node) -> Option<AttentionParams> {
     let k = heads(node.input(1)?, Attr::KvNumHeads)?;
     let v = heads(node.input(2)?, Attr::KvNumHeads)?;
     let y = heads(node.output(0)?, Attr::QNumHeads)?;
+    let before = match pasts[0] {
+        Some(past) => *part.dims(past)?.get(2)?,
+        None => 0,
+    };
+    let keys = before.checked_add(k.rows)?;
+    for ([past, present], size) in [[pasts[0], presents[0]], [pasts[1], presents[1]]]
+        .into_iter()
+        .zip([k.size, v.size])
+    {
+        let are = |tensor: Option<TensorIndex>, rows: usize| {
+            tensor.is_none_or(|tensor| part.dims(tensor) == Some(&[k.batch, k.heads, rows, size]))
+        };
+        if !are(past, before) || !are(present, keys) {
+            return None;
+        }
+    }
     let fit = (q.batch, q.size) == (k.batch, k.size)
         && (v.batch, v.heads, v.rows) == (k.batch, k.heads, k.rows)
         && (y.batch, y.heads, y.rows, y.size) == (q.batch, q.heads, q.rows, v.size)
@@ -94,9 +132,9 @@ fn params(part: &Part, node: &Node) -> Option<AttentionParams> {
     let mask = match node.input(3) {
         None => None,
         Some(mask) => {
-            let (dims, scores) = (part.dims(mask)?, [q.batch, q.heads, q.rows, k.rows]);
+            let (dims, scores) = (part.dims(mask)?, [q.batch, q.heads, q.rows, keys]);
             // a mask of fewer keys hides the rest, even one of a single key: it is no broadcast
-            if dims.last() != Some(&k.rows) {
+            if dims.last() != Some(&keys) || !(is_truth(part, mask) || stands_for_f32(part, mask)) {
                 return None;
             }
             let strides = broadcast::strides(dims, &scores)?;
@@ -109,12 +147,12 @@ fn params(part: &Part, node: &Node) -> Option<AttentionParams> {
     };
     let causal = attributes.int(Attr::IsCausal).unwrap_or(0) != 0;
     let scale = attributes.float(Attr::Scale);
-    Some(AttentionParams {
+    let params = AttentionParams {
         batch: q.batch,
         heads: q.heads,
         kv_heads: k.heads,
         queries: q.rows,
-        keys: k.rows,
+        keys,
         size: q.size,
         value_size: v.size,
         q: q.strides,
@@ -124,19 +162,26 @@ fn params(part: &Part, node: &Node) -> Option<AttentionParams> {
         out: y.strides,
         scale: scale.unwrap_or_else(|| 1.0 / (q.size as f32).sqrt()),
         softcap: attributes.float(Attr::Softcap).unwrap_or(0.0),
-        past: 0,
+        past: before,
         left: count(Attr::LeftWindowSize),
         right: if causal {
             Some(0)
         } else {
             count(Attr::RightWindowSize)
         },
-    })
+    };
+    let joined = joins.then_some(before);
+    Some(Found { params, joined })
+}
+
+/// Whether a tensor is of truth values.
+fn is_truth(part: &Part, tensor: TensorIndex) -> bool {
+    part.tensors[tensor].dtype == DType::Bool && part.tensors[tensor].encoding.is_none()
 }
 
 /// Whether these kernels cover a node.
 pub(super) fn covers(part: &Part, node: &Node) -> bool {
-    params(part, node).is_some()
+    found(part, node).is_some()
 }
 
 /// What a transposition of `[batch, rows, heads, size]` and back reads, where the node is one.
@@ -150,22 +195,98 @@ pub(super) fn swaps_heads(part: &Part, node: &Node) -> Option<TensorIndex> {
     swaps.then_some(x)
 }
 
-/// Lowers Attention without a cache.
+/// A mask as what is added to scores. One step for all that read a mask of truth values.
+fn added(l: &mut Lowering<'_>, mask: TensorIndex) -> Result<ValueId> {
+    if !is_truth(l.part, mask) {
+        return l.rows(mask);
+    }
+    if let Some(&known) = l.added.get(&mask) {
+        return Ok(known);
+    }
+    let reads = [l.rows(mask)?];
+    let value = l.fresh(DType::F32, l.shape(mask)?.to_vec())?;
+    let isa = l.isa;
+    l.step(
+        "mask",
+        &reads,
+        &[value],
+        None,
+        Box::new(move |o| {
+            let hides = |seen: u8| if seen == 0 { f32::NEG_INFINITY } else { 0.0 };
+            convert::each(isa, o.pool, o.read::<u8>(0), o.write::<f32>(0), hides);
+            Ok(())
+        }),
+    )
+    .is(Class::Copy);
+    l.added.insert(mask, value);
+    Ok(value)
+}
+
+/// Keys or values behind those of before, `[batch, heads, before + rows, size]`, in the node's output where it has one.
+fn join(
+    l: &mut Lowering<'_>,
+    [past, present]: [Option<TensorIndex>; 2],
+    (new, strides): (ValueId, HeadStrides),
+    [batch, heads, before, rows, size]: [usize; 5],
+) -> Result<ValueId> {
+    let mut reads = vec![new];
+    if let Some(past) = past {
+        reads.push(l.rows(past)?);
+    }
+    let total = before + rows;
+    let target = match present {
+        Some(present) => l.write_rows(present)?,
+        None => l.fresh(DType::F32, vec![batch, heads, total, size])?,
+    };
+    let has_past = past.is_some();
+    l.step(
+        "keys or values behind a past",
+        &reads,
+        &[target],
+        None,
+        Box::new(move |o| {
+            let new = o.read::<f32>(0);
+            let past: &[f32] = if has_past { o.read(1) } else { &[] };
+            let whole = o.write::<f32>(0);
+            if total * size == 0 {
+                return Ok(());
+            }
+            for (head, whole) in whole.chunks_exact_mut(total * size).enumerate() {
+                let (old, own) = whole.split_at_mut(before * size);
+                old.copy_from_slice(&past[head * before * size..][..before * size]);
+                let first = head / heads * strides.batch + head % heads * strides.head;
+                for (row, own) in own.chunks_exact_mut(size).enumerate() {
+                    own.copy_from_slice(&new[first + row * strides.row..][..size]);
+                }
+            }
+            Ok(())
+        }),
+    )
+    .is(Class::Copy);
+    Ok(target)
+}
+
+/// Lowers Attention.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
     let (Some(q), Some(k), Some(v), Some(y)) = (node.input(0), node.input(1), node.input(2), node.output(0))
     else {
         return Ok(false);
     };
-    let Some(mut params) = params(l.part, node) else {
+    let Some(Found { mut params, joined }) = found(l.part, node) else {
         return Ok(false);
     };
-    let elements = l.elements(&[q, k, v, y]);
+    let new = params.keys - joined.unwrap_or(0);
+    // what is joined is copied as it is
+    let elements = match joined {
+        Some(_) => Elements::F32,
+        None => l.elements(&[q, k, v, y]),
+    };
     let storage = storage_of(elements);
     let mut reads = Vec::new();
     for (tensor, strides, heads, rows, size) in [
         (q, &mut params.q, params.heads, params.queries, params.size),
-        (k, &mut params.k, params.kv_heads, params.keys, params.size),
-        (v, &mut params.v, params.kv_heads, params.keys, params.value_size),
+        (k, &mut params.k, params.kv_heads, new, params.size),
+        (v, &mut params.v, params.kv_heads, new, params.value_size),
     ] {
         let source = match l.transposed[tensor] {
             Some(source) => {
@@ -176,9 +297,21 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
         };
         reads.push(l.read(source, Layout::RowMajor, storage)?);
     }
+    if let Some(before) = joined {
+        for (i, (strides, size)) in [(&mut params.k, params.size), (&mut params.v, params.value_size)]
+            .into_iter()
+            .enumerate()
+        {
+            let (batch, heads) = (params.batch, params.kv_heads);
+            let tensors = [node.input(4 + i), node.output(1 + i)];
+            let own = (reads[1 + i], *strides);
+            reads[1 + i] = join(l, tensors, own, [batch, heads, before, new, size])?;
+            *strides = HeadStrides::heads_outside(heads, params.keys, size);
+        }
+    }
     let with_mask = match node.input(3) {
         Some(mask) => {
-            reads.push(l.rows(mask)?);
+            reads.push(added(l, mask)?);
             true
         }
         None => false,

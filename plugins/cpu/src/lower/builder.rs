@@ -75,6 +75,8 @@ pub(super) struct Lowering<'a> {
     pub(super) transposed: Vec<Option<TensorIndex>>,
     /// How many positions of the past a mask shows, as far as some attention asked.
     pub(super) shown: BTreeMap<TensorIndex, ValueId>,
+    /// Masks of truth values, as what is added to scores.
+    pub(super) added: BTreeMap<TensorIndex, ValueId>,
     pub(super) choices: Choices<'a>,
     /// Codes of the algorithms chosen so far, in the order of the convolutions.
     pub(super) algorithms: Vec<u8>,
@@ -124,6 +126,7 @@ impl<'a> Lowering<'a> {
             precision,
             transposed,
             shown: BTreeMap::new(),
+            added: BTreeMap::new(),
             choices: options.choices,
             algorithms: Vec::new(),
             wishes: in_place::ports(part, &layouts),

@@ -381,6 +381,20 @@ fn numbers(from: DType, to: DType) -> Option<fn(Isa, &mut Operands<'_>)> {
             }
         };
     }
+    macro_rules! cut {
+        ($to:ty) => {
+            |isa, o| {
+                convert::cut(
+                    isa,
+                    o.pool,
+                    o.read::<f32>(0),
+                    o.write::<$to>(0),
+                    |x| x as $to,
+                    |x| x as $to,
+                )
+            }
+        };
+    }
     Some(match from {
         // a truth value is 0 or 1, whatever its byte is
         DType::Bool if to != DType::Bool => match to {
@@ -408,9 +422,12 @@ fn numbers(from: DType, to: DType) -> Option<fn(Isa, &mut Operands<'_>)> {
             |isa, o| each::<f64, u64>((isa, o), |x| (x as i64 as u64).max(x as u64))
         }
         DType::F32 if to == DType::I64 => |isa, o| each::<f32, i64>((isa, o), convert::truncated),
-        DType::F32 if to == DType::I32 => {
-            |isa, o| each::<f32, i32>((isa, o), |x| convert::truncated(x) as i32)
-        }
+        DType::F32 if to == DType::I32 => cut!(i32),
+        DType::F32 if to == DType::U32 => cut!(u32),
+        DType::F32 if to == DType::I16 => cut!(i16),
+        DType::F32 if to == DType::U16 => cut!(u16),
+        DType::F32 if to == DType::I8 => cut!(i8),
+        DType::F32 if to == DType::U8 => cut!(u8),
         DType::F32 => to!(f32, i64),
         DType::F64 => to!(f64, i64),
         _ => return None,

@@ -140,6 +140,7 @@ fn attentions(part: &Part, fusion: &mut Fusion<'_>, groups: &mut Groups) {
     for (index, node) in part.nodes.iter().enumerate() {
         if cached::covers(part, node) {
             pasts(part, node, fusion, groups);
+            continue;
         }
         if !attention::covers(part, node) {
             continue;
