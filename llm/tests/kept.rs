@@ -83,7 +83,7 @@ fn another_models_is_refused() {
     refused(&model(2, 96), ErrorKind::Config, "another model has read this");
     refused(
         &model(1, 40),
-        ErrorKind::Config,
+        ErrorKind::Room,
         "50 tokens do not fit the room for 40 positions",
     );
     let reduced = Options::new()

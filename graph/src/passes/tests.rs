@@ -6,6 +6,7 @@ mod attention;
 mod blocks;
 mod build;
 mod cleaning;
+mod equations;
 pub(crate) mod execute;
 mod folding;
 mod groups;

@@ -501,12 +501,14 @@ impl Foreign<'_, '_> {
             8 => (8, DType::U8),
             _ => return Ok(false),
         };
-        let whole = k > 0 && n > 0 && block >= 16 && k % block == 0;
+        let whole = k > 0 && n > 0 && block >= 16;
         let reordered = self.input(4).is_some() || self.int("weight_prepacked").unwrap_or(0) != 0;
-        let Some(elements) = n.checked_mul(k).filter(|_| whole && !reordered) else {
+        // the last block of a row may be codes in part, and something else behind them
+        let blocks = k.div_ceil(block.max(1));
+        let depth = blocks.checked_mul(block).filter(|_| whole && !reordered);
+        let Some((depth, elements)) = depth.and_then(|depth| Some((depth, n.checked_mul(depth)?))) else {
             return Ok(false);
         };
-        let blocks = k / block;
         let constant = |tensor: TensorId| {
             let tensor = self.0.target.graph.tensor(tensor);
             tensor.data.clone().filter(|_| tensor.ty.dtype == DType::U8)
@@ -535,7 +537,7 @@ impl Foreign<'_, '_> {
             let ty = TensorType::known(dtype, &dims);
             self.0.target.graph.add_tensor(Tensor::constant(name, ty, data))
         };
-        let codes = add("codes", dtype, [n, k], codes);
+        let codes = add("codes", dtype, [n, depth], codes);
         let zeros = add("zeros", dtype, [n, blocks], zeros);
         let given = self.0.target.graph.tensor(scales);
         let stored = given
@@ -567,6 +569,16 @@ impl Foreign<'_, '_> {
         )?;
         let turn = Attributes::new().with_ints(Attr::Perm, &[1, 0]);
         let weights = self.0.step(Op::Transpose, &[weights], "turned", turn)?;
+        // which is multiplied with zeros
+        let x = match depth - k {
+            0 => x,
+            more => {
+                let pads = self.0.constant("pads", &Literal::i64s(&[0, more as i64]));
+                let axis = self.0.constant("axis", &Literal::i64s(&[-1]));
+                let inputs = vec![Some(x), Some(pads), None, Some(axis)];
+                self.node(Op::Pad, inputs, "padded", Attributes::new())?
+            }
+        };
         let Some(bias) = self.input(5) else {
             return self.last(Op::MatMul, vec![Some(x), Some(weights)], Attributes::new());
         };

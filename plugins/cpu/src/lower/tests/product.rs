@@ -135,6 +135,64 @@ fn attention_of_both_ranks() {
 }
 
 #[test]
+fn attention_under_truth_values() {
+    for shape in [&[5, 7][..], &[2, 1, 5, 7], &[1, 1, 1, 7], &[2, 3, 5, 7]] {
+        let mut net = Net::default();
+        let [q, k, v] = [5, 7, 7].map(|rows| net.input(DType::F32, &[2, 3, rows, 4]));
+        let mask = net.input(DType::Bool, shape);
+        for causal in [0, 1] {
+            let attributes = Attributes::new().with_int(Attr::IsCausal, causal);
+            let y = net.node(Op::Attention, attributes, &[q, k, v, mask]);
+            net.output(y);
+        }
+        // what is added is made once
+        assert_eq!(net.check(1e-5), ["mask", "attention", "attention"]);
+    }
+}
+
+#[test]
+fn attention_behind_a_past() {
+    const JOIN: &str = "keys or values behind a past";
+    for (flat, shared, presents) in [
+        (false, false, true),
+        (true, false, true),
+        (true, true, true),
+        (false, true, false),
+    ] {
+        for (before, new, truth) in [(6, 1, true), (6, 4, false), (0, 3, true), (3, 0, true)] {
+            let mut net = Net::default();
+            let heads = if shared { 2 } else { 4 };
+            let shape = |heads: usize, rows: usize, size: usize| match flat {
+                true => vec![2, rows, heads * size],
+                false => vec![2, heads, rows, size],
+            };
+            let q = net.input(DType::F32, &shape(4, 3, 8));
+            let k = net.input(DType::F32, &shape(heads, new, 8));
+            let v = net.input(DType::F32, &shape(heads, new, 5));
+            let past_k = net.input(DType::F32, &[2, heads, before, 8]);
+            let past_v = net.input(DType::F32, &[2, heads, before, 5]);
+            let dtype = if truth { DType::Bool } else { DType::F32 };
+            let mask = net.input(dtype, &[3, before + new]);
+            for causal in [0, 1] {
+                let mut attributes = Attributes::new().with_int(Attr::IsCausal, causal);
+                if flat {
+                    attributes = attributes
+                        .with_int(Attr::QNumHeads, 4)
+                        .with_int(Attr::KvNumHeads, heads as i64);
+                }
+                let inputs = [q, k, v, mask, past_k, past_v].map(Some);
+                let outputs = if presents { 3 } else { 1 };
+                let outputs = net.nodes(Op::Attention, attributes, &inputs, outputs);
+                outputs.into_iter().for_each(|output| net.output(output));
+            }
+            let steps = net.check(1e-5);
+            assert_eq!(steps.iter().filter(|step| **step == JOIN).count(), 4, "{steps:?}");
+            assert!(!steps.contains(&"Attention"), "{steps:?}");
+        }
+    }
+}
+
+#[test]
 fn attention_of_shared_heads_with_limits() {
     let mut net = Net::default();
     let q = net.input(DType::F32, &[2, 6, 5, 4]);
