@@ -118,7 +118,7 @@ const STARTING: [&str; 12] = [
 const SPAWN: &str = "an emulated process is not told that a program it starts is missing";
 
 /// Tests that cannot pass there, by what their names hold, and why.
-const SKIPPED: [(&str, &[&str], &str); 4] = [
+const SKIPPED: [(&str, &[&str], &str); 5] = [
     (
         "polychip-device-tests::ocr",
         &["it_reads_what_onnx_runtime_reads", "it_reads_what_the_page_says"],
@@ -141,6 +141,11 @@ const SKIPPED: [(&str, &[&str], &str); 4] = [
         "polychip-rknn::emulated",
         &["compiler::without_a_compiler_every_node_says_why"],
         SPAWN,
+    ),
+    (
+        "polychip-runner::runner",
+        &["a_benchmark_has_all_that_makes_it_comparable"],
+        "it wants a board that is no emulated one, and there its figures are labelled so",
     ),
 ];
 
