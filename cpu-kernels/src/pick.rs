@@ -129,11 +129,8 @@ pub fn arg<T: Extreme>(isa: Isa, pool: &ThreadPool, shape: [usize; 3], which: Wh
             let range = share(outer, chunks, chunk, 1);
             // SAFETY: chunks share the lines out.
             let y = unsafe { out.part(range.start, range.len()) };
-            let lines = x[range.start * n..range.end * n].chunks_exact(n);
-            match which.largest {
-                true => lines.zip(y).for_each(|(x, y)| *y = of_few(x, true, which.last)),
-                false => lines.zip(y).for_each(|(x, y)| *y = of_few(x, false, which.last)),
-            }
+            let x = &x[range.start * n..range.end * n];
+            isa.run(Lines { x, n, which, y });
         });
         return;
     }
@@ -149,16 +146,62 @@ pub fn arg<T: Extreme>(isa: Isa, pool: &ThreadPool, shape: [usize; 3], which: Wh
     });
 }
 
-/// The place of the extreme of a short line.
+/// Short lines, one behind the other.
+struct Lines<'a, T> {
+    x: &'a [T],
+    n: usize,
+    which: Which,
+    y: &'a mut [i64],
+}
+
+impl<T: Extreme> Kernel for Lines<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Lines { x, n, which, y } = self;
+        let lines = x.chunks_exact(n).zip(y);
+        match (which.largest, which.last) {
+            (true, false) => lines.for_each(|(x, y)| *y = of_few(x, true, false)),
+            (true, true) => lines.for_each(|(x, y)| *y = of_few(x, true, true)),
+            (false, false) => lines.for_each(|(x, y)| *y = of_few(x, false, false)),
+            (false, true) => lines.for_each(|(x, y)| *y = of_few(x, false, true)),
+        }
+    }
+}
+
+/// The place of the extreme of a short line, without a branch for each element: which is the largest is hard to foresee.
 #[inline(always)]
 fn of_few<T: Extreme>(x: &[T], largest: bool, last: bool) -> i64 {
-    let (mut best, mut at) = (x[0], 0);
-    for (i, &new) in x.iter().enumerate().skip(1) {
-        let better = if largest { new > best } else { new < best };
-        let none = new.is_none() & (last | !best.is_none());
-        // nothing is better than what is no number
-        if (better | (last & (new == best))) & !best.is_none() | none {
-            (best, at) = (new, i);
+    let none = x.iter().fold(false, |any, x| any | x.is_none());
+    let (chunks, rest) = x.as_chunks::<8>();
+    let better = |old: T, new: T| {
+        if (new > old) == largest && new != old {
+            new
+        } else {
+            old
+        }
+    };
+    let mut best = if largest { T::LOWEST } else { T::HIGHEST };
+    if let Some((first, chunks)) = chunks.split_first() {
+        let mut lanes = *first;
+        for chunk in chunks {
+            for (lane, &new) in lanes.iter_mut().zip(chunk) {
+                *lane = better(*lane, new);
+            }
+        }
+        best = lanes.into_iter().fold(best, better);
+    }
+    best = rest.iter().fold(best, |best, &new| better(best, new));
+    // what is no number is the extreme
+    let is_it = |x: T| if none { x.is_none() } else { x == best };
+    let mut at = 0;
+    if last {
+        for (i, &x) in x.iter().enumerate() {
+            at = if is_it(x) { i } else { at };
+        }
+    } else {
+        for (i, &x) in x.iter().enumerate().rev() {
+            at = if is_it(x) { i } else { at };
         }
     }
     at as i64

@@ -122,15 +122,12 @@ impl ReducePlan {
             .for_each_run(pool, chunk, &|[from, to], len, [from_step, to_step]| {
                 if self.inner_reduced {
                     let (run, _) = self.reduced.dims().first().copied().unwrap_or((1, [0]));
-                    if run == count && run <= SHORT {
-                        for i in 0..len as isize {
-                            let first = (from + i * from_step) as usize;
-                            // SAFETY: the plan's neighbours lie in the input, whose length was checked.
-                            let x = unsafe { std::slice::from_raw_parts(input.at(first), run) };
-                            // SAFETY: one output per kept index, which no other chunk has.
-                            let out = unsafe { output.part((to + i * to_step) as usize, 1) };
-                            out[0] = f.finish(f.few(x), count);
-                        }
+                    if run == count && run <= SHORT && (from_step, to_step) == (run as isize, 1) {
+                        // SAFETY: the plan's neighbours lie in the input, whose length was checked.
+                        let x = unsafe { std::slice::from_raw_parts(input.at(from as usize), len * run) };
+                        // SAFETY: one output per kept index, which no other chunk has.
+                        let y = unsafe { output.part(to as usize, len) };
+                        isa.run(Lines { f, x, y });
                         return;
                     }
                     for i in 0..len as isize {
@@ -229,19 +226,14 @@ impl Reduce {
     /// The reduction of few neighbours, before it is finished.
     #[inline(always)]
     fn few(self, x: &[f32]) -> f32 {
-        let start = self.start();
+        let (start, same) = (self.start(), |x: f32| x);
         match self {
-            Reduce::Sum | Reduce::Mean | Reduce::LogSum => x.iter().fold(start, |a, x| a + x),
-            Reduce::L1 => x.iter().fold(start, |a, x| a + x.abs()),
-            Reduce::L2 | Reduce::SumSquare => x.iter().fold(start, |a, x| a + x * x),
-            Reduce::Prod => x.iter().fold(start, |a, x| a * x),
-            // a NaN is taken, and nothing takes its place
-            Reduce::Max => x
-                .iter()
-                .fold(start, |a, &b| if b > a || b.is_nan() { b } else { a }),
-            Reduce::Min => x
-                .iter()
-                .fold(start, |a, &b| if b < a || b.is_nan() { b } else { a }),
+            Reduce::Sum | Reduce::Mean | Reduce::LogSum => line(x, start, same, |a, b| a + b),
+            Reduce::L1 => line(x, start, f32::abs, |a, b| a + b),
+            Reduce::L2 | Reduce::SumSquare => line(x, start, |x| x * x, |a, b| a + b),
+            Reduce::Prod => line(x, start, same, |a, b| a * b),
+            Reduce::Max => with_nan(x, line(x, start, same, |a, b| if b > a { b } else { a })),
+            Reduce::Min => with_nan(x, line(x, start, same, |a, b| if b < a { b } else { a })),
         }
     }
 
@@ -266,6 +258,64 @@ fn join<S: Simd>(s: S, f: Reduce, sum: S::F, x: S::F) -> S::F {
         // a NaN on either side stays
         Reduce::Max => s.select(s.eq(x, x), s.max(x, sum), x),
         Reduce::Min => s.select(s.eq(x, x), s.min(x, sum), x),
+    }
+}
+
+/// The reduction of a short line: eight at a time, as far as there are so many.
+#[inline(always)]
+fn line(x: &[f32], start: f32, each: impl Fn(f32) -> f32, join: impl Fn(f32, f32) -> f32) -> f32 {
+    let (chunks, rest) = x.as_chunks::<8>();
+    let mut total = start;
+    if let Some((first, chunks)) = chunks.split_first() {
+        let mut lanes = first.map(&each);
+        for chunk in chunks {
+            for (lane, &x) in lanes.iter_mut().zip(chunk) {
+                *lane = join(*lane, each(x));
+            }
+        }
+        total = lanes.into_iter().fold(total, &join);
+    }
+    rest.iter().fold(total, |total, &x| join(total, each(x)))
+}
+
+/// NaN where one is in a line, else this.
+#[inline(always)]
+fn with_nan(x: &[f32], extreme: f32) -> f32 {
+    match x.iter().fold(false, |any, x| any | x.is_nan()) {
+        true => f32::NAN,
+        false => extreme,
+    }
+}
+
+/// The reduction of short lines, one behind the other.
+struct Lines<'a> {
+    f: Reduce,
+    x: &'a [f32],
+    y: &'a mut [f32],
+}
+
+impl Kernel for Lines<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Lines { f, x, y } = self;
+        let count = x.len() / y.len().max(1);
+        if count == 0 {
+            return y.fill(f.finish(f.start(), 0));
+        }
+        // the loop once for each, so that it knows what it does
+        macro_rules! each {
+            ($($f:ident)*) => {
+                match f {
+                    $(Reduce::$f => {
+                        for (x, y) in x.chunks_exact(count).zip(y) {
+                            *y = Reduce::$f.finish(Reduce::$f.few(x), count);
+                        }
+                    })*
+                }
+            };
+        }
+        each!(Sum Mean Max Min Prod L1 L2 SumSquare LogSum);
     }
 }
 

@@ -307,8 +307,9 @@ fn nothing_is_sent_or_measured_twice() {
     let (again, _) = farm.drive(&second, usize::MAX);
     let after: u64 = farm.simulated.iter().map(|board| board.bytes_put()).sum();
     assert_eq!(again.sent.bytes, after - before);
+    // no board is sent a file in both: which twin measures a model is chance
     assert!(
-        again.sent.bytes < summary.sent.bytes / 2,
+        summary.sent.files + again.sent.files <= 4 * (2 + models.len() as u64),
         "{:?} {:?}",
         summary.sent,
         again.sent

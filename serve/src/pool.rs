@@ -11,8 +11,6 @@ use std::collections::BTreeMap;
 
 use polychip_llm::{LanguageModel, Sequence, TokenId};
 
-use crate::rounds::CHUNKS;
-
 /// Fewer tokens than this are sooner read than copied.
 pub(crate) const WORTH_A_COPY: usize = 16;
 
@@ -20,6 +18,8 @@ pub(crate) const WORTH_A_COPY: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Pool {
     model: LanguageModel,
+    /// Sizes of chunks that sequences are read in.
+    chunks: &'static [usize],
     /// By when they were used, the oldest first.
     idle: BTreeMap<u64, Idle>,
     clock: u64,
@@ -47,20 +47,21 @@ pub(crate) struct Lease {
     peak: usize,
 }
 
-/// Bytes that a sequence of so many positions needs.
-pub(crate) fn need(model: &LanguageModel, positions: usize) -> u64 {
-    let inputs: u64 = CHUNKS.iter().map(|&rows| model.input_bytes(rows)).sum();
+/// Bytes that a sequence of so many positions needs which is read in chunks of these sizes.
+pub(crate) fn need(model: &LanguageModel, chunks: &[usize], positions: usize) -> u64 {
+    let inputs: u64 = chunks.iter().map(|&rows| model.input_bytes(rows)).sum();
     model.sequence_bytes(positions).saturating_add(inputs)
 }
 
 impl Pool {
     /// A pool over so many bytes for at most `active` answers.
-    pub(crate) fn new(model: LanguageModel, bytes: u64, active: usize) -> Pool {
+    pub(crate) fn new(model: LanguageModel, chunks: &'static [usize], bytes: u64, active: usize) -> Pool {
         Pool {
             budget: bytes,
             // a text that may be gone on with for each answer
             most: active.saturating_mul(2),
             model,
+            chunks,
             idle: BTreeMap::new(),
             clock: 0,
             lent: 0,
@@ -70,7 +71,7 @@ impl Pool {
 
     /// Whether an answer that needs so many positions may begin.
     pub(crate) fn fits(&self, positions: usize) -> bool {
-        self.lent_sequences == 0 || self.lent.saturating_add(need(&self.model, positions)) <= self.budget
+        self.lent_sequences == 0 || self.lent.saturating_add(self.need(positions)) <= self.budget
     }
 
     /// Bytes that are lent or held.
@@ -78,10 +79,13 @@ impl Pool {
         self.lent.saturating_add(self.held())
     }
 
+    fn need(&self, positions: usize) -> u64 {
+        need(&self.model, self.chunks, positions)
+    }
+
     fn held(&self) -> u64 {
         let idle = self.idle.values();
-        idle.map(|idle| need(&self.model, idle.peak))
-            .fold(0, u64::saturating_add)
+        idle.map(|idle| self.need(idle.peak)).fold(0, u64::saturating_add)
     }
 
     /// Lends a sequence for a prompt: one that goes on from what it holds, where there is one.
@@ -96,7 +100,7 @@ impl Pool {
             None => self.begun(prompt, positions)?,
         };
         let lease = Lease {
-            bytes: need(&self.model, positions.max(peak)),
+            bytes: self.need(positions.max(peak)),
             peak,
         };
         self.lent = self.lent.saturating_add(lease.bytes);
@@ -141,7 +145,7 @@ impl Pool {
 
     /// The idle sequence that is used longest ago, where one has to go for an answer of so many positions.
     fn spare(&self, positions: usize, copied: Option<u64>) -> Option<u64> {
-        let is_tight = self.bytes().saturating_add(need(&self.model, positions)) > self.budget
+        let is_tight = self.bytes().saturating_add(self.need(positions)) > self.budget
             || self.lent_sequences + self.idle.len() >= self.most;
         let usable =
             |(key, idle): &(&u64, &Idle)| Some(**key) != copied && self.fits(positions.max(idle.peak));

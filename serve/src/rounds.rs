@@ -99,7 +99,7 @@ impl Rounds {
     ) -> Rounds {
         Rounds {
             queue,
-            pool: Pool::new(model.clone(), budget, options.max_active),
+            pool: Pool::new(model.clone(), &CHUNKS, budget, options.max_active),
             batch: Batch::new(model),
             max_batch: options.max_batch,
             metrics,

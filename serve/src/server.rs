@@ -36,7 +36,7 @@ const MAX_HEAD_BYTES: usize = 64 << 10;
 /// How long a server that has nothing more to say waits for clients to read it.
 const LAST: Duration = Duration::from_secs(5);
 /// How often it is looked whether clients are there, where bytes of theirs that nobody reads yet hide their end.
-const LOOK: Duration = Duration::from_millis(250);
+const LOOK: Duration = Duration::from_millis(50);
 /// How long nothing is accepted after an error of the system's, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -172,7 +172,7 @@ impl Server {
             .build()
             .map_err(|error| Error::system("a queue of events for connections", error))?;
         let model = &self.site.model;
-        let of_one = need(model, model.capacity());
+        let of_one = need(model, &CHUNKS, model.capacity());
         let rounds = Rounds::new(
             model,
             Arc::clone(&self.site.queue),

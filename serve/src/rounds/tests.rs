@@ -32,7 +32,7 @@ impl Desk {
         let model = model();
         let metrics = Metrics::new();
         let queue = Arc::new(Queue::new(active, 10, metrics.clone()));
-        let budget = sequences * need(&model, positions);
+        let budget = sequences * need(&model, &CHUNKS, positions);
         let options = crate::Options::new().max_active(active).patience(patience);
         let rounds = Rounds::new(&model, Arc::clone(&queue), metrics, budget, &options);
         Desk { queue, rounds }
@@ -160,7 +160,7 @@ fn memory_for_keys_and_values_is_waited_for() {
     assert!(matches!(drain(&mut first).last(), Some(Event::Ended(_))));
     desk.round();
     assert_eq!(desk.rounds.active.len(), 2);
-    assert!(desk.rounds.pool.bytes() <= 2 * need(&model(), 100));
+    assert!(desk.rounds.pool.bytes() <= 2 * need(&model(), &CHUNKS, 100));
 
     let mut alone = Desk::new(8, (1, 100), Duration::from_secs(60));
     let _large = alone.ask(0..250, 200);

@@ -193,12 +193,17 @@ fn whoever_hangs_up_makes_room() {
     server.wait_for("polychip_answers_active", 1.0);
     drop(socket);
     server.wait_for("polychip_answers_total{why=\"gone\"}", 4.0);
-    // and with bytes behind it that nobody reads
-    let mut socket = TcpStream::connect(server.address).unwrap();
-    socket.write_all((head + &body + "\r\n").as_bytes()).unwrap();
-    server.wait_for("polychip_answers_active", 1.0);
-    drop(socket);
-    server.wait_for("polychip_answers_total{why=\"gone\"}", 5.0);
+    // and with bytes behind it that nobody reads: it is looked for them now and then, and an answer may be sooner at its end
+    let request = head + &body + "\r\n";
+    let is_let_go = (0..20).any(|_| {
+        let mut socket = TcpStream::connect(server.address).unwrap();
+        socket.write_all(request.as_bytes()).unwrap();
+        server.wait_for("polychip_answers_active", 1.0);
+        drop(socket);
+        server.wait_for("polychip_answers_active", 0.0);
+        server.metric("polychip_answers_total{why=\"gone\"}") == 5.0
+    });
+    assert!(is_let_go);
     assert_eq!(
         server.ok(TEXT, &greedy("hello", 3))["usage"]["completion_tokens"],
         3

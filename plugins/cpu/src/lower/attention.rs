@@ -82,7 +82,7 @@ fn found(part: &Part, node: &Node) -> Option<Found> {
         node.inputs.iter().skip(6).any(Option::is_some) || node.outputs.iter().skip(3).any(Option::is_some);
     let pasts = [node.input(4), node.input(5)];
     let presents = [node.output(1), node.output(2)];
-    let joins = pasts.iter().chain(&presents).any(Option::is_some);
+    let is_behind = pasts.iter().chain(&presents).any(Option::is_some);
     let plain = [node.input(1), node.input(2)]
         .into_iter()
         .chain(pasts)
@@ -94,7 +94,7 @@ fn found(part: &Part, node: &Node) -> Option<Found> {
         || !attributes.iter().all(known)
         || !tensors.all(|(_, t)| t.is_none_or(|t| stands_for_f32(part, t)))
         || !node.outputs.iter().flatten().all(|&t| stands_for_f32(part, t))
-        || joins && !plain.flatten().all(|t| part.plain_f32(t))
+        || is_behind && !plain.flatten().all(|t| part.plain_f32(t))
     {
         return None;
     }
@@ -170,7 +170,7 @@ fn found(part: &Part, node: &Node) -> Option<Found> {
             count(Attr::RightWindowSize)
         },
     };
-    let joined = joins.then_some(before);
+    let joined = is_behind.then_some(before);
     Some(Found { params, joined })
 }
 
