@@ -107,14 +107,13 @@ pub(crate) struct FormatArguments {
 impl FormatArguments {
     /// The grammar that is asked for.
     pub(crate) fn grammar(&self, model: &LanguageModel) -> anyhow::Result<Option<Grammar>> {
-        let read = file::read_text;
         let (file, grammar) = match (&self.json_schema, &self.grammar) {
             (Some(file), _) => {
-                let schema = serde_json::from_str(&read(file)?)
+                let schema = serde_json::from_str(&file::read_text(file)?)
                     .map_err(|error| bad_input(format!("{}: no JSON: {error}", file.display())))?;
                 (file, Grammar::json_schema(model, &schema))
             }
-            (None, Some(file)) => (file, Grammar::lark(model, &read(file)?)),
+            (None, Some(file)) => (file, Grammar::lark(model, &file::read_text(file)?)),
             (None, None) => return Ok(None),
         };
         let grammar = grammar.map_err(|error| bad_input(format!("{}: {error}", file.display())))?;

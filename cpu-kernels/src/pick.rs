@@ -51,7 +51,7 @@ pub struct Which {
 
 /// Lanes of independent comparisons.
 const LANES: usize = 32;
-/// Longest line that is looked through one by one: a kernel for each would cost more to call.
+/// Longest line that is looked through in a loop over lines: a kernel for each would cost more to call.
 const SHORT: usize = 48;
 /// Columns whose best are kept at a time.
 const COLUMNS: usize = 64;
@@ -520,9 +520,11 @@ mod tests {
     use super::*;
     use crate::reference::{Element, Tensor, gather, reduce, softmax};
 
-    const SHAPES: [[usize; 3]; 6] = [
+    const SHAPES: [[usize; 3]; 8] = [
         [1, 1, 1],
         [3, 7, 1],
+        [5, 20, 1],
+        [4, 48, 1],
         [2, 100, 1],
         [2, 5, 3],
         [3, 9, 70],

@@ -14,7 +14,7 @@ use crate::{Error, Isa, ThreadPool};
 /// up, so that rounding errors grow with the root of the count.
 const LONGEST_ACROSS: usize = 1 << 13;
 const LONGEST_DOWN: usize = 128;
-/// Neighbours that are reduced one by one: a kernel of vectors costs more to call, and to join the lanes of.
+/// Longest line that is reduced in a loop over lines: a kernel of its own costs more to call, and to join the lanes of.
 const SHORT: usize = 32;
 /// Sums of a piece that are kept at a time.
 const PARTS: usize = 512;

@@ -189,8 +189,9 @@ fn warm(sequence: &mut Sequence, cost: &DeviceCost, text: &[TokenId]) -> Result<
 /// Times of a chunk behind several numbers of positions, one of each round.
 struct Place {
     rows: usize,
-    /// Whether tokens are read one behind the other, as an answer's are.
+    /// Whether tokens are read one behind the other, as an answer's are, and how many the last time.
     answers: bool,
+    tokens: usize,
     past: [usize; 3],
     times: [Vec<u64>; 3],
 }
@@ -205,6 +206,7 @@ impl Place {
         Place {
             rows,
             answers,
+            tokens: 0,
             past: [near, middle, depth.saturating_mul(DEEP).clamp(middle, room)],
             times: Default::default(),
         }
@@ -221,14 +223,16 @@ impl Place {
             let [fewest, most] = ANSWER.map(|tokens| tokens.min(text.len()));
             let token = sequence.time_answer_on(device, &text[..fewest], past)?;
             let tokens = (ANSWER_NS / token.max(1)).clamp(fewest as u64, most as u64);
-            times.push(sequence.time_answer_on(device, &text[..tokens as usize], past)?);
+            self.tokens = tokens as usize;
+            times.push(sequence.time_answer_on(device, &text[..self.tokens], past)?);
         }
         Ok(())
     }
 
     /// The cost whose lines go through the medians; level where two are behind as many positions.
     fn line(self) -> ChunkCost {
-        let [near, middle, far] = self.past;
+        // the middle token of an answer takes the mean of all
+        let [near, middle, far] = self.past.map(|past| past + self.tokens / 2);
         let [least, some, most] = self.times.map(|mut times| {
             times.sort_unstable();
             times[times.len() / 2] as f64

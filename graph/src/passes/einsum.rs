@@ -11,7 +11,7 @@
 //!
 //! Not here: products as matrices, which are the devices'.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use polychip_ops::{Attr, AttrValue, Attributes, DType, Dim, Literal, Op, TensorType};
 
@@ -31,7 +31,6 @@ pub(super) fn run(graph: &mut Graph) -> Result<usize, Error> {
 }
 
 /// An operand, or what was made of some.
-#[derive(Clone)]
 struct Operand {
     tensor: TensorId,
     labels: Vec<char>,
@@ -87,7 +86,7 @@ impl Equation {
     /// Whether each label has one size, and those of the result are of some operand.
     fn is_sound(&self) -> bool {
         let mut all = self.operands.iter();
-        let mut sizes = std::collections::BTreeMap::new();
+        let mut sizes = BTreeMap::new();
         let fits = all.all(|operand| {
             operand.labels.iter().zip(&operand.dims).all(|(label, dim)| {
                 let known = sizes.entry(*label).or_insert(dim);
@@ -129,7 +128,7 @@ impl Equation {
         while self.operands.len() > 2 {
             let (first, second) = self.cheapest();
             let labels = self.kept(first, second);
-            let made = self.made(graph, labels);
+            let made = self.made(graph, &format!("product{}", self.operands.len()), labels);
             let b = self.operands.remove(second);
             let a = self.operands.remove(first);
             product(graph, [&a, &b], &made.labels, made.tensor);
@@ -154,7 +153,7 @@ impl Equation {
     fn summed(&self, graph: &mut Graph, index: usize, alone: &[char]) -> Operand {
         let x = &self.operands[index];
         let labels = x.labels.iter().copied().filter(|label| !alone.contains(label));
-        let made = self.made(graph, labels.collect());
+        let made = self.made(graph, &format!("sum{index}"), labels.collect());
         let axes = x
             .labels
             .iter()
@@ -174,10 +173,9 @@ impl Equation {
     }
 
     /// A tensor of the labels, whose sizes some operand knows.
-    fn made(&self, graph: &mut Graph, labels: Vec<char>) -> Operand {
+    fn made(&self, graph: &mut Graph, role: &str, labels: Vec<char>) -> Operand {
         let dims: Vec<Dim> = labels.iter().map(|&label| self.size(label)).collect();
-        let word: String = labels.iter().collect();
-        let name = format!("{}.{}.{word}", graph.tensor(self.y).name, self.operands.len());
+        let name = format!("{}.{role}", graph.tensor(self.y).name);
         let shape = Some(dims.clone());
         let dtype = self.dtype;
         let tensor = graph.add_tensor(Tensor::new(name, TensorType { dtype, shape }));
