@@ -5,7 +5,7 @@
 //!    comes behind it takes no place before it has its own. So a wide run is not starved by narrow ones.
 //! 2. No run takes a place before a more urgent one that waits.
 //! 3. Nobody waits while there are places for the first of the line, but until it has woken.
-//! 4. Nothing is allocated once as many have waited as there will be.
+//! 4. Nothing is allocated once as many have waited as there will be, nor before more than [`USUAL`] do.
 //!
 //! Not here: threads; whoever waits sleeps on its bell, under the lock that these places are in (`queue`).
 
@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 /// has woken, some 50 to 300 µs on a virtual machine: runs of microseconds would take many times as long, were they handed over
 /// each time.
 const PASSED: Duration = Duration::from_millis(1);
+
+/// So many wait without an allocation.
+const USUAL: usize = 8;
 
 /// What a run asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,8 +78,8 @@ impl Places {
         Self {
             all,
             free: all,
-            line: Vec::new(),
-            bells: Vec::new(),
+            line: Vec::with_capacity(USUAL),
+            bells: (0..USUAL).map(|_| Arc::default()).collect(),
             tickets: 0,
         }
     }
@@ -238,7 +241,11 @@ mod tests {
         }
         assert_eq!(order, [4, 1, 2, 5, 0, 3]);
         assert!(tickets.into_iter().all(|ticket| places.leave(ticket)));
-        assert_eq!((places.free, places.bells.len()), (0, 6));
+        assert_eq!(
+            (places.free, places.bells.len()),
+            (0, USUAL),
+            "bells are used again"
+        );
     }
 
     #[test]

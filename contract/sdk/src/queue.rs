@@ -44,9 +44,10 @@ const STREAM: u32 = 16;
 /// How long the end of a queue waits for a run that is with a device that may hang.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Runs that are made at once. Whoever signals a run holds it a moment longer than whoever waits for it: the next one
-/// needs another, and must not be the one to make it.
-const GROWTH: usize = 4;
+/// Runs are made so many at once, before they are short: there are twice as many as are under way, and half of this.
+/// Whoever signals a run holds it longer than whoever waits for it, on a busy machine for some milliseconds: the next
+/// one needs another, and must not be the one to make it.
+const GROWTH: usize = 8;
 
 /// A run that waits in a [`RunQueue`].
 pub trait QueuedRun: Send + Sync + 'static {
@@ -55,6 +56,9 @@ pub trait QueuedRun: Send + Sync + 'static {
 
     /// A run that is filled later.
     fn new() -> Self;
+
+    /// Whether it is queued or computed.
+    fn is_under_way(&self) -> bool;
 
     /// Makes a run that has ended as new. Allocates nothing.
     fn renew(&mut self);
@@ -261,16 +265,19 @@ impl<R: QueuedRun> RunQueue<R> {
     /// A run that nobody holds.
     pub fn take(&self) -> Arc<R> {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let under_way = runs.iter().filter(|run| run.is_under_way()).count();
+        let enough = 2 * (under_way + 1) + GROWTH / 2;
+        let has_free = runs.iter().any(|run| Arc::strong_count(run) == 1);
+        if runs.len() < enough || !has_free {
+            runs.extend((0..GROWTH).map(|_| Arc::new(R::new())));
+        }
         for run in runs.iter_mut() {
             if let Some(free) = Arc::get_mut(run) {
                 free.renew();
                 return Arc::clone(run);
             }
         }
-        let run = Arc::new(R::new());
-        runs.push(Arc::clone(&run));
-        runs.extend((1..GROWTH).map(|_| Arc::new(R::new())));
-        run
+        unreachable!("invariant: a run that was just made is free")
     }
 
     /// Queues a run that was filled.

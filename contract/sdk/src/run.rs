@@ -343,6 +343,10 @@ impl<C: Compute> QueuedRun for Run<C> {
         }
     }
 
+    fn is_under_way(&self) -> bool {
+        matches!(self.state.load(Ordering::Relaxed), QUEUED | CLAIMED)
+    }
+
     fn renew(&mut self) {
         self.fence.renew();
         *self.state.get_mut() = IDLE;

@@ -10,6 +10,10 @@ use polychip_abi::POLYCHIP_MAX_RANK;
 
 use crate::{Error, ErrorKind, Fence, NO_TIMEOUT, Result, SignalCallback, Step, Timing};
 
+/// Outputs with upper bounds, and calls at the end, for which nothing is allocated, not even at the first use.
+const USUAL_SHAPES: usize = 4;
+const USUAL_CALLBACKS: usize = 4;
+
 struct State {
     result: Option<Result<()>>,
     timing: Option<Timing>,
@@ -46,8 +50,8 @@ impl RunFence {
                 result: None,
                 timing: None,
                 steps: None,
-                shapes: Vec::new(),
-                callbacks: Vec::new(),
+                shapes: Vec::with_capacity(USUAL_SHAPES),
+                callbacks: Vec::with_capacity(USUAL_CALLBACKS),
             }),
             signalled: Condvar::new(),
             cancelled: AtomicBool::new(false),
