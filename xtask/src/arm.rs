@@ -152,7 +152,8 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(all)
 }
 
-/// Runs all programs on one processor, some at once, and says of each how it ended.
+/// Runs all programs on one processor, some at once, and says of each how it ended. What took long before comes last: a
+/// run that is stopped has most of them.
 fn on(
     emulator: &Emulator,
     programs: &[Program],
@@ -160,11 +161,16 @@ fn on(
     options: &Options,
 ) -> Result<Vec<Done>> {
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let mut order: Vec<&Program> = programs.iter().collect();
+    {
+        let results = results.lock().expect("invariant: no thread panics with it");
+        order.sort_by_key(|program| results.seconds(&program.name()));
+    }
     let commit = commit();
     let thread = || -> Result<()> {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(program) = programs.get(index) else {
+            let Some(&program) = order.get(index) else {
                 return Ok(());
             };
             let end = one(emulator, program, results, options, &commit)?;

@@ -134,15 +134,28 @@ impl Fence {
     /// # Errors
     /// [`ErrorKind::Timeout`] where the run goes on; else what the run failed of.
     pub fn wait(&self, timeout: Duration) -> Result<()> {
+        let mut record = abi::polychip_error::sized();
+        let status = self.status(timeout, &mut record);
+        self.check(status, &record)
+    }
+
+    /// Waits for the end of the run, and says how it ended; `None` where it goes on, for which nothing is allocated.
+    pub fn poll(&self, timeout: Duration) -> Option<Result<()>> {
+        let mut record = abi::polychip_error::sized();
+        let status = self.status(timeout, &mut record);
+        (status != abi::POLYCHIP_STATUS_TIMEOUT).then(|| self.check(status, &record))
+    }
+
+    /// What the plugin says of the run after a wait.
+    fn status(&self, timeout: Duration, record: &mut abi::polychip_error) -> u32 {
         let device = self.device();
         let call = device
             .table()
             .fence_wait
             .expect("invariant: required calls are checked");
         let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        let mut record = abi::polychip_error::sized();
         // SAFETY: the fence is alive and the out pointer is ours.
-        let status = unsafe { call(self.raw, timeout_ns, &raw mut record) };
+        let status = unsafe { call(self.raw, timeout_ns, &raw mut *record) };
         if status != abi::POLYCHIP_STATUS_TIMEOUT && !self.ended.swap(true, Ordering::AcqRel) {
             let resets = self.bound.executable.0.resets;
             if status == abi::POLYCHIP_STATUS_DEVICE_LOST && device.was_reset_since(resets) {
@@ -151,8 +164,13 @@ impl Fence {
                 self.bound.end_run();
             }
         }
-        // a word of a loss before the last reset says nothing of the device as it is now
-        device.check_since(self.bound.executable.0.resets, "run", status, &record)
+        status
+    }
+
+    /// A word of a loss before the last reset says nothing of the device as it is now.
+    fn check(&self, status: u32, record: &abi::polychip_error) -> Result<()> {
+        let resets = self.bound.executable.0.resets;
+        self.device().check_since(resets, "run", status, record)
     }
 
     /// Has `signal` called when the run ends. False where the plugin does not offer it.

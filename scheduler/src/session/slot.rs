@@ -356,9 +356,8 @@ impl Slot {
     }
 
     fn has_ended(&self, part: usize) -> bool {
-        let timed_out = |error: polychip_host::Error| error.kind() == polychip_host::ErrorKind::Timeout;
         let fence = self.fences[part].as_ref();
-        self.finished[part] || fence.is_none_or(|fence| !fence.wait(Duration::ZERO).is_err_and(timed_out))
+        self.finished[part] || fence.is_none_or(|fence| fence.poll(Duration::ZERO).is_some())
     }
 
     /// Issues parts that are ready until all are issued or what the others need has not ended yet. With `patience`,
@@ -575,7 +574,7 @@ impl Slot {
                 let out = (0..self.fences.len()).find(|index| self.is_out(*index));
                 match (out, self.turns.lane()) {
                     // how it ended is seen above
-                    (Some(fence), _) => drop(self.fences[fence].as_ref().map(|fence| fence.wait(step))),
+                    (Some(fence), _) => drop(self.fences[fence].as_ref().map(|fence| fence.poll(step))),
                     // which goes no further than to the end of a part
                     (None, Some((_, lane))) if lane.look(left) => {
                         step = Duration::from_nanos(clock.now_ns().saturating_sub(began_ns));
@@ -645,11 +644,9 @@ impl Slot {
         let fence = self.fences[index]
             .as_ref()
             .expect("invariant: an earlier part is issued");
-        let ended = fence.wait(patience);
-        let timed_out = |error: &polychip_host::Error| error.kind() == polychip_host::ErrorKind::Timeout;
-        if ended.as_ref().is_err_and(timed_out) {
+        let Some(ended) = fence.poll(patience) else {
             return Ok(Progress::Waiting);
-        }
+        };
         self.turns.of(index).over();
         match ended {
             Ok(()) => {}
@@ -733,8 +730,7 @@ impl Slot {
                         true => Duration::ZERO,
                         false => patience.saturating_sub(start.elapsed()),
                     };
-                    let result = fence.wait(patience);
-                    result.is_err_and(|error| error.kind() == polychip_host::ErrorKind::Timeout)
+                    fence.poll(patience).is_none()
                 }
                 _ => false,
             };

@@ -82,6 +82,12 @@ impl Results {
         self.by_cpu.get(cpu)?.get(program)
     }
 
+    /// The longest that a program took on any processor, in seconds; nothing for one that is not known.
+    pub(super) fn seconds(&self, program: &str) -> u64 {
+        let all = self.by_cpu.values().filter_map(|programs| programs.get(program));
+        all.map(|last| last.seconds).max().unwrap_or(0)
+    }
+
     /// Keeps a result, at once: what ends this command loses none.
     pub(super) fn keep(&mut self, cpu: &str, program: &str, last: Last) -> Result<()> {
         self.by_cpu

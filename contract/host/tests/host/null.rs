@@ -170,6 +170,7 @@ fn a_hang_ends_with_the_reset_and_voids_what_was_loaded() {
     let fence = bench.start().unwrap();
     let error = fence.wait(Duration::from_millis(30)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout);
+    assert!(fence.poll(Duration::from_millis(1)).is_none());
     let access = bench.buffers[2].access(Access::Read, 0, 4);
     assert_eq!(access.err().unwrap().kind(), ErrorKind::InUse);
     device.quarantine();
@@ -180,6 +181,8 @@ fn a_hang_ends_with_the_reset_and_voids_what_was_loaded() {
         fence.wait(Duration::MAX).unwrap_err().kind(),
         ErrorKind::DeviceLost
     );
+    let ended = fence.poll(Duration::MAX).unwrap();
+    assert_eq!(ended.unwrap_err().kind(), ErrorKind::DeviceLost);
     device.reset().unwrap();
     // what hung might still write
     let access = bench.buffers[2].access(Access::Read, 0, 4);
