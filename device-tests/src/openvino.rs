@@ -14,6 +14,12 @@ pub fn library() -> Result<PathBuf, String> {
     if let Some(folder) = std::env::var_os("OPENVINO_LIB_DIR").filter(|folder| !folder.is_empty()) {
         return Ok(PathBuf::from(folder));
     }
+    if cfg!(not(target_arch = "x86_64")) {
+        return Err(
+            "OPENVINO_LIB_DIR is not set, and what `cargo xtask vendor openvino` fetches is x86-64's"
+                .to_owned(),
+        );
+    }
     let vendored = paths::root().join("target/vendor/openvino/openvino/libs");
     if vendored.is_dir() {
         return Ok(vendored);

@@ -127,6 +127,10 @@ fn folder_with(library: &Path) -> PathBuf {
     let folder = library.parent().unwrap().join(format!("only-{stem}"));
     std::fs::create_dir_all(&folder).unwrap();
     let link = folder.join(library.file_name().unwrap());
+    // of a tree that was somewhere else
+    if std::fs::read_link(&link).is_ok_and(|to| to != library) {
+        let _ = std::fs::remove_file(&link);
+    }
     // another process may make it at the same time
     let _ = std::os::unix::fs::symlink(library, &link);
     assert!(link.is_file());
