@@ -184,14 +184,14 @@ fn a_trace_has_steps_on_a_thread_below_their_device() {
     let of = |cat: &str| -> Vec<&serde_json::Value> {
         events.iter().filter(|event| event["cat"] == cat).collect()
     };
-    // the runs that count, and as many behind them whose steps were measured
+    // the runs that count, and behind them the last whose steps were measured: as many, or one where a run takes long
     let (parts, steps) = (of("part"), of("step"));
-    assert_eq!(parts.len(), 6);
+    assert!([4, 6].contains(&parts.len()), "{} parts", parts.len());
     let runs: std::collections::BTreeSet<u64> = steps
         .iter()
         .map(|step| step["args"]["run"].as_u64().unwrap())
         .collect();
-    assert_eq!(runs, [3, 4, 5].into());
+    assert_eq!(runs.len(), parts.len() - 3);
     let span = |event: &serde_json::Value| {
         let start = event["ts"].as_f64().unwrap();
         (start, start + event["dur"].as_f64().unwrap())
