@@ -133,7 +133,7 @@ fn several_sessions() -> u64 {
     )
 }
 
-/// Runs that take longer than whoever waits for them does at once (50 ms): on a core of 2026 some 200 ms.
+/// Runs that take longer than whoever waits for them does at once (50 ms): three to four such waits on a core of 2026.
 fn long_runs() -> u64 {
     use model::{F32, node, port};
     let names: Vec<String> = (0..=100).map(|index| format!("x{index}")).collect();
