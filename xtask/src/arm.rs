@@ -85,6 +85,34 @@ struct Done {
     end: End,
 }
 
+/// An emulated processor, and what ran on it.
+struct Processor {
+    emulator: Emulator,
+    /// What it has.
+    words: String,
+    /// What the proof of [`unguarded`] found.
+    caught: String,
+    done: Mutex<Vec<Done>>,
+}
+
+/// A processor in words, what the proof found on it, and its programs by name.
+type Summary = (String, String, Vec<Done>);
+
+impl Processor {
+    fn into_summary(self) -> Summary {
+        let mut done = self
+            .done
+            .into_inner()
+            .expect("invariant: no thread panics with it");
+        done.sort_by(|a, b| a.program.cmp(&b.program));
+        (
+            format!("{} ({})", self.emulator.cpu, self.words),
+            self.caught,
+            done,
+        )
+    }
+}
+
 /// Builds the tests and runs them on each processor; whether all passed.
 pub(crate) fn run(options: &Options) -> Result<bool> {
     let target = build::target();
@@ -117,7 +145,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let path = binfmt::path(&target)?;
     let results = Mutex::new(results);
     let mut all = true;
-    let mut summaries = Vec::new();
+    let mut processors = Vec::new();
     for cpu in &options.cpu {
         let emulator = Emulator {
             cpu: cpu.clone(),
@@ -131,7 +159,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             ],
         };
         let has = unguarded::features(&emulator, &unguarded)?;
-        let words = if has.is_empty() { "NEON alone" } else { has.trim() };
+        let words = if has.is_empty() { "NEON alone" } else { has.trim() }.to_owned();
         eprintln!("\n== {cpu}, emulated: {words}");
         let proof = unguarded::prove(&emulator, &unguarded, &has);
         let caught = match &proof {
@@ -140,10 +168,18 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         };
         eprintln!("{caught}");
         all &= proof.is_ok();
-        let done = on(&emulator, &programs, &results, options)?;
-        all &= done.iter().all(|done| !done.end.is_failure());
-        summaries.push((format!("{cpu} ({words})"), caught, done));
+        processors.push(Processor {
+            emulator,
+            words,
+            caught,
+            done: Mutex::new(Vec::new()),
+        });
     }
+    on_all(&processors, &programs, &results, options)?;
+    let summaries: Vec<_> = processors.into_iter().map(Processor::into_summary).collect();
+    all &= summaries
+        .iter()
+        .all(|(.., done)| done.iter().all(|done| !done.end.is_failure()));
     summarise(&summaries, &left_out, &target.join("logs"));
     if !options.unguarded {
         let results = results.lock().expect("invariant: no thread panics with it");
@@ -152,30 +188,33 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(all)
 }
 
-/// Runs all programs on one processor, some at once, and says of each how it ended. What took long before comes last: a
-/// run that is stopped has most of them.
-fn on(
-    emulator: &Emulator,
+/// Runs all programs on each processor, some at once, and says of each how it ended. What took long before comes last, on
+/// whichever processor: a run that is stopped has most of them.
+fn on_all(
+    processors: &[Processor],
     programs: &[Program],
     results: &Mutex<Results>,
     options: &Options,
-) -> Result<Vec<Done>> {
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let mut order: Vec<&Program> = programs.iter().collect();
+) -> Result<()> {
+    let next = AtomicUsize::new(0);
+    let each = processors
+        .iter()
+        .flat_map(|processor| programs.iter().map(move |program| (processor, program)));
+    let mut order: Vec<(&Processor, &Program)> = each.collect();
     {
         let results = results.lock().expect("invariant: no thread panics with it");
-        order.sort_by_key(|program| results.seconds(&program.name()));
+        order.sort_by_key(|(_, program)| results.seconds(&program.name()));
     }
     let commit = commit();
     let thread = || -> Result<()> {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(&program) = order.get(index) else {
+            let Some(&(Processor { emulator, done, .. }, program)) = order.get(index) else {
                 return Ok(());
             };
             let end = one(emulator, program, results, options, &commit)?;
             let name = program.name();
-            eprintln!("{:>3}/{} {name}: {end}", index + 1, programs.len());
+            eprintln!("{:>3}/{} {}, {name}: {end}", index + 1, order.len(), emulator.cpu);
             let mut done = done.lock().expect("invariant: no thread panics with it");
             done.push(Done { program: name, end });
         }
@@ -185,10 +224,7 @@ fn on(
         threads
             .into_iter()
             .try_for_each(|thread| thread.join().expect("invariant: its errors are returned"))
-    })?;
-    let mut done = done.into_inner().expect("invariant: no thread panics with it");
-    done.sort_by(|a, b| a.program.cmp(&b.program));
-    Ok(done)
+    })
 }
 
 /// Runs one program unless that is of no use, and keeps its result.
@@ -247,11 +283,7 @@ fn commit() -> String {
     words.unwrap_or_else(|| "unknown".to_owned())
 }
 
-fn summarise(
-    summaries: &[(String, String, Vec<Done>)],
-    left_out: &[packages::LeftOut],
-    logs: &std::path::Path,
-) {
+fn summarise(summaries: &[Summary], left_out: &[packages::LeftOut], logs: &std::path::Path) {
     eprintln!("\n== summary; every processor was emulated by qemu-user");
     for (package, why) in left_out {
         eprintln!("not run  {package}: {why}");

@@ -12,6 +12,25 @@ use anyhow::{Context, Result};
 
 use super::build::{EMULATOR, LIBRARIES, LINKER};
 
+/// Becomes the shell's script `$1`, with the further arguments, in a user namespace. Root's has all users of this one: an
+/// SSH server leaves connections to a user of its own, which a namespace of root alone does not have. Only a process
+/// outside may say so many, and one does as soon as there is a namespace to say them of.
+const ENTER: &str = r#"
+script=$1; shift
+[ "$(id -u)" = 0 ] || exec unshare --user --map-root-user --mount sh -c "$script" "$@"
+outside=$(readlink /proc/$$/ns/user)
+same() { awk '{ print $1, $1, $3 }' /proc/self/"$1"; }
+users=$(same uid_map); groups=$(same gid_map)
+( (
+    while [ "$(readlink /proc/$$/ns/user)" = "$outside" ]; do sleep 0.01; done
+    echo "$users" > /proc/$$/uid_map && echo "$groups" > /proc/$$/gid_map
+) & )
+wait='tries=0; until read -r _ < /proc/self/gid_map; do
+    tries=$((tries + 1)); [ $tries -lt 1000 ] || exit 1; sleep 0.01
+done'
+exec unshare --user --mount sh -c "$wait; exec sh -c \"\$0\" \"\$@\"" "$script" "$@"
+"#;
+
 /// Registers the emulator for programs of aarch64 in a user namespace (Linux 6.7 and later have tables of their own there),
 /// then becomes the program that is given. A table's line is `:name:M:offset:magic:mask:interpreter:flags`; magic and mask are
 /// those of an ELF header of 64 bits, little-endian, of a program (2 or 3) for machine 183; `F` opens the emulator now.
@@ -69,9 +88,9 @@ impl Starts {
 
 /// A command that becomes its further arguments, in a namespace with the emulator registered.
 fn in_namespace() -> Command {
-    let mut command = Command::new("unshare");
+    let mut command = Command::new("sh");
     command
-        .args(["--user", "--map-root-user", "--mount", "sh", "-c", REGISTER])
+        .args(["-c", ENTER, "enter", REGISTER])
         .arg(which(EMULATOR));
     command
 }
@@ -145,6 +164,28 @@ mod tests {
         assert_eq!(String::from_utf8_lossy(&uname.stdout), "aarch64\n");
         // again, over what is there
         assert_eq!(path(target.path()).unwrap(), folder);
+    }
+
+    #[test]
+    fn a_namespace_has_the_users_of_this_one() {
+        let mut command = in_namespace();
+        command.args(["sh", "-c", "id -u; cat /proc/self/uid_map"]);
+        let output = command.output().unwrap();
+        if !output.status.success() {
+            // before Linux 6.7, or no emulator: `Starts::find` tells
+            return;
+        }
+        let inside = String::from_utf8(output.stdout).unwrap();
+        let (user, users) = inside.split_once('\n').unwrap();
+        assert_eq!(user, "0");
+        let outside = Command::new("id").arg("-u").output().unwrap().stdout;
+        let count = |map: &str| -> u64 {
+            let lines = map.lines().map(|line| line.split_whitespace().nth(2).unwrap());
+            lines.map(|count| count.parse::<u64>().unwrap()).sum()
+        };
+        let all = count(&std::fs::read_to_string("/proc/self/uid_map").unwrap());
+        let expected = if outside == b"0\n" { all } else { 1 };
+        assert_eq!(count(users), expected, "{users}");
     }
 
     #[test]
