@@ -37,7 +37,8 @@ fn script(rng: &mut ChaCha8Rng) -> String {
             faults.push(format!("{{ {more}, at = {at}, times = {times} }}"));
         }
         if rng.random_ratio(1, 2) {
-            let at = rng.random_range(0..2);
+            // few devices are reset twice
+            let at = rng.random_range(0..4) / 3;
             faults.push(format!("{{ kind = \"reset\", at = {at}, times = 3 }}"));
         }
         if rng.random_ratio(1, 4) {
