@@ -1,7 +1,7 @@
 //! Attention: `softmax(scale · Q Kᵀ + mask) V`, per head and block of queries, so that scores stay in the caches.
 //!
 //! 1. Operands are read and written through strides: no head is ever copied or transposed in memory, but for the
-//!    packing of its keys and values into panels, once per head and chunk.
+//!    packing of its keys and values into panels, once per head and chunk; for a few queries ([`few`]) not even that.
 //! 2. A query that may see no key gives zeros; a NaN among its scores gives NaN.
 //! 3. Scores, mask, maximum, exponentials and their sum are `f32` whatever the operands are; weights are rounded to
 //!    the operands' elements after they were divided by their sum.
@@ -12,6 +12,7 @@
 #![allow(unsafe_code)]
 
 mod cached;
+mod few;
 mod rotary;
 
 pub use cached::{Cache, CachedAttentionPlan};
@@ -198,6 +199,8 @@ pub struct AttentionPlan {
     stride: usize,
     /// Elements that q, k, v, the mask and the result must have.
     needed: [usize; 5],
+    /// Floats of a thread's scratch, where nothing is packed.
+    few: Option<usize>,
 }
 
 impl AttentionPlan {
@@ -251,6 +254,7 @@ impl AttentionPlan {
             block: block.min(p.queries.max(1)),
             stride,
             needed,
+            few: few::scratch(elements, isa, &params),
         })
     }
 
@@ -267,7 +271,8 @@ impl AttentionPlan {
     /// Floats of scratch that a run needs.
     #[must_use]
     pub fn scratch_len(&self, pool: &ThreadPool) -> usize {
-        Scratch::len(0, self.own().iter().sum(), pool.threads())
+        let own = self.few.unwrap_or_else(|| self.own().iter().sum());
+        Scratch::len(0, own, pool.threads())
     }
 
     /// Runs the attention; `mask` is given where the parameters say so.
@@ -298,7 +303,14 @@ impl AttentionPlan {
     ) {
         match (self.elements, operands, out) {
             (Elements::F32, [Slice::F32(q), Slice::F32(k), Slice::F32(v)], SliceMut::F32(out)) => {
-                self.typed([q, k, v], mask, out, pool, scratch);
+                if let Some(own) = self.few {
+                    self.check([q, k, v], mask, out);
+                    if self.needed[4] > 0 {
+                        self.few([q, k, v], mask, out, pool, (scratch, own));
+                    }
+                } else {
+                    self.typed([q, k, v], mask, out, pool, scratch);
+                }
             }
             (Elements::Bf16, [Slice::Bf16(q), Slice::Bf16(k), Slice::Bf16(v)], SliceMut::F32(out)) => {
                 self.typed([q, k, v], mask, out, pool, scratch);
@@ -307,6 +319,15 @@ impl AttentionPlan {
                 self.typed([q, k, v], mask, out, pool, scratch);
             }
             _ => panic!("{NAME}: element types differ"),
+        }
+    }
+
+    /// Panics where an operand is too short for its shape and strides.
+    fn check<A, E>(&self, [q, k, v]: [&[A]; 3], mask: Option<&[f32]>, out: &[E]) {
+        let lengths = [q.len(), k.len(), v.len(), mask.map_or(0, <[f32]>::len), out.len()];
+        let names = ["q", "k", "v", "the mask", "the result"];
+        for ((len, needed), name) in lengths.iter().zip(&self.needed).zip(names) {
+            assert!(len >= needed, "{NAME}: {name} is shorter than its shape");
         }
     }
 
@@ -319,15 +340,7 @@ impl AttentionPlan {
         scratch: &mut [f32],
     ) {
         let p = &self.params;
-        let lengths = [q.len(), k.len(), v.len(), mask.map_or(0, <[f32]>::len), out.len()];
-        for ((len, needed), name) in
-            lengths
-                .iter()
-                .zip(&self.needed)
-                .zip(["q", "k", "v", "the mask", "the result"])
-        {
-            assert!(len >= needed, "{NAME}: {name} is shorter than its shape");
-        }
+        self.check([q, k, v], mask, out);
         if self.needed[4] == 0 {
             return;
         }

@@ -24,7 +24,8 @@ use crate::threads::{Address, Parts, share};
 use crate::{Error, Isa, ThreadPool};
 use half::f16;
 use std::sync::atomic::{AtomicU32, Ordering::AcqRel};
-use tile::{Merge, Unit};
+use tile::Merge;
+pub(super) use tile::{MANY, Unit, scratch as unit_scratch};
 
 /// Multiplications below which a run is left to one thread (some microseconds).
 const ONE_THREAD: usize = 100_000;
@@ -332,6 +333,8 @@ impl CachedAttentionPlan {
                 new_row: self.kv_heads * size,
                 past,
                 first: past + block.start,
+                mask: std::ptr::null(),
+                mask_strides: [0; 2],
                 range: share(seen, ranges, range, ALIGN),
                 out: out.as_ptr().wrapping_add(first_query),
                 partial: to,

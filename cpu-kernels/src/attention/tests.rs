@@ -169,6 +169,53 @@ fn random_attentions_agree_with_the_reference() {
 }
 
 #[test]
+fn few_queries_meet_keys_as_they_lie() {
+    let pools = [ThreadPool::new(1), ThreadPool::new(2)];
+    let mut numbers = Numbers(11);
+    let mut few = 0;
+    for round in 0..120 {
+        let n = &mut numbers;
+        let (batch, kv_heads, group) = (1 + n.below(3), 1 + n.below(4), 1 + n.below(4));
+        let heads = kv_heads * group;
+        let queries = [1, 1, 1 + n.below(12)][n.below(3)];
+        let (keys, size) = (1 + n.below(300), 1 + n.below(140));
+        let inside = n.below(2) == 0;
+        let mut p = AttentionParams {
+            kv_heads,
+            q: strides(n.below(2) == 0, heads, queries, size),
+            k: strides(inside, kv_heads, keys, size),
+            v: strides(inside, kv_heads, keys, size),
+            out: strides(n.below(2) == 0, heads, queries, size),
+            scale: 1.0 / (size as f32).sqrt(),
+            ..AttentionParams::dense(batch, heads, queries, keys, size)
+        };
+        p.mask = match n.below(3) {
+            0 => Some(HeadStrides {
+                batch: keys,
+                head: 0,
+                row: 0,
+            }),
+            1 => Some(HeadStrides {
+                batch: 0,
+                head: queries * keys,
+                row: keys,
+            }),
+            _ => None,
+        };
+        if n.below(3) == 0 {
+            p.right = Some(n.below(3));
+            p.past = n.below(keys + 5);
+        }
+        for isa in Isa::available() {
+            let plan = AttentionPlan::of(Elements::F32, isa, p).unwrap();
+            few += usize::from(plan.few.is_some());
+            check(isa, &pools[round % 2], p, n);
+        }
+    }
+    assert!(few > 60 * Isa::available().len(), "{few}");
+}
+
+#[test]
 fn large_scores_hidden_queries_and_nan() {
     let pool = ThreadPool::new(1);
     let p = AttentionParams {

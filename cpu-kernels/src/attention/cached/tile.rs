@@ -1,6 +1,7 @@
 //! One unit: the queries that share a head's keys, over a range of positions, tile by tile.
 //!
-//! Few queries meet keys as they lie, and a score is the sum across a vector; many are [`super::many`]'s.
+//! Few queries meet keys as they lie, and a score is the sum across a vector; many are [`super::many`]'s. A single one is
+//! computed alone, others four at a time.
 
 use crate::isa::{Kernel, Load, Simd};
 use crate::math;
@@ -10,44 +11,48 @@ use std::ops::Range;
 pub(super) const KEYS: usize = 64;
 
 /// Queries from which on they stand in lanes.
-const MANY: usize = 12;
+pub(in super::super) const MANY: usize = 12;
 
 /// Queries that are computed side by side.
 const SIDE: usize = 4;
 
 /// Floats of a thread's scratch.
-pub(super) fn scratch(queries: usize, wide: usize) -> usize {
+pub(in super::super) fn scratch(queries: usize, wide: usize) -> usize {
     let few = queries.min(MANY - 1).next_multiple_of(SIDE);
     let few = few * (2 * wide + KEYS + 2);
     few.max(super::many::scratch(queries, wide))
 }
 
 /// What a unit works on; elements of the cache are of `E`.
-pub(super) struct Unit<E> {
-    pub(super) queries: usize,
+pub(in super::super) struct Unit<E> {
+    pub(in super::super) queries: usize,
     /// Queries of a row.
-    pub(super) group: usize,
-    pub(super) size: usize,
+    pub(in super::super) group: usize,
+    pub(in super::super) size: usize,
     /// The size in whole vectors.
-    pub(super) wide: usize,
-    pub(super) scale: f32,
+    pub(in super::super) wide: usize,
+    pub(in super::super) scale: f32,
     /// The first query, and floats from a row to the next.
-    pub(super) q: *const f32,
-    pub(super) row: usize,
+    pub(in super::super) q: *const f32,
+    pub(in super::super) row: usize,
     /// The head's keys and values: past ones, one behind the other, and new ones.
-    pub(super) cache: [*const E; 2],
-    pub(super) new: [*const E; 2],
-    pub(super) new_row: usize,
-    pub(super) past: usize,
+    pub(in super::super) cache: [*const E; 2],
+    pub(in super::super) new: [*const E; 2],
+    pub(in super::super) new_row: usize,
+    pub(in super::super) past: usize,
     /// The position of the first row.
-    pub(super) first: usize,
+    pub(in super::super) first: usize,
+    /// What is added to the first query's scores, unless null, and floats to that of the next row and of the next query of a
+    /// row. Few queries only.
+    pub(in super::super) mask: *const f32,
+    pub(in super::super) mask_strides: [usize; 2],
     /// Positions to look at.
-    pub(super) range: Range<usize>,
+    pub(in super::super) range: Range<usize>,
     /// Where the first query's result goes, in the order of the queries.
-    pub(super) out: *mut f32,
+    pub(in super::super) out: *mut f32,
     /// Where instead a partial result goes, unless null: sums of `wide` values, maximum, sum of exponentials.
-    pub(super) partial: *mut f32,
-    pub(super) scratch: *mut f32,
+    pub(in super::super) partial: *mut f32,
+    pub(in super::super) scratch: *mut f32,
 }
 
 /// A thread's scratch, in its parts.
@@ -68,6 +73,7 @@ impl<E: Load> Kernel for Unit<E> {
             // SAFETY: as below.
             return unsafe { self.many(s) };
         }
+        let alone = self.queries == 1;
         let padded = self.queries.next_multiple_of(SIDE);
         let after = |p: *mut f32, n: usize| p.wrapping_add(n);
         let queries = self.scratch;
@@ -87,9 +93,15 @@ impl<E: Load> Kernel for Unit<E> {
             let mut at = self.range.start;
             while at < self.range.end {
                 let ([k, v], stride, count) = self.rows_at(at, KEYS);
-                self.score_few(s, space, k, stride, count);
-                self.weigh(s, space, at, count);
-                self.add(s, space, v, stride, count, padded);
+                if alone {
+                    self.score_few::<S, 1, 4>(s, space, k, stride, count);
+                    self.weigh(s, space, at, count);
+                    self.add::<S, 1, 4>(s, space, v, stride, count);
+                } else {
+                    self.score_few::<S, SIDE, 2>(s, space, k, stride, count);
+                    self.weigh(s, space, at, count);
+                    self.add::<S, SIDE, 2>(s, space, v, stride, count);
+                }
                 at += count;
             }
             self.end(s, space);
@@ -150,24 +162,31 @@ impl<E: Load> Unit<E> {
         }
     }
 
-    /// Scores of keys as they lie.
+    /// Scores of keys as they lie, of `M` queries and `N` keys at a time.
     #[inline(always)]
-    unsafe fn score_few<S: Simd>(&self, s: S, space: Space, k: *const E, stride: usize, count: usize) {
+    unsafe fn score_few<S: Simd, const M: usize, const N: usize>(
+        &self,
+        s: S,
+        space: Space,
+        k: *const E,
+        stride: usize,
+        count: usize,
+    ) {
         let mut key = 0;
         while key < count {
             // SAFETY: the tile's keys, and the unit's queries.
             key += unsafe {
-                if count - key >= 2 {
-                    self.score_keys::<S, 2>(s, space, k, stride, key)
+                if count - key >= N {
+                    self.score_keys::<S, M, N>(s, space, k, stride, key)
                 } else {
-                    self.score_keys::<S, 1>(s, space, k, stride, key)
+                    self.score_keys::<S, M, 1>(s, space, k, stride, key)
                 }
             };
         }
     }
 
     #[inline(always)]
-    unsafe fn score_keys<S: Simd, const N: usize>(
+    unsafe fn score_keys<S: Simd, const M: usize, const N: usize>(
         &self,
         s: S,
         space: Space,
@@ -175,12 +194,12 @@ impl<E: Load> Unit<E> {
         stride: usize,
         key: usize,
     ) -> usize {
-        for m in (0..self.queries).step_by(SIDE) {
-            let mut sums = [[s.splat(0.0); SIDE]; N];
+        for m in (0..self.queries).step_by(M) {
+            let mut sums = [[s.splat(0.0); M]; N];
             for d in (0..self.wide).step_by(S::LANES) {
                 // SAFETY: queries are padded to whole sides and vectors; a key has as many values left as are read.
                 unsafe {
-                    let q: [S::F; SIDE] =
+                    let q: [S::F; M] =
                         std::array::from_fn(|i| s.load(space.queries.add((m + i) * self.wide + d)));
                     for (n, sums) in sums.iter_mut().enumerate() {
                         let k = s.read(k.add((key + n) * stride + d), self.size - d);
@@ -219,6 +238,15 @@ impl<E: Load> Unit<E> {
                     }
                     continue;
                 }
+                if !self.mask.is_null() {
+                    let [row, next] = self.mask_strides;
+                    let mask = self.mask.add(m / self.group * row + m % self.group * next + at);
+                    for key in (0..seen).step_by(S::LANES) {
+                        let score = s.read(scores.add(key), seen - key);
+                        let x = s.add(score, s.read(mask.add(key), seen - key));
+                        s.write(scores.add(key), x, seen - key);
+                    }
+                }
                 let mut largest = s.splat(*max);
                 for key in (0..KEYS).step_by(S::LANES) {
                     // operand order: NaN is passed over, and met below
@@ -247,26 +275,25 @@ impl<E: Load> Unit<E> {
         }
     }
 
-    /// Adds a tile of weighed values.
+    /// Adds a tile of weighed values, of `M` queries and `NV` vectors at a time.
     #[inline(always)]
-    unsafe fn add<S: Simd>(
+    unsafe fn add<S: Simd, const M: usize, const NV: usize>(
         &self,
         s: S,
         space: Space,
         v: *const E,
         stride: usize,
         count: usize,
-        padded: usize,
     ) {
-        for m in (0..padded).step_by(SIDE) {
+        for m in (0..self.queries).step_by(M) {
             let mut d = 0;
             while d < self.wide {
                 // SAFETY: as many vectors are left; values have `size` numbers.
                 d += unsafe {
-                    if self.wide - d >= 2 * S::LANES {
-                        self.add_part::<S, 2>(s, space, v, stride, count, m, d)
+                    if self.wide - d >= NV * S::LANES {
+                        self.add_part::<S, M, NV>(s, space, v, stride, count, m, d)
                     } else {
-                        self.add_part::<S, 1>(s, space, v, stride, count, m, d)
+                        self.add_part::<S, M, 1>(s, space, v, stride, count, m, d)
                     }
                 };
             }
@@ -274,7 +301,7 @@ impl<E: Load> Unit<E> {
     }
 
     #[inline(always)]
-    unsafe fn add_part<S: Simd, const NV: usize>(
+    unsafe fn add_part<S: Simd, const M: usize, const NV: usize>(
         &self,
         s: S,
         space: Space,
@@ -284,7 +311,7 @@ impl<E: Load> Unit<E> {
         m: usize,
         d: usize,
     ) -> usize {
-        let mut sums = [[s.splat(0.0); NV]; SIDE];
+        let mut sums = [[s.splat(0.0); NV]; M];
         let at = |i: usize, n: usize| (m + i) * self.wide + d + n * S::LANES;
         // SAFETY: sums are padded as queries are.
         unsafe {
@@ -331,8 +358,9 @@ impl<E: Load> Unit<E> {
                     let to = self
                         .out
                         .add(m / self.group * self.row + m % self.group * self.size);
+                    let by = s.splat(shares(total));
                     for d in (0..self.size).step_by(S::LANES) {
-                        let x = s.mul(s.load(sums.add(d)), s.splat(1.0 / total));
+                        let x = s.mul(s.load(sums.add(d)), by);
                         s.write(to.add(d), x, self.size - d);
                     }
                 } else {
@@ -344,6 +372,12 @@ impl<E: Load> Unit<E> {
             }
         }
     }
+}
+
+/// What sums are divided by, as a factor: those of a query that sees nothing are zeros, and stay so.
+#[inline(always)]
+fn shares(total: f32) -> f32 {
+    if total == 0.0 { 0.0 } else { 1.0 / total }
 }
 
 /// `e^x` of one number up to 0, as vectors have it.
@@ -396,7 +430,7 @@ impl Kernel for Merge {
                     total += by * *of_range.add(1);
                     *of_range = by;
                 }
-                let one = s.splat(1.0 / total);
+                let one = s.splat(shares(total));
                 for d in (0..self.size).step_by(S::LANES) {
                     let mut sum = s.splat(0.0);
                     for index in 0..self.count {
