@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::copy::{Loops, Nest};
-use crate::isa::{Kernel, Simd};
+use crate::isa::{Kernel, MOST_LANES, Simd};
 use crate::threads::{Address, CHUNK, Parts};
 use crate::{Error, Isa, ThreadPool};
 
@@ -16,8 +16,11 @@ const LONGEST_ACROSS: usize = 1 << 13;
 const LONGEST_DOWN: usize = 128;
 /// Longest line that is reduced in a loop over lines: a kernel of its own costs more to call, and to join the lanes of.
 const SHORT: usize = 32;
-/// Sums of a piece that are kept at a time.
+/// Sums of a piece that are kept at a time, and the fewest columns that a chunk has: of each row a stretch is read that is
+/// worth the way to it.
 const PARTS: usize = 512;
+/// Rows that are joined to the sums at a time: these are read and written once for all of them.
+const ROWS: usize = 8;
 
 /// Which reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,17 +120,22 @@ impl ReducePlan {
         let count = self.reduced.len();
         let (input, output) = (Address(input.as_ptr()), Parts::new(output));
         // a chunk reads about as much whatever the ratio of input to output is
-        let chunk = (CHUNK / count.max(1)).max(1);
+        let least = if self.inner_reduced { 1 } else { PARTS };
+        let chunk = (CHUNK / count.max(1)).max(least);
         self.kept
             .for_each_run(pool, chunk, &|[from, to], len, [from_step, to_step]| {
                 if self.inner_reduced {
                     let (run, _) = self.reduced.dims().first().copied().unwrap_or((1, [0]));
-                    if run == count && run <= SHORT && (from_step, to_step) == (run as isize, 1) {
+                    if run == count && (from_step, to_step) == (run as isize, 1) {
                         // SAFETY: the plan's neighbours lie in the input, whose length was checked.
                         let x = unsafe { std::slice::from_raw_parts(input.at(from as usize), len * run) };
                         // SAFETY: one output per kept index, which no other chunk has.
                         let y = unsafe { output.part(to as usize, len) };
-                        isa.run(Lines { f, x, y });
+                        if run <= SHORT {
+                            isa.run(ShortLines { f, x, y });
+                        } else {
+                            isa.run(LongLines { f, x, y });
+                        }
                         return;
                     }
                     for i in 0..len as isize {
@@ -144,14 +152,8 @@ impl ReducePlan {
                                     total = f.combine(total, f.few(x));
                                     return;
                                 }
-                                for first in (0..run).step_by(LONGEST_ACROSS) {
-                                    let part = isa.run(&Across {
-                                        f,
-                                        len: LONGEST_ACROSS.min(run - first),
-                                        input: input.at(start as usize + first),
-                                    });
-                                    total = f.combine(total, part);
-                                }
+                                let input = input.at(start as usize);
+                                total = f.combine(total, isa.run(Across { f, len: run, input }));
                             });
                             at += run;
                         }
@@ -164,21 +166,41 @@ impl ReducePlan {
                 // SAFETY: the outputs of this run, which no other chunk has; the output is dense.
                 let sums = unsafe { output.part(to as usize, len) };
                 sums.fill(f.start());
-                let join = |offset: isize, sums: &mut [f32]| {
-                    let from = from + offset;
-                    if from_step == 1 {
-                        let (input, len, sums) = (input.at(from as usize), sums.len(), sums.as_mut_ptr());
-                        isa.run(&Down { f, len, input, sums });
-                    } else {
-                        for (i, sum) in sums.iter_mut().enumerate() {
-                            let at = input.at((from + i as isize * from_step) as usize);
-                            *sum = f.combine(*sum, isa.run(&Across { f, len: 1, input: at }));
+                let join = |rows: std::ops::Range<usize>, shift: isize, sums: &mut [f32]| {
+                    let mut waiting = [0; ROWS];
+                    let mut count = 0;
+                    let mut down = |offsets: &[isize]| {
+                        if from_step == 1 {
+                            let mut inputs = [std::ptr::null(); ROWS];
+                            for (input_row, offset) in inputs.iter_mut().zip(offsets) {
+                                *input_row = input.at((from + shift + offset) as usize);
+                            }
+                            let inputs = &inputs[..offsets.len()];
+                            isa.run(Down { f, inputs, sums });
+                            return;
                         }
+                        for (i, sum) in sums.iter_mut().enumerate() {
+                            for offset in offsets {
+                                let at = from + shift + offset + i as isize * from_step;
+                                let input = input.at(at as usize);
+                                *sum = f.combine(*sum, isa.run(Across { f, len: 1, input }));
+                            }
+                        }
+                    };
+                    self.reduced.for_each(rows, &mut |[offset]| {
+                        waiting[count] = offset;
+                        count += 1;
+                        if count == ROWS {
+                            down(&waiting);
+                            count = 0;
+                        }
+                    });
+                    if count > 0 {
+                        down(&waiting[..count]);
                     }
                 };
                 if count <= LONGEST_DOWN {
-                    self.reduced
-                        .for_each(0..count, &mut |[offset]| join(offset, sums));
+                    join(0..count, 0, sums);
                 } else {
                     let mut parts = [0.0; PARTS];
                     for (piece, sums) in sums.chunks_mut(PARTS).enumerate() {
@@ -186,9 +208,7 @@ impl ReducePlan {
                         for first in (0..count).step_by(LONGEST_DOWN) {
                             parts.fill(f.start());
                             let rows = first..count.min(first + LONGEST_DOWN);
-                            self.reduced.for_each(rows, &mut |[offset]| {
-                                join(offset + (piece * PARTS) as isize * from_step, parts)
-                            });
+                            join(rows, (piece * PARTS) as isize * from_step, parts);
                             for (sum, &part) in sums.iter_mut().zip(&*parts) {
                                 *sum = f.combine(*sum, part);
                             }
@@ -288,17 +308,17 @@ fn with_nan(x: &[f32], extreme: f32) -> f32 {
 }
 
 /// The reduction of short lines, one behind the other.
-struct Lines<'a> {
+struct ShortLines<'a> {
     f: Reduce,
     x: &'a [f32],
     y: &'a mut [f32],
 }
 
-impl Kernel for Lines<'_> {
+impl Kernel for ShortLines<'_> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        let Lines { f, x, y } = self;
+        let ShortLines { f, x, y } = self;
         let count = x.len() / y.len().max(1);
         if count == 0 {
             return y.fill(f.finish(f.start(), 0));
@@ -319,82 +339,163 @@ impl Kernel for Lines<'_> {
     }
 }
 
-/// The reduction of `len` neighbouring values.
+/// `$body` with the constant `$known`, which joins values as `$f` does: loops then know what they do.
+macro_rules! joining {
+    ($f:expr, $known:ident => $body:expr) => {{
+        macro_rules! with {
+            ($one:ident) => {{
+                const $known: Reduce = Reduce::$one;
+                $body
+            }};
+        }
+        match $f {
+            Reduce::Sum | Reduce::Mean | Reduce::LogSum => with!(Sum),
+            Reduce::L1 => with!(L1),
+            Reduce::L2 | Reduce::SumSquare => with!(SumSquare),
+            Reduce::Prod => with!(Prod),
+            Reduce::Max => with!(Max),
+            Reduce::Min => with!(Min),
+        }
+    }};
+}
+
+/// The reduction of lines that have more than [`SHORT`] values, one behind the other.
+struct LongLines<'a> {
+    f: Reduce,
+    x: &'a [f32],
+    y: &'a mut [f32],
+}
+
+impl Kernel for LongLines<'_> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let LongLines { f, x, y } = self;
+        let len = x.len() / y.len().max(1);
+        joining!(f, F => for (x, y) in x.chunks_exact(len.max(1)).zip(y) {
+            // SAFETY: the line has as many values.
+            *y = f.finish(unsafe { across(s, F, len, x.as_ptr()) }, len);
+        });
+    }
+}
+
+/// The reduction of `len` neighbouring values, before it is finished.
 struct Across {
     f: Reduce,
     len: usize,
     input: *const f32,
 }
 
-impl Kernel for &Across {
+impl Kernel for Across {
     type Output = f32;
     #[inline(always)]
     fn run<S: Simd>(self, s: S) -> f32 {
-        let Across { f, len, input } = *self;
-        let mut sums = [s.splat(f.start()); 4];
-        let mut at = 0;
-        while at + 4 * S::LANES <= len {
-            for (i, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: the maker promised `len` values.
-                *sum = join(s, f, *sum, unsafe { s.load(input.add(at + i * S::LANES)) });
-            }
-            at += 4 * S::LANES;
-        }
-        while at + S::LANES <= len {
-            // SAFETY: as above.
-            sums[0] = join(s, f, sums[0], unsafe { s.load(input.add(at)) });
-            at += S::LANES;
-        }
-        let mut lanes = [f.start(); 256];
-        for (i, sum) in sums.iter().enumerate() {
-            // SAFETY: four vectors fit the array.
-            unsafe { s.store(lanes.as_mut_ptr().add(i * S::LANES), *sum) };
-        }
-        // pairwise, so that rounding does not depend on one long chain
-        let mut half = 2 * S::LANES;
-        while half > 0 {
-            for i in 0..half {
-                lanes[i] = f.combine(lanes[i], lanes[i + half]);
-            }
-            half /= 2;
-        }
-        let mut total = lanes[0];
-        while at < len {
-            // SAFETY: as above.
-            let x = unsafe { *input.add(at) };
-            let x = match f {
-                Reduce::L1 => x.abs(),
-                Reduce::L2 | Reduce::SumSquare => x * x,
-                _ => x,
-            };
-            total = f.combine(total, x);
-            at += 1;
-        }
-        total
+        let Across { f, len, input } = self;
+        // SAFETY: the maker promised `len` values.
+        joining!(f, F => unsafe { across(s, F, len, input) })
     }
 }
 
-/// `sums[i] = join(sums[i], input[i])`.
-struct Down {
-    f: Reduce,
-    len: usize,
-    input: *const f32,
-    sums: *mut f32,
+/// The reduction of a line, before it is finished.
+///
+/// # Safety
+/// `len` values are readable at `input`.
+#[inline(always)]
+unsafe fn across<S: Simd>(s: S, f: Reduce, len: usize, input: *const f32) -> f32 {
+    let mut total = f.start();
+    for first in (0..len).step_by(LONGEST_ACROSS) {
+        let len = LONGEST_ACROSS.min(len - first);
+        // SAFETY: the caller promises as many.
+        total = f.combine(total, unsafe { piece(s, f, len, input.add(first)) });
+    }
+    total
 }
 
-impl Kernel for &Down {
+/// The reduction of a piece of a line.
+///
+/// # Safety
+/// `len` values are readable at `input`.
+#[inline(always)]
+unsafe fn piece<S: Simd>(s: S, f: Reduce, len: usize, input: *const f32) -> f32 {
+    let mut sums = [s.splat(f.start()); 4];
+    let mut at = 0;
+    while at + 4 * S::LANES <= len {
+        for (i, sum) in sums.iter_mut().enumerate() {
+            // SAFETY: the caller promises `len` values.
+            *sum = join(s, f, *sum, unsafe { s.load(input.add(at + i * S::LANES)) });
+        }
+        at += 4 * S::LANES;
+    }
+    for sum in &mut sums {
+        if at + S::LANES <= len {
+            // SAFETY: as above.
+            *sum = join(s, f, *sum, unsafe { s.load(input.add(at)) });
+            at += S::LANES;
+        }
+    }
+    // zeros change no sum
+    if at < len && !matches!(f, Reduce::Max | Reduce::Min | Reduce::Prod) {
+        // SAFETY: as above.
+        sums[3] = join(s, f, sums[3], unsafe { s.read(input.add(at), len - at) });
+        at = len;
+    }
+    // pairwise, so that rounding does not depend on one long chain
+    let [a, b, c, d] = sums;
+    let all = merge(s, f, merge(s, f, a, c), merge(s, f, b, d));
+    let mut lanes = [f.start(); MOST_LANES];
+    // SAFETY: a vector fits the array.
+    unsafe { s.store(lanes.as_mut_ptr(), all) };
+    let mut half = S::LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            lanes[i] = f.combine(lanes[i], lanes[i + half]);
+        }
+        half /= 2;
+    }
+    let mut total = lanes[0];
+    while at < len {
+        // SAFETY: as above; of the kinds that are left none changes a value before it is joined.
+        total = f.combine(total, unsafe { *input.add(at) });
+        at += 1;
+    }
+    total
+}
+
+/// Two vectors of partial results.
+#[inline(always)]
+fn merge<S: Simd>(s: S, f: Reduce, a: S::F, b: S::F) -> S::F {
+    match f {
+        Reduce::Prod | Reduce::Max | Reduce::Min => join(s, f, a, b),
+        _ => s.add(a, b),
+    }
+}
+
+/// `sums[i] = join(… join(sums[i], inputs[0][i]) …, inputs[n - 1][i])`, of up to [`ROWS`] rows.
+struct Down<'a> {
+    f: Reduce,
+    /// Each of as many values as there are sums.
+    inputs: &'a [*const f32],
+    sums: &'a mut [f32],
+}
+
+impl Kernel for Down<'_> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Down { f, len, input, sums } = *self;
-        for c in (0..len).step_by(S::LANES) {
+        let Down { f, inputs, sums } = self;
+        let len = sums.len();
+        let sums = sums.as_mut_ptr();
+        joining!(f, F => for c in (0..len).step_by(S::LANES) {
             let left = len - c;
             // SAFETY: the maker promised `len` values of each operand.
             unsafe {
-                let sum = join(s, f, s.read(sums.add(c), left), s.read(input.add(c), left));
+                let mut sum = s.read(sums.add(c), left);
+                for input in inputs {
+                    sum = join(s, F, sum, s.read(input.add(c), left));
+                }
                 s.write(sums.add(c), sum, left);
             }
-        }
+        });
     }
 }
 

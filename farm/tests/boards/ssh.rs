@@ -66,9 +66,16 @@ impl Server {
             .unwrap()
             .port();
         let shown = folder.display();
+        // a session begins with an environment of its own, in which an emulated program would not be started
+        let kept = ["PATH", "QEMU_CPU", "QEMU_LD_PREFIX"].map(|name| {
+            let value = std::env::var(name).ok();
+            value.map_or_else(String::new, |value| format!(" \"{name}={value}\""))
+        });
+        let kept = kept.concat();
         let settings = format!(
             "Port {port}\nListenAddress 127.0.0.1\nHostKey {shown}/host\nAuthorizedKeysFile {shown}/user.pub\nStrictModes no\n\
-             PasswordAuthentication no\nKbdInteractiveAuthentication no\nUsePAM no\nPidFile none\nPermitRootLogin yes\n"
+             PasswordAuthentication no\nKbdInteractiveAuthentication no\nUsePAM no\nPidFile none\nPermitRootLogin yes\n\
+             SetEnv{kept}\n"
         );
         std::fs::write(folder.join("config"), settings).unwrap();
         let process = Program::new(program)
