@@ -1,7 +1,7 @@
 //! Attention: `softmax(scale · Q Kᵀ + mask) V`, per head and block of queries, so that scores stay in the caches.
 //!
 //! 1. Operands are read and written through strides: no head is ever copied or transposed in memory, but for the
-//!    packing of its keys and values into panels, once per head and chunk; for a few queries ([`few`]) not even that.
+//!    packing of its keys and values into panels, once per head and chunk; for a few queries not even that.
 //! 2. A query that may see no key gives zeros; a NaN among its scores gives NaN.
 //! 3. Scores, mask, maximum, exponentials and their sum are `f32` whatever the operands are; weights are rounded to
 //!    the operands' elements after they were divided by their sum.
