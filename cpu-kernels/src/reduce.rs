@@ -439,6 +439,12 @@ unsafe fn piece<S: Simd>(s: S, f: Reduce, len: usize, input: *const f32) -> f32 
         sums[3] = join(s, f, sums[3], unsafe { s.read(input.add(at), len - at) });
         at = len;
     }
+    // nor does an extreme change where a value is met twice
+    if at < len && len >= S::LANES && matches!(f, Reduce::Max | Reduce::Min) {
+        // SAFETY: as above.
+        sums[3] = join(s, f, sums[3], unsafe { s.load(input.add(len - S::LANES)) });
+        at = len;
+    }
     // pairwise, so that rounding does not depend on one long chain
     let [a, b, c, d] = sums;
     let all = merge(s, f, merge(s, f, a, c), merge(s, f, b, d));
@@ -446,6 +452,10 @@ unsafe fn piece<S: Simd>(s: S, f: Reduce, len: usize, input: *const f32) -> f32 
     // SAFETY: a vector fits the array.
     unsafe { s.store(lanes.as_mut_ptr(), all) };
     let mut half = S::LANES / 2;
+    if matches!(f, Reduce::Max | Reduce::Min) {
+        lanes[0] = f.few(&lanes[..S::LANES]);
+        half = 0;
+    }
     while half > 0 {
         for i in 0..half {
             lanes[i] = f.combine(lanes[i], lanes[i + half]);
