@@ -644,6 +644,25 @@ mod tests {
     }
 
     #[test]
+    fn a_nan_of_a_long_line_is_its_extreme() {
+        let plan = ReducePlan::new(&[2, 100], &[false, true]).unwrap();
+        for isa in Isa::available() {
+            for at in [0, 50, 95, 96, 99] {
+                let mut input = [1.0; 200];
+                input[at] = f32::NAN;
+                input[199] = 2.0;
+                input[198] = -2.0;
+                for (f, other) in [(Reduce::Max, 2.0), (Reduce::Min, -2.0)] {
+                    let mut y = [0.0; 2];
+                    plan.run(isa, &ThreadPool::new(1), f, &input, &mut y);
+                    assert!(y[0].is_nan(), "{isa:?} {f:?} {at}");
+                    assert_eq!(y[1], other, "{isa:?} {f:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_nan_of_a_short_line_is_its_extreme() {
         let lines = [
             [1.0, f32::NAN, 3.0],
