@@ -263,7 +263,6 @@ impl Test<'_> {
         let found = model::run_session(&session, inputs).with_context(|| plan.to_owned())?;
         for ((name, wanted), (_, found)) in wanted.iter().zip(&found) {
             let cosine = cosine(found, wanted);
-            eprintln!("COSINE {title} {plan} {cosine}");
             ensure!(cosine >= COSINE, "{plan}: output {name:?}: cosine {cosine}");
         }
         let report = session.report();
