@@ -14,8 +14,9 @@ use polychip::{Policy, Report, Runtime};
 use polychip_device_tests::compare::cosine;
 use polychip_device_tests::{emulated, libraries, model, paths};
 
+use crate::filled;
+use crate::roundings::FLOATS;
 use crate::systems::{SYSTEMS, System};
-use crate::{COSINE, filled};
 
 /// The trial's name.
 pub(crate) const NAME: &str = "crossings";
@@ -28,7 +29,7 @@ const RUNS: u64 = 3;
 
 pub(crate) fn child() -> Result<()> {
     let told = alternate("run")?;
-    ensure!(told.cosine >= COSINE, "an output's cosine is {}", told.cosine);
+    ensure!(told.cosine >= FLOATS, "an output's cosine is {}", told.cosine);
     ensure!(
         told.report.copies == 0,
         "{} copies of {} bytes",
@@ -61,7 +62,7 @@ pub(crate) fn child() -> Result<()> {
     // were memory not stale without maintenance, this trial would show nothing
     let stale = alternate("access")?;
     ensure!(
-        stale.cosine < COSINE,
+        stale.cosine < FLOATS,
         "the answers are right without maintenance of caches too"
     );
     Ok(())
