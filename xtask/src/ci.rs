@@ -7,6 +7,8 @@
 //! 3. What a check printed is in `target/ci`, and the last lines of all say what failed.
 //! 4. The workspace is built once, whole ([`programs`]): built package by package, dependencies have other features
 //!    each time, and are built anew.
+//! 5. Checks in a row that keep one processor busy for minutes run beside each other; what each printed is shown when it
+//!    ends, in one piece.
 //!
 //! Start reading at `checks`.
 
@@ -16,11 +18,12 @@ mod log;
 mod programs;
 
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Result, ensure};
 use checks::{Check, Step};
 use cost::{Cost, Meter};
-use log::Log;
+use log::{Log, Shown};
 use programs::Programs;
 
 use crate::root::root;
@@ -120,17 +123,63 @@ pub(crate) fn run_quick(options: &QuickOptions) -> Result<bool> {
 
 fn all(checks: Vec<Check>, only: Option<&str>) -> Result<bool> {
     let expected = expected(&std::env::var(EXPECT).unwrap_or_default())?;
-    let mut programs = Programs::default();
+    let programs = Mutex::new(Programs::default());
     let mut results = Vec::new();
     let meter = Meter::start();
-    for check in checks {
-        if only.is_some_and(|text| !check.name.contains(text)) {
-            continue;
+    let chosen = checks
+        .into_iter()
+        .filter(|check| only.is_none_or(|text| check.name.contains(text)));
+    let mut chosen = chosen.peekable();
+    while let Some(first) = chosen.next() {
+        let mut row = vec![first];
+        if row[0].beside {
+            row.extend(std::iter::from_fn(|| chosen.next_if(|check| check.beside)));
         }
-        eprintln!("\n== {}{}", check.name, room());
-        results.push(one(check, &expected, &mut programs)?);
+        results.extend(in_row(row, &expected, &programs)?);
     }
     summary(&results, meter.read())
+}
+
+/// Runs checks, as many at a time as there are processors where they are several, and gives them in this order.
+fn in_row(row: Vec<Check>, expected: &[String], programs: &Mutex<Programs>) -> Result<Vec<Done>> {
+    let (shown, most) = match row.len() {
+        1 => (Shown::AsItComes, 1),
+        _ => (
+            Shown::AtTheEnd,
+            std::thread::available_parallelism().map_or(1, usize::from),
+        ),
+    };
+    let waiting = Mutex::new(row.into_iter().enumerate());
+    let work = || -> Result<Vec<(usize, Done)>> {
+        let mut done = Vec::new();
+        loop {
+            // the guard ends with the statement
+            let next = lock(&waiting).next();
+            let Some((index, check)) = next else {
+                return Ok(done);
+            };
+            let beside = match shown {
+                Shown::AsItComes => "",
+                Shown::AtTheEnd => ", beside others: what it prints comes when it ends",
+            };
+            eprintln!("\n== {}{}{beside}", check.name, room());
+            done.push((index, one(check, shown, expected, programs)?));
+        }
+    };
+    let mut done = std::thread::scope(|scope| -> Result<Vec<(usize, Done)>> {
+        let threads: Vec<_> = (0..most).map(|_| scope.spawn(work)).collect();
+        let mut all = Vec::new();
+        for thread in threads {
+            all.extend(thread.join().expect("invariant: its errors are returned")?);
+        }
+        Ok(all)
+    })?;
+    done.sort_by_key(|(index, _)| *index);
+    Ok(done.into_iter().map(|(_, done)| done).collect())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How much of the disk is left, in words: a build and its tests that fill it end in errors which name other causes.
@@ -165,13 +214,17 @@ fn expected(said: &str) -> Result<Vec<String>> {
     Ok(names)
 }
 
-fn one(check: Check, expected: &[String], programs: &mut Programs) -> Result<Done> {
+fn one(check: Check, shown: Shown, expected: &[String], programs: &Mutex<Programs>) -> Result<Done> {
     let meter = Meter::start();
     let done = |outcome, tally| Done {
         name: check.name,
         outcome,
         tally,
-        cost: meter.read(),
+        cost: match shown {
+            Shown::AsItComes => meter.read(),
+            // children are counted together, whoever started them
+            Shown::AtTheEnd => meter.read().on_the_clock(),
+        },
     };
     if let Some((need, why)) = check.skip {
         eprintln!("skipped, needs {need}: {why}");
@@ -184,7 +237,7 @@ fn one(check: Check, expected: &[String], programs: &mut Programs) -> Result<Don
             Tally::default(),
         ));
     }
-    let mut log = Log::new(check.name)?;
+    let mut log = Log::new(check.name, shown)?;
     let mut passed = true;
     let (together, steps) = match check.at_once {
         true => (check.steps, Vec::new()),
@@ -200,6 +253,7 @@ fn one(check: Check, expected: &[String], programs: &mut Programs) -> Result<Don
             break;
         }
     }
+    log.end(check.name)?;
     let tally = Tally::of(&log.text()?);
     let outcome = if !passed {
         let (last, telling) = log.failure()?;
@@ -214,7 +268,7 @@ fn one(check: Check, expected: &[String], programs: &mut Programs) -> Result<Don
 }
 
 /// Runs suites beside each other; false where one failed.
-fn at_once(suites: Vec<Step>, log: &mut Log, programs: &mut Programs) -> Result<bool> {
+fn at_once(suites: Vec<Step>, log: &mut Log, programs: &Mutex<Programs>) -> Result<bool> {
     let mut commands = Vec::new();
     for step in suites {
         ensure!(matches!(step, Step::Suite { .. }), "only suites run at once");
@@ -227,7 +281,7 @@ fn at_once(suites: Vec<Step>, log: &mut Log, programs: &mut Programs) -> Result<
 }
 
 /// The command of a suite, once all is built; `None` where that failed, or for another step.
-fn suite(step: Step, log: &mut Log, programs: &mut Programs) -> Result<Option<Command>> {
+fn suite(step: Step, log: &mut Log, programs: &Mutex<Programs>) -> Result<Option<Command>> {
     let Step::Suite {
         package,
         test,
@@ -237,6 +291,7 @@ fn suite(step: Step, log: &mut Log, programs: &mut Programs) -> Result<Option<Co
     else {
         return Ok(None);
     };
+    let mut programs = lock(programs);
     if !programs.build(log)? {
         return Ok(None);
     }
@@ -248,18 +303,19 @@ fn suite(step: Step, log: &mut Log, programs: &mut Programs) -> Result<Option<Co
 }
 
 /// Runs a step; false where it failed.
-fn take(step: Step, log: &mut Log, programs: &mut Programs) -> Result<bool> {
+fn take(step: Step, log: &mut Log, programs: &Mutex<Programs>) -> Result<bool> {
     let command = match step {
         Step::Run(command) => command,
         Step::Together(commands) => return log.run_together(commands),
-        Step::Build => return programs.build(log),
+        Step::Build => return lock(programs).build(log),
         Step::Tests => {
-            if !programs.build(log)? {
+            if !lock(programs).build(log)? {
                 return Ok(false);
             }
             programs::plain_tests()?
         }
         Step::QuickSuites => {
+            let mut programs = lock(programs);
             if !programs.build(log)? {
                 return Ok(false);
             }

@@ -119,6 +119,23 @@ fn strides(inside: bool, heads: usize, rows: usize, size: usize) -> HeadStrides 
     }
 }
 
+/// A mask of keys, one of queries and keys of each head, or none.
+fn mask(which: usize, queries: usize, keys: usize) -> Option<HeadStrides> {
+    match which {
+        0 => Some(HeadStrides {
+            batch: keys,
+            head: 0,
+            row: 0,
+        }),
+        1 => Some(HeadStrides {
+            batch: 0,
+            head: queries * keys,
+            row: keys,
+        }),
+        _ => None,
+    }
+}
+
 #[test]
 fn random_attentions_agree_with_the_reference() {
     let pools = [ThreadPool::new(1), ThreadPool::new(2)];
@@ -139,19 +156,7 @@ fn random_attentions_agree_with_the_reference() {
             scale: 1.0 / (size as f32).sqrt(),
             ..AttentionParams::dense(batch, heads, queries, keys, size)
         };
-        p.mask = match n.below(4) {
-            0 => Some(HeadStrides {
-                batch: keys,
-                head: 0,
-                row: 0,
-            }),
-            1 => Some(HeadStrides {
-                batch: 0,
-                head: queries * keys,
-                row: keys,
-            }),
-            _ => None,
-        };
+        p.mask = mask(n.below(4), queries, keys);
         if n.below(4) == 0 {
             p.softcap = 0.5;
         }
@@ -189,19 +194,7 @@ fn few_queries_meet_keys_as_they_lie() {
             scale: 1.0 / (size as f32).sqrt(),
             ..AttentionParams::dense(batch, heads, queries, keys, size)
         };
-        p.mask = match n.below(3) {
-            0 => Some(HeadStrides {
-                batch: keys,
-                head: 0,
-                row: 0,
-            }),
-            1 => Some(HeadStrides {
-                batch: 0,
-                head: queries * keys,
-                row: keys,
-            }),
-            _ => None,
-        };
+        p.mask = mask(n.below(3), queries, keys);
         if n.below(3) == 0 {
             p.right = Some(n.below(3));
             p.past = n.below(keys + 5);

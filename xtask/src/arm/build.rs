@@ -32,6 +32,8 @@ pub(super) struct Program {
     pub(super) target: String,
     /// Whether it is a test of integration, not the tests within a library or a program.
     pub(super) is_integration: bool,
+    /// Whether it is the tests within a program whose package has a library of the same name.
+    pub(super) is_beside_library: bool,
     /// Whether the compiler's harness runs its tests; other suites bring their own, with fewer options.
     pub(super) is_harness: bool,
     pub(super) file: PathBuf,
@@ -42,10 +44,13 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// As `polychip-farm::boards`; a library's own tests are `polychip-farm`.
+    /// As `polychip-farm::boards`; a library's own tests are `polychip-farm`, those of a program beside it
+    /// `polychip-mutants (program)`.
     pub(super) fn name(&self) -> String {
         if self.is_integration {
             format!("{}::{}", self.package, self.target)
+        } else if self.is_beside_library {
+            format!("{} (program)", self.package)
         } else if self.target.replace('_', "-") == self.package {
             self.package.clone()
         } else {
@@ -165,13 +170,16 @@ pub(super) fn build(packages: &[String], lib: bool, tests: &[String]) -> Result<
             continue;
         }
         programs.push(Program {
-            package,
             is_integration: made.target.kind.contains(&TargetKind::Test),
+            is_beside_library: made.target.kind.contains(&TargetKind::Bin)
+                && made.target.name == package
+                && folder.join("src/lib.rs").is_file(),
             is_harness: !own.contains(&made.target.name),
             target: made.target.name,
             file: file.into(),
             folder: folder.into(),
             built_ns: 0,
+            package,
         });
     }
     for program in &mut programs {

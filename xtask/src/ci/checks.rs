@@ -18,6 +18,8 @@ pub(super) struct Check {
     pub(super) goes_on: bool,
     /// Whether its steps, suites all, run beside each other.
     pub(super) at_once: bool,
+    /// Whether it runs beside checks before and behind it of which this holds, too.
+    pub(super) beside: bool,
 }
 
 /// A step of a check.
@@ -77,6 +79,7 @@ impl Check {
             steps,
             goes_on: false,
             at_once: false,
+            beside: false,
         }
     }
 
@@ -91,6 +94,12 @@ impl Check {
 
     fn at_once(mut self) -> Check {
         self.at_once = true;
+        self
+    }
+
+    /// It may run beside others: it times nothing, and what it starts uses one processor for most of the time.
+    fn beside(mut self) -> Check {
+        self.beside = true;
         self
     }
 
@@ -178,11 +187,6 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
     ];
     list.insert(4, Check::cargo("the least app without features", &least));
     list.extend([
-        Check::new("kernels on the GPU's driver", vec![suite(GPU_KERNELS, "kernels")]),
-        Check::new(
-            "kernels through OpenCL",
-            vec![suite("polychip-opencl", "kernels")],
-        ),
         Check::new("a new plugin conforms", vec![suite("xtask", "new_plugin")]),
         page(),
         python(),
@@ -246,13 +250,20 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
                 environment: vec![("POLYCHIP_SUITE_NARROW", "1".to_owned())],
             }],
         ),
-        arm(),
-        backend_suite("ONNX backend suite through OpenVINO", "openvino:0"),
-        backend_suite("ONNX backend suite through the GPU", "gpu:0"),
-        emulated_backend_suites(),
-        newer_mesa(),
         miri(),
-        fuzz(fuzz_seconds),
+        emulated_backend_suites(),
+        backend_suite("ONNX backend suite through OpenVINO", "openvino:0"),
+        // what takes longest begins
+        fuzz(fuzz_seconds).beside(),
+        newer_mesa().beside(),
+        Check::new("kernels on the GPU's driver", vec![suite(GPU_KERNELS, "kernels")]).beside(),
+        arm().beside(),
+        backend_suite("ONNX backend suite through the GPU", "gpu:0").beside(),
+        Check::new(
+            "kernels through OpenCL",
+            vec![suite("polychip-opencl", "kernels")],
+        )
+        .beside(),
     ]);
     list
 }

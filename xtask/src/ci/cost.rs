@@ -39,6 +39,14 @@ impl Meter {
 }
 
 impl Cost {
+    /// Without time of the processor.
+    pub(super) fn on_the_clock(self) -> Cost {
+        Cost {
+            processor: None,
+            ..self
+        }
+    }
+
     /// By what checks are ordered.
     pub(super) fn weight(self) -> Duration {
         self.processor.unwrap_or(self.wall)

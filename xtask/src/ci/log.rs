@@ -1,4 +1,4 @@
-//! What a check printed: shown as it comes, kept in a file, and gone through for what failed.
+//! What a check printed: shown, kept in a file, and gone through for what failed.
 //!
 //! Invariant: everything that a command prints, on both its outputs and in order, is in the file.
 
@@ -19,15 +19,24 @@ const TELLING: usize = 25;
 /// Lines shown of what one test said.
 const SAID: usize = 5;
 
+/// When what a check prints is shown.
+#[derive(Clone, Copy)]
+pub(super) enum Shown {
+    AsItComes,
+    /// In one piece, for checks that run beside each other.
+    AtTheEnd,
+}
+
 /// The file of a check.
 pub(super) struct Log {
     path: PathBuf,
     file: File,
+    shown: Shown,
 }
 
 impl Log {
     /// An empty file for a check in `target/ci`.
-    pub(super) fn new(check: &str) -> Result<Log> {
+    pub(super) fn new(check: &str, shown: Shown) -> Result<Log> {
         let folder = root().join("target/ci");
         std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
         let name: String = check
@@ -36,7 +45,7 @@ impl Log {
             .collect();
         let path = folder.join(format!("{name}.log"));
         let file = File::create(&path).with_context(|| path.display().to_string())?;
-        Ok(Log { path, file })
+        Ok(Log { path, file, shown })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -105,10 +114,22 @@ impl Log {
         })
     }
 
-    /// Adds bytes to the file and shows them.
+    /// Adds bytes to the file, and shows them if they are shown as they come.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        std::io::stderr().write_all(bytes)?;
+        if let Shown::AsItComes = self.shown {
+            std::io::stderr().write_all(bytes)?;
+        }
         Ok(self.file.write_all(bytes)?)
+    }
+
+    /// Shows all at the end of the check, where nothing was shown before.
+    pub(super) fn end(&self, check: &str) -> Result<()> {
+        if let Shown::AtTheEnd = self.shown {
+            let mut output = std::io::stderr().lock();
+            writeln!(output, "\n== {check} has ended; it printed")?;
+            output.write_all(self.text()?.as_bytes())?;
+        }
+        Ok(())
     }
 
     /// All that was printed.
@@ -206,7 +227,7 @@ mod tests {
 
     #[test]
     fn commands_that_run_together_all_run_and_one_that_fails_tells() {
-        let mut log = Log::new("a test of commands together").unwrap();
+        let mut log = Log::new("a test of commands together", Shown::AsItComes).unwrap();
         let command = |script: &str| {
             let mut command = Command::new("sh");
             command.args(["-c", script]);
@@ -232,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_command_prints_into_its_file_and_says_how_it_ended() {
-        let mut log = Log::new("a test of the log").unwrap();
+        let mut log = Log::new("a test of the log", Shown::AsItComes).unwrap();
         let mut command = Command::new("sh");
         command.args(["-c", "echo fine; echo 'error: this' >&2; exit 3"]);
         let status = log.run(command).unwrap();
