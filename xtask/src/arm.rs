@@ -59,6 +59,9 @@ pub(crate) struct Options {
     /// Build and run only these tests of integration of the packages, and no tests within libraries
     #[arg(long, value_delimiter = ',', value_name = "TEST", conflicts_with = "lib")]
     test: Vec<String>,
+    /// Of all that is built, run these programs only, as the summary names them: `polychip-farm::boards`
+    #[arg(long, value_delimiter = ',', value_name = "PROGRAM", conflicts_with_all = ["lib", "test"])]
+    program: Vec<String>,
     /// Try only that an unguarded instruction is caught, and run no tests
     #[arg(long)]
     unguarded: bool,
@@ -135,7 +138,16 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         Vec::new()
     } else {
         eprintln!("== building the tests of {} packages for aarch64", chosen.len());
-        build::build(&chosen, options.lib, &options.test)?
+        let mut built = build::build(&chosen, options.lib, &options.test)?;
+        if let Some(name) = options
+            .program
+            .iter()
+            .find(|name| built.iter().all(|one| one.name() != **name))
+        {
+            bail!("--program {name}: no such program is built; `--table` names those that ran before");
+        }
+        built.retain(|one| options.program.is_empty() || options.program.contains(&one.name()));
+        built
     };
     if options.no_run {
         eprintln!("{} programs are built", programs.len());
