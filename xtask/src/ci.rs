@@ -80,9 +80,9 @@ const DEAREST: usize = 10;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Run only the checks whose name contains this text
-    #[arg(long)]
-    only: Option<String>,
+    /// Run only the checks whose name contains this text, or one of several
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
     /// Seconds of fuzzing per target
     #[arg(long, default_value_t = 20)]
     fuzz_seconds: u32,
@@ -90,9 +90,9 @@ pub(crate) struct Options {
 
 #[derive(clap::Args)]
 pub(crate) struct QuickOptions {
-    /// Run only the checks whose name contains this text
-    #[arg(long)]
-    only: Option<String>,
+    /// Run only the checks whose name contains this text, or one of several
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
 }
 
 /// What a check came to.
@@ -113,22 +113,22 @@ struct Done {
 
 /// Runs every check, prints a summary and says whether none failed.
 pub(crate) fn run(options: &Options) -> Result<bool> {
-    all(checks::all(options.fuzz_seconds), options.only.as_deref())
+    all(checks::all(options.fuzz_seconds), &options.only)
 }
 
 /// Runs the quick checks, which need no Python and no network but the registry's.
 pub(crate) fn run_quick(options: &QuickOptions) -> Result<bool> {
-    all(checks::quick(), options.only.as_deref())
+    all(checks::quick(), &options.only)
 }
 
-fn all(checks: Vec<Check>, only: Option<&str>) -> Result<bool> {
+fn all(checks: Vec<Check>, only: &[String]) -> Result<bool> {
     let expected = expected(&std::env::var(EXPECT).unwrap_or_default())?;
     let programs = Mutex::new(Programs::default());
     let mut results = Vec::new();
     let meter = Meter::start();
     let chosen = checks
         .into_iter()
-        .filter(|check| only.is_none_or(|text| check.name.contains(text)));
+        .filter(|check| only.is_empty() || only.iter().any(|text| check.name.contains(text)));
     let mut chosen = chosen.peekable();
     while let Some(first) = chosen.next() {
         let mut row = vec![first];
