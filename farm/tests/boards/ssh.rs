@@ -67,7 +67,7 @@ impl Server {
             .port();
         let shown = folder.display();
         // a session begins with an environment of its own, in which an emulated program would not be started
-        let kept = ["PATH", "QEMU_CPU", "QEMU_LD_PREFIX"].map(|name| {
+        let kept = ["PATH", "QEMU_CPU", "QEMU_LD_PREFIX", "G_SLICE"].map(|name| {
             let value = std::env::var(name).ok();
             value.map_or_else(String::new, |value| format!(" \"{name}={value}\""))
         });

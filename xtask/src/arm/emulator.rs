@@ -81,7 +81,10 @@ impl Emulator {
         let mut command = self.starts.command(program);
         command
             .env("QEMU_CPU", &self.cpu)
-            .env("QEMU_LD_PREFIX", LIBRARIES);
+            .env("QEMU_LD_PREFIX", LIBRARIES)
+            // GLib's slices have a lock of their own, which a fork of the emulator's copies while another thread holds it
+            // (until GLib 2.76, which has no slices): the child then waits for ever. What malloc locks is free there
+            .env("G_SLICE", "always-malloc");
         command
     }
 
