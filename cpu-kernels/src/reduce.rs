@@ -16,8 +16,8 @@ const LONGEST_ACROSS: usize = 1 << 13;
 const LONGEST_DOWN: usize = 128;
 /// Longest line that is reduced in a loop over lines: a kernel of its own costs more to call, and to join the lanes of.
 const SHORT: usize = 32;
-/// Sums of a piece that are kept at a time, and the fewest columns that a chunk has: of each row a stretch is read that is
-/// worth the way to it.
+/// Sums of a piece that are kept at a time, and the fewest columns that a chunk has where each thread gets so many: of each
+/// row a stretch is read that is worth the way to it.
 const PARTS: usize = 512;
 /// Rows that are joined to the sums at a time: these are read and written once for all of them.
 const ROWS: usize = 8;
@@ -119,8 +119,14 @@ impl ReducePlan {
         assert_eq!(output.len(), self.output_len(), "reduce: length of the output");
         let count = self.reduced.len();
         let (input, output) = (Address(input.as_ptr()), Parts::new(output));
-        // a chunk reads about as much whatever the ratio of input to output is
-        let least = if self.inner_reduced { 1 } else { PARTS };
+        // a chunk reads about as much whatever the ratio of input to output is, but columns side by side, of which each
+        // thread gets some
+        let least = if self.inner_reduced {
+            1
+        } else {
+            let each = self.output_len().div_ceil(pool.threads());
+            PARTS.min(each.next_multiple_of(MOST_LANES))
+        };
         let chunk = (CHUNK / count.max(1)).max(least);
         self.kept
             .for_each_run(pool, chunk, &|[from, to], len, [from_step, to_step]| {

@@ -135,13 +135,13 @@ fn all(checks: Vec<Check>, only: &[String]) -> Result<bool> {
         if row[0].beside {
             row.extend(std::iter::from_fn(|| chosen.next_if(|check| check.beside)));
         }
-        results.extend(in_row(row, &expected, &programs)?);
+        results.extend(in_row(row, &expected, &programs));
     }
     summary(&results, meter.read())
 }
 
 /// Runs checks, as many at a time as there are processors where they are several, and gives them in this order.
-fn in_row(row: Vec<Check>, expected: &[String], programs: &Mutex<Programs>) -> Result<Vec<Done>> {
+fn in_row(row: Vec<Check>, expected: &[String], programs: &Mutex<Programs>) -> Vec<Done> {
     let (shown, most) = match row.len() {
         1 => (Shown::AsItComes, 1),
         _ => (
@@ -150,32 +150,42 @@ fn in_row(row: Vec<Check>, expected: &[String], programs: &Mutex<Programs>) -> R
         ),
     };
     let waiting = Mutex::new(row.into_iter().enumerate());
-    let work = || -> Result<Vec<(usize, Done)>> {
+    let work = || {
         let mut done = Vec::new();
         loop {
             // the guard ends with the statement
             let next = lock(&waiting).next();
             let Some((index, check)) = next else {
-                return Ok(done);
+                return done;
             };
             let beside = match shown {
                 Shown::AsItComes => "",
                 Shown::AtTheEnd => ", beside others: what it prints comes when it ends",
             };
             eprintln!("\n== {}{}{beside}", check.name, room());
-            done.push((index, one(check, shown, expected, programs)?));
+            let (name, meter) = (check.name, Meter::start());
+            let ended = one(check, shown, expected, programs);
+            // the others go on, and the summary tells of all
+            let ended = ended.unwrap_or_else(|error| Done {
+                name,
+                outcome: Outcome::Failed(None, format!("{error:#}")),
+                tally: Tally::default(),
+                cost: meter.read().on_the_clock(),
+            });
+            done.push((index, ended));
         }
     };
-    let mut done = std::thread::scope(|scope| -> Result<Vec<(usize, Done)>> {
+    let mut done: Vec<(usize, Done)> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..most).map(|_| scope.spawn(work)).collect();
-        let mut all = Vec::new();
-        for thread in threads {
-            all.extend(thread.join().expect("invariant: its errors are returned")?);
-        }
-        Ok(all)
-    })?;
+        let joined = threads.into_iter().flat_map(|thread| {
+            thread
+                .join()
+                .expect("invariant: errors are outcomes, and nothing panics")
+        });
+        joined.collect()
+    });
     done.sort_by_key(|(index, _)| *index);
-    Ok(done.into_iter().map(|(_, done)| done).collect())
+    done.into_iter().map(|(_, done)| done).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -238,22 +248,9 @@ fn one(check: Check, shown: Shown, expected: &[String], programs: &Mutex<Program
         ));
     }
     let mut log = Log::new(check.name, shown)?;
-    let mut passed = true;
-    let (together, steps) = match check.at_once {
-        true => (check.steps, Vec::new()),
-        false => (Vec::new(), check.steps),
-    };
-    if !together.is_empty() {
-        passed &= at_once(together, &mut log, programs)?;
-    }
-    for step in steps {
-        passed &= take(step, &mut log, programs)?;
-        // tests that follow say more of what failed; a build that failed says all
-        if !passed && !check.goes_on {
-            break;
-        }
-    }
+    let passed = steps(check.steps, (check.at_once, check.goes_on), &mut log, programs);
     log.end(check.name)?;
+    let passed = passed?;
     let tally = Tally::of(&log.text()?);
     let outcome = if !passed {
         let (last, telling) = log.failure()?;
@@ -267,8 +264,29 @@ fn one(check: Check, shown: Shown, expected: &[String], programs: &Mutex<Program
     Ok(done(outcome, tally))
 }
 
+/// Runs steps, at once or one behind the other; false where one failed.
+fn steps(
+    steps: Vec<Step>,
+    (at_once, goes_on): (bool, bool),
+    log: &mut Log,
+    programs: &Mutex<Programs>,
+) -> Result<bool> {
+    if at_once {
+        return together(steps, log, programs);
+    }
+    let mut passed = true;
+    for step in steps {
+        passed &= take(step, log, programs)?;
+        // tests that follow say more of what failed; a build that failed says all
+        if !passed && !goes_on {
+            break;
+        }
+    }
+    Ok(passed)
+}
+
 /// Runs suites beside each other; false where one failed.
-fn at_once(suites: Vec<Step>, log: &mut Log, programs: &Mutex<Programs>) -> Result<bool> {
+fn together(suites: Vec<Step>, log: &mut Log, programs: &Mutex<Programs>) -> Result<bool> {
     let mut commands = Vec::new();
     for step in suites {
         ensure!(matches!(step, Step::Suite { .. }), "only suites run at once");

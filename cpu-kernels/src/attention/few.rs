@@ -1,5 +1,7 @@
 //! A few queries over keys and values as they lie: packing these would cost more than it saves, since each is met a few
 //! times only. A language model's next token is one query, as is an encoder's token that a decoder asks for.
+//!
+//! Values are summed before they are divided: where one times the number of keys is beyond `f32`, a result is infinite.
 
 use super::cached::{MANY, Unit, unit_scratch};
 use super::{AttentionParams, AttentionPlan, ONE_THREAD};
@@ -46,6 +48,7 @@ impl AttentionPlan {
         let group = p.heads / p.kv_heads;
         let scratch = Scratch::new(scratch, 0, own, pool.threads());
         let [q, k, v] = [q, k, v].map(|operand| Address(operand.as_ptr()));
+        let mask = mask.filter(|_| p.mask.is_some());
         let mask = mask.map(|mask| Address(mask.as_ptr()));
         let out = Parts::new(out);
         // of several queries none has an end of its own

@@ -234,14 +234,41 @@ fn large_scores_hidden_queries_and_nan() {
         hide,
         hide,
     ];
+    let (q, k, v) = ([1e30f32, 1.0, 1e4, 1.0], [1.0f32, -1.0, 1.0], [1.0f32, 2.0, 4.0]);
+    // the same queries again and again: few meet keys as they lie, many meet packed ones
+    for times in [1, 4] {
+        let (q, mask) = (q.repeat(times), mask.repeat(times));
+        let p = AttentionParams {
+            queries: q.len(),
+            ..p
+        };
+        for isa in Isa::available() {
+            let plan = AttentionPlan::of(Elements::F32, isa, p).unwrap();
+            assert_eq!(plan.few.is_some(), times == 1);
+            let mut scratch = vec![f32::NAN; plan.scratch_len(&pool)];
+            let mut y = vec![f32::NAN; q.len()];
+            plan.run(&pool, &q, &k, &v, Some(&mask), &mut y, &mut scratch);
+            for y in y.chunks(4) {
+                assert_eq!(y[..3], [2.5, 0.0, 4.0], "{isa:?}, {times} times");
+                assert!(y[3].is_nan(), "{isa:?}, {times} times");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_mask_that_the_parameters_do_not_have_is_not_read() {
+    let pool = ThreadPool::new(1);
+    let p = AttentionParams::dense(1, 1, 1, 3, 1);
     for isa in Isa::available() {
         let plan = AttentionPlan::of(Elements::F32, isa, p).unwrap();
         let mut scratch = vec![f32::NAN; plan.scratch_len(&pool)];
-        let mut y = [f32::NAN; 4];
-        let (q, k, v) = ([1e30f32, 1.0, 1e4, 1.0], [1.0f32, -1.0, 1.0], [1.0f32, 2.0, 4.0]);
-        plan.run(&pool, &q, &k, &v, Some(&mask), &mut y, &mut scratch);
-        assert_eq!(y[..3], [2.5, 0.0, 4.0], "{isa:?}");
-        assert!(y[3].is_nan(), "{isa:?}");
+        for mask in [&[][..], &[f32::NAN; 3]] {
+            let mut y = [f32::NAN];
+            let (q, k, v) = ([1.0f32], [1.0f32; 3], [1.0f32, 2.0, 6.0]);
+            plan.run(&pool, &q, &k, &v, Some(mask), &mut y, &mut scratch);
+            assert!((y[0] - 3.0).abs() < 1e-5, "{isa:?}: {y:?}");
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A unit of many queries: they stand in the lanes, so that a key is met by all of them at once as it lies, and maxima, sums
 //! and what a query does not see need nothing across a vector.
 
-use super::tile::Unit;
+use super::tile::{Unit, shares};
 use crate::isa::{Load, MOST_LANES, Simd};
 use crate::math;
 
@@ -290,10 +290,9 @@ impl<E: Load> Unit<E> {
         // SAFETY: the queries' sums, and as much room for them.
         unsafe {
             if self.partial.is_null() {
-                let one = s.splat(1.0);
-                for m in (0..space.padded).step_by(S::LANES) {
+                for m in 0..self.queries {
                     let total = space.totals.add(m);
-                    s.store(total, s.div(one, s.load(total)));
+                    *total = shares(*total);
                 }
             }
             for m in 0..self.queries {

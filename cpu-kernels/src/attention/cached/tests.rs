@@ -388,6 +388,19 @@ fn what_is_no_number_is_met_by_who_sees_it() {
 }
 
 #[test]
+fn scores_that_are_all_minus_infinity_give_zeros_whatever_the_number_of_queries() {
+    for rows in [1, 11, 12] {
+        let mut case = Case::new([1, 1, 16, rows, 0, rows], 3);
+        case.q.fill(1e35);
+        case.k.fill(-6e4);
+        for isa in Isa::available() {
+            let out = case.run(isa, &ThreadPool::new(1));
+            assert!(out.iter().all(|&x| x == 0.0), "{isa:?}, {rows} rows: {out:?}");
+        }
+    }
+}
+
+#[test]
 fn heads_that_do_not_divide_are_refused() {
     assert!(CachedAttentionPlan::new(Isa::SCALAR, 9, 2, 64, 1, 8).is_err());
     assert!(CachedAttentionPlan::new(Isa::SCALAR, 9, 0, 64, 1, 8).is_err());

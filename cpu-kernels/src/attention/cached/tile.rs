@@ -376,7 +376,7 @@ impl<E: Load> Unit<E> {
 
 /// What sums are divided by, as a factor: those of a query that sees nothing are zeros, and stay so.
 #[inline(always)]
-fn shares(total: f32) -> f32 {
+pub(super) fn shares(total: f32) -> f32 {
     if total == 0.0 { 0.0 } else { 1.0 / total }
 }
 
