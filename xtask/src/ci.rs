@@ -410,6 +410,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn checks_beside_each_other_all_run_and_are_told_of_in_order() {
+        let check = |name, program: &str| Check {
+            name,
+            skip: None,
+            steps: vec![Step::Run(Command::new(program))],
+            goes_on: false,
+            at_once: false,
+            beside: true,
+        };
+        let row = vec![
+            check("a test of a check that cannot start", "/no/such/program"),
+            check("a test of a check that fails", "false"),
+            check("a test of a check that passes", "true"),
+        ];
+        let names: Vec<&str> = row.iter().map(|check| check.name).collect();
+        let done = in_row(row, &[], &Mutex::new(Programs::default()));
+        assert!(done.iter().map(|done| done.name).eq(names.iter().copied()));
+        let failed = |done: &Done| matches!(done.outcome, Outcome::Failed(..));
+        assert_eq!(done.iter().map(failed).collect::<Vec<_>>(), [true, true, false]);
+        for name in names {
+            std::fs::remove_file(Log::new(name, Shown::AtTheEnd).unwrap().path()).unwrap();
+        }
+    }
+
+    #[test]
     fn every_need_of_a_test_may_be_expected_and_no_other_word() {
         let text = std::fs::read_to_string(root().join("device-tests/needs/src/lib.rs")).unwrap();
         let names: Vec<&str> = text
