@@ -112,7 +112,7 @@ impl<E: Load> Unit<E> {
                 });
                 at += count;
             }
-            self.write_back(s, space);
+            self.write_back(space);
         }
     }
 
@@ -286,7 +286,7 @@ impl<E: Load> Unit<E> {
 
     /// Results, or partial ones.
     #[inline(always)]
-    unsafe fn write_back<S: Simd>(&self, s: S, space: Space) {
+    unsafe fn write_back(&self, space: Space) {
         // SAFETY: the queries' sums, and as much room for them.
         unsafe {
             if self.partial.is_null() {
