@@ -650,6 +650,35 @@ mod tests {
     }
 
     #[test]
+    fn columns_are_shared_out_among_threads_and_come_out_the_same() {
+        // few columns, in one run and in several, and more than a chunk has at least
+        let shapes: [(&[usize], &[bool]); 4] = [
+            (&[1, 300, 100], &[false, true, false]),
+            (&[8, 140, 37], &[false, true, false]),
+            (&[300, 1237], &[true, false]),
+            (&[3, 20, 2, 70], &[true, false, true, false]),
+        ];
+        for (shape, reduced) in shapes {
+            let plan = ReducePlan::new(shape, reduced).unwrap();
+            let len: usize = shape.iter().product();
+            let input: Vec<f32> = (0..len).map(|i| (i % 611) as f32 * 0.37 - 100.0).collect();
+            for isa in Isa::available() {
+                for f in [Reduce::Sum, Reduce::L2, Reduce::Max] {
+                    let run = |threads: usize| {
+                        let mut y = vec![f32::NAN; plan.output_len()];
+                        plan.run(isa, &ThreadPool::new(threads), f, &input, &mut y);
+                        y
+                    };
+                    let alone = run(1);
+                    for threads in [2, 3, 7] {
+                        assert_eq!(run(threads), alone, "{isa:?} {f:?} {shape:?}, {threads} threads");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_nan_of_a_long_line_is_its_extreme() {
         let plan = ReducePlan::new(&[2, 100], &[false, true]).unwrap();
         for isa in Isa::available() {

@@ -21,7 +21,7 @@ pub(crate) const FLOATS: f64 = 0.999;
 /// Moves of the inputs, of which the one that moves answers most counts.
 const MOVES: u64 = 4;
 /// Whatever moves it: answers that are further off are others.
-const LEAST: f64 = 0.995;
+const LEAST: f64 = 0.998;
 
 /// The least cosine that this model's answers may have with `wanted`, which this session gives for `inputs`.
 pub(crate) fn least_cosine(
