@@ -42,6 +42,7 @@
 
 mod decision;
 mod error;
+pub mod explore;
 mod learn;
 pub mod log;
 mod observation;

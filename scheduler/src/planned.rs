@@ -5,6 +5,7 @@
 //! 2. A plan read from a file is checked in the same way as one just made.
 
 mod cooled;
+mod incumbent;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -455,6 +456,8 @@ impl Prepared {
             let prices = self.evidence.resolve();
             let asked = prices.request(&self.graph).toward(objective).with(&self.options);
             let found = partitioner::partition(asked).map_err(|error| no_plan(&self.model, &error))?;
+            let found = incumbent::choose(asked, &prices, found, None)
+                .map_err(|error| no_plan(&self.model, &error))?;
             round += 1;
             // what is learnt after the last round would be true of a plan that is not this one
             if round > ROUNDS

@@ -9,6 +9,7 @@
 
 mod evidence;
 mod figure;
+mod first_use;
 mod moving;
 mod resolve;
 

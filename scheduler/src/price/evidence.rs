@@ -17,24 +17,19 @@ use std::sync::Arc;
 use polychip_graph::{Graph, Node};
 use polychip_host::{Device, FlatGraph};
 use polychip_partitioner::{
-    Cost, DeviceIndex, Link, LinkTable, Microjoules, Milliwatts, Nanos, Part, Provenance, Refusal, Target,
+    Cost, DeviceIndex, LinkTable, Microjoules, Milliwatts, Nanos, Part, Provenance, Refusal, Target,
 };
 use polychip_profile::predict::Predicted;
 use polychip_profile::{Elsewhere, Profile, Summary, work};
 
-use super::{Rows, moving};
+use super::{Rows, first_use, moving};
 use crate::error::{Error, ErrorKind, Result};
+use crate::policy::Settings;
 
 /// A core that nobody would choose: the roofline of a device that states no peaks. Chosen an order of
 /// magnitude below one core of any machine that runs this.
 const UNKNOWN_MACS_PER_S: u64 = 1_000_000_000;
 const UNKNOWN_BYTES_PER_S: u64 = 1_000_000_000;
-/// Handing a buffer that both devices address from one to the other: a fence and a wake-up. Measured as
-/// 6 to 9 µs for a fork and join of sleeping threads on a two-core x86 machine.
-const TRANSFER: Nanos = Nanos::from_nanoseconds(8_000);
-/// Copying through host memory; one core of the same machine copies 8 to 17 GB/s beside busy neighbours.
-const COPY_BYTES_PER_S: u64 = 8_000_000_000;
-
 /// All that is known of a model on some devices.
 #[derive(Debug, Clone)]
 pub(crate) struct Evidence {
@@ -78,7 +73,7 @@ impl Evidence {
         for (place, device) in devices.iter().enumerate() {
             begin(place, device.name());
             let index = DeviceIndex::new(place);
-            let (mut target, stated) = ask(graph, flat, device)?;
+            let (mut target, stated) = ask(graph, flat, device, settings)?;
             let launch = crate::link::known::launch(device, profile);
             if let Some(launch) = launch {
                 target.launch = launch.time;
@@ -190,7 +185,12 @@ impl Whole {
 }
 
 /// What a device runs of a graph, and what each node is said to cost on it.
-fn ask(graph: &Graph, flat: &FlatGraph, device: &Device) -> Result<(Target, Vec<Option<Cost>>)> {
+fn ask(
+    graph: &Graph,
+    flat: &FlatGraph,
+    device: &Device,
+    settings: Settings,
+) -> Result<(Target, Vec<Option<Cost>>)> {
     let info = device.info();
     let mut target = Target::new(device.name(), graph.node_count());
     let mut costs = vec![None; graph.node_count()];
@@ -210,6 +210,8 @@ fn ask(graph: &Graph, flat: &FlatGraph, device: &Device) -> Result<(Target, Vec<
         .collect();
     let estimates = device.estimate_parts(flat, offered.chunks(1)).map_err(failed)?;
     let mut estimates = estimates.into_iter();
+    let threads = first_use::ThreadScale::new(device, settings);
+    let mut states_launch = false;
     for ((support, (_, node)), (refusal, cost)) in support
         .iter()
         .zip(graph.nodes())
@@ -223,13 +225,19 @@ fn ask(graph: &Graph, flat: &FlatGraph, device: &Device) -> Result<(Target, Vec<
             continue;
         }
         let estimate = estimates.next().flatten().unwrap_or_default();
-        *cost = Some(stated(graph, node, device, &estimate));
+        *cost = Some(threads.scaled(stated(graph, node, device, &estimate)));
         if let Some(launch) = estimate.launch_ns {
+            states_launch = true;
             target.launch = target.launch.max(Nanos::from_nanoseconds(launch));
         }
         if let Some(power) = estimate.power_mw {
-            target.power = target.power.max(Some(Milliwatts::new(power)));
+            target.power = target
+                .power
+                .max(Some(threads.scaled_power(Milliwatts::new(power))));
         }
+    }
+    if !states_launch {
+        target.launch = first_use::launch(device);
     }
     Ok((target, costs))
 }
@@ -271,36 +279,13 @@ fn links(devices: &[Device], profile: &Profile) -> LinkTable {
     let mut links = LinkTable::new(devices.len());
     for (from, a) in devices.iter().enumerate() {
         for (to, b) in devices.iter().enumerate().filter(|(to, _)| *to != from) {
-            let (a, b) = (a.info(), b.info());
-            let bus = bus(a.link_bytes_per_s, b.link_bytes_per_s);
-            let link = if a.shares_host_memory && b.shares_host_memory {
-                Link::native(TRANSFER)
-            } else if a.imports_memory() && b.imports_memory() {
-                Link {
-                    bytes_per_second: bus,
-                    ..Link::imported(TRANSFER)
-                }
-            } else {
-                Link::copy(TRANSFER, bus.unwrap_or(u64::MAX).min(COPY_BYTES_PER_S))
-            };
+            let link = first_use::link(a.info(), b.info());
             let link = moving::estimated(&devices[from], &devices[to], link);
             let link = crate::link::known::link(&devices[from], &devices[to], link, profile);
             links.set(from, to, link);
         }
     }
     links
-}
-
-/// Bytes per second between two devices, of which either may lie behind a bus: what it imports, it reads across that.
-/// Between two such devices a tensor crosses both.
-fn bus(from: Option<u64>, to: Option<u64>) -> Option<u64> {
-    match (from, to) {
-        (Some(from), Some(to)) => {
-            let both = u128::from(from) * u128::from(to) / (u128::from(from) + u128::from(to)).max(1);
-            Some(u64::try_from(both).unwrap_or(u64::MAX).max(1))
-        }
-        (one, other) => one.or(other),
-    }
 }
 
 /// Words for a reason code, with the device's own detail.
@@ -325,20 +310,5 @@ fn reason_words(code: u32, detail: &str) -> String {
         words.to_owned()
     } else {
         format!("{words}: {detail}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tensor_crosses_the_bus_of_each_device_that_has_one() {
-        assert_eq!(bus(None, None), None);
-        assert_eq!(bus(Some(12), None), Some(12));
-        assert_eq!(bus(None, Some(12)), Some(12));
-        assert_eq!(bus(Some(12), Some(4)), Some(3));
-        assert_eq!(bus(Some(u64::MAX), Some(u64::MAX)), Some(u64::MAX / 2));
-        assert_eq!(bus(Some(1), Some(1)), Some(1));
     }
 }

@@ -31,6 +31,7 @@ impl Evidence {
             measured: BTreeMap::new(),
         };
         let all: Vec<u32> = (0..nodes as u32).collect();
+        let inherited = self.inherited_factor(&all);
         for (device, layers) in self.layers.iter().enumerate() {
             let target = &mut prices.targets[device];
             for (node, cost) in layers.stated.iter().enumerate() {
@@ -40,6 +41,9 @@ impl Evidence {
             }
             let other = self.others[device].as_ref().map(|other| other.p50);
             let mut costs = layers.shared(&all, other.filter(|_| runs_all(target, nodes)));
+            if let Some(factor) = inherited.filter(|_| !self.is_measured(device) && !target.emulated) {
+                scale_estimates(&mut costs, factor);
+            }
             let whole = self.wholes[device].as_ref();
             // a plan that gives the device everything is not possible any more where it was refused a node since
             if let Some(whole) = whole.filter(|_| runs_all(target, nodes)) {
@@ -67,6 +71,39 @@ impl Evidence {
         }
         self.charge_borders(&mut prices);
         prices
+    }
+
+    /// Whether the profile has a time of the whole model, or of a part of a plan, on a device.
+    fn is_measured(&self, device: usize) -> bool {
+        let mut parts = self.parts.keys();
+        self.wholes[device].is_some() || parts.any(|(other, _)| other.index() == device)
+    }
+
+    /// By how much estimates of devices that were not measured are off, as far as those that were measured tell: the
+    /// geometric mean of measured over estimated times, shrunk toward 1 as if one more device had been exact. Without
+    /// this a device that was measured to be slower than stated makes every other one look cheap.
+    fn inherited_factor(&self, all: &[u32]) -> Option<f64> {
+        let (mut sum, mut count) = (0.0, 0.0);
+        for (device, target) in self
+            .targets
+            .iter()
+            .enumerate()
+            .filter(|(_, target)| !target.emulated)
+        {
+            let Some(whole) = self.wholes[device]
+                .as_ref()
+                .filter(|_| runs_all(target, all.len()))
+            else {
+                continue;
+            };
+            let stated = self.layers[device].stated.iter().flatten();
+            let stated: f64 = stated.map(|cost| cost.time.picoseconds() as f64).sum();
+            if stated > 0.0 {
+                sum += (whole.p50.picoseconds().max(1) as f64 / stated).ln();
+                count += 1.0;
+            }
+        }
+        (count > 0.0).then(|| (sum / (count + 1.0)).exp())
     }
 
     /// Charges what parts lose at their borders: a part that was measured takes longer than its nodes' shares of what
@@ -136,6 +173,20 @@ fn share(costs: &mut [Option<Cost>], nodes: &[u32], time: f64, provenance: Prove
         // a node that takes nothing at all is one that a plan may put anywhere; `as` saturates
         let picoseconds = ((time * 1e3 * part).round() as u64).max(1);
         *cost = taking(*cost, picoseconds, provenance);
+    }
+}
+
+/// Multiplies what is only stated; what is predicted from measurements stays.
+fn scale_estimates(costs: &mut [Option<Cost>], factor: f64) {
+    for cost in costs.iter_mut().flatten() {
+        if cost.provenance >= Provenance::Estimated {
+            let picoseconds = (cost.time.picoseconds() as f64 * factor).round();
+            *cost = taking(
+                *cost,
+                (picoseconds as u64).clamp(1, u64::MAX / 1_000_000),
+                cost.provenance,
+            );
+        }
     }
 }
 
@@ -248,6 +299,24 @@ mod tests {
         // a part more, which a replan has learnt
         evidence.parts.insert(part(0, &[1]), summary(13, None));
         assert_eq!(launches(&evidence), [5 + 9, 0]);
+    }
+
+    #[test]
+    fn a_device_that_nobody_measured_inherits_the_error_of_those_measured() {
+        let mut evidence = evidence(&[(0, 100), (0, 10)], 4);
+        let time = |evidence: &Evidence, device: usize| {
+            let prices = evidence.resolve();
+            prices.costs.node(0, device).unwrap().time.nanoseconds()
+        };
+        assert_eq!(time(&evidence, 1), 10);
+        // four times as long as stated: half of that, as a logarithm, is believed of the other
+        evidence.wholes[0] = Some(summary(1_600, None));
+        assert_eq!((time(&evidence, 0), time(&evidence, 1)), (400, 20));
+        evidence.targets[1].emulated = true;
+        assert_eq!(time(&evidence, 1), 10, "a script means what it says");
+        evidence.targets[1].emulated = false;
+        evidence.wholes[1] = Some(summary(48, None));
+        assert_eq!(time(&evidence, 1), 12);
     }
 
     #[test]

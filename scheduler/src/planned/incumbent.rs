@@ -1,0 +1,181 @@
+//! The choice between the solver's plan and plans of which more is known.
+//!
+//! The solver's plan is the cheapest at the costs it is given, and these are uncertain: a plan of many parts gathers the
+//! estimates that are too low. So it competes with the best single device, and with the plan that earlier sessions settled
+//! on, each at its *risk-adjusted* time: what was measured counts as it is, what was not counts more.
+//!
+//! Invariants:
+//! 1. A measured plan is replaced by an unmeasured one only where that is predicted to be faster beyond doubt.
+//! 2. Without any measurement, several parts must be predicted to be faster than one device by a margin.
+//! 3. Pure: the same costs give the same choice.
+//!
+//! Limits, pins and plans for concurrent devices are left to the solver.
+
+use polychip_partitioner::{self as partitioner, DeviceIndex, Goal, Plan, Request};
+
+use crate::price::Prices;
+
+/// An unmeasured time beside a measured one counts so many times: 2 of 12 plans for CPU and OpenVINO that looked faster
+/// than the measured CPU were 1.4 to 1.6 times slower.
+const UNMEASURED: f64 = 1.5;
+/// Several unmeasured parts beside a single device.
+const MIXED: f64 = 1.1;
+
+/// A plan that competes with the solver's.
+enum Rival<'a> {
+    /// All nodes on one device.
+    Single(DeviceIndex),
+    /// What earlier sessions settled on.
+    Settled(&'a Plan),
+}
+
+/// The plan to take: the solver's, that of a single device, or the settled one.
+///
+/// # Errors
+/// As the partitioner's, of a plan that is not the solver's.
+pub(super) fn choose(
+    asked: Request<'_>,
+    prices: &Prices,
+    found: Plan,
+    settled: Option<&Plan>,
+) -> Result<Plan, partitioner::Error> {
+    let objective = asked.objective;
+    let is_limited = objective.deadline.is_some()
+        || objective.energy_budget.is_some()
+        || objective.power_limit.is_some()
+        || objective.temperature_limit.is_some();
+    let is_plain = objective.goal == Goal::Serial && !is_limited && asked.options.pins.is_empty();
+    if !is_plain || asked.options.longest_part.is_some() || !found.limits.is_empty() {
+        return Ok(found);
+    }
+    let judge = Judge::new(asked, prices, &found, settled);
+    let mut best = (judge.of_plan(&found), None);
+    let rivals = settled.into_iter().map(Rival::Settled);
+    let singles = (0..asked.targets.len()).map(|device| Rival::Single(DeviceIndex::new(device)));
+    for rival in rivals.chain(singles) {
+        let value = match &rival {
+            Rival::Single(device) => judge.of_single(*device),
+            Rival::Settled(plan) => judge.of_plan(plan),
+        };
+        if let (Some(value), Some(least)) = (value, best.0)
+            && value < least
+        {
+            best = (Some(value), Some(rival));
+        }
+    }
+    let placement = match best.1 {
+        None => return Ok(found),
+        Some(Rival::Settled(plan)) => plan.clone(),
+        Some(Rival::Single(device)) => {
+            let mut targets = asked.targets.to_vec();
+            for (index, target) in targets.iter_mut().enumerate() {
+                if index != device.index() {
+                    target.quarantined.get_or_insert_with(String::new);
+                }
+            }
+            partitioner::partition(Request {
+                targets: &targets,
+                ..asked
+            })?
+        }
+    };
+    partitioner::restate(asked, &placement)
+}
+
+/// Risk-adjusted values of plans, in the units of the objective.
+struct Judge<'a> {
+    asked: Request<'a>,
+    prices: &'a Prices,
+    /// Nodes of the graph.
+    all: Vec<u32>,
+    /// Some rival is measured as a whole.
+    any_measured: bool,
+}
+
+impl<'a> Judge<'a> {
+    fn new(asked: Request<'a>, prices: &'a Prices, found: &Plan, settled: Option<&Plan>) -> Judge<'a> {
+        let mut judge = Judge {
+            asked,
+            prices,
+            all: (0..asked.graph.node_count() as u32).collect(),
+            any_measured: false,
+        };
+        let mut devices = (0..asked.targets.len()).map(DeviceIndex::new);
+        judge.any_measured = judge.is_all_measured(found)
+            || settled.is_some_and(|plan| judge.is_all_measured(plan))
+            || devices.any(|device| judge.runs_all(device) && judge.is_measured(device, &judge.all));
+        judge
+    }
+
+    fn is_measured(&self, device: DeviceIndex, nodes: &[u32]) -> bool {
+        // a map of pairs is asked by a pair; plans have few parts
+        self.prices.measured.contains_key(&(device, nodes.to_vec()))
+    }
+
+    fn is_all_measured(&self, plan: &Plan) -> bool {
+        let mut parts = plan.parts.iter();
+        parts.all(|part| self.is_measured(part.device, &part.nodes))
+    }
+
+    fn runs_all(&self, device: DeviceIndex) -> bool {
+        let target = &self.asked.targets[device.index()];
+        target.quarantined.is_none() && (0..self.all.len()).all(|node| target.supports(node))
+    }
+
+    /// How many times an unmeasured time on a device counts. A script means what it says.
+    fn risk(&self, device: DeviceIndex, is_measured: bool, parts: usize) -> f64 {
+        if is_measured || self.asked.targets[device.index()].emulated {
+            return 1.0;
+        }
+        let unmeasured = if self.any_measured { UNMEASURED } else { 1.0 };
+        if parts > 1 { unmeasured * MIXED } else { unmeasured }
+    }
+
+    fn of_plan(&self, plan: &Plan) -> Option<f64> {
+        let (mut plain, mut risky) = (0.0, 0.0);
+        for part in &plan.parts {
+            let time = part.cost.time.picoseconds() as f64 + part.launch.picoseconds() as f64;
+            let is_measured = self.is_measured(part.device, &part.nodes);
+            plain += time;
+            risky += time * self.risk(part.device, is_measured, plan.parts.len());
+        }
+        let ratio = if plain > 0.0 { risky / plain } else { 1.0 };
+        let value = self.value(
+            plan.totals.time.picoseconds(),
+            plan.totals.energy.map(|e| e.nanojoules()),
+        )?;
+        Some(value * ratio)
+    }
+
+    /// The value of all nodes on one device; none where it does not run them, or a figure is not known.
+    fn of_single(&self, device: DeviceIndex) -> Option<f64> {
+        if !self.runs_all(device) {
+            return None;
+        }
+        let index = device.index();
+        let target = &self.asked.targets[index];
+        let (mut time, mut energy) = (0u64, Some(0u64));
+        for node in 0..self.all.len() {
+            let cost = self.asked.costs.node(node, index)?;
+            time = time.checked_add(cost.time.picoseconds())?;
+            let own = cost.energy.or_else(|| target.power?.over(cost.time));
+            energy = energy
+                .zip(own)
+                .and_then(|(sum, own)| sum.checked_add(own.nanojoules()));
+        }
+        let time = time.checked_add(target.launch.picoseconds())?;
+        let energy = energy.and_then(|energy| energy.checked_add(target.launch_energy.nanojoules()));
+        let risk = self.risk(device, self.is_measured(device, &self.all), 1);
+        Some(self.value(time, energy)? * risk)
+    }
+
+    fn value(&self, time_ps: u64, energy_nj: Option<u64>) -> Option<f64> {
+        let objective = self.asked.objective;
+        let time = f64::from(objective.time_weight) * time_ps as f64;
+        let energy = match objective.energy_weight {
+            0 => 0.0,
+            weight => f64::from(weight) * energy_nj? as f64,
+        };
+        Some(time + energy)
+    }
+}
