@@ -51,11 +51,19 @@ pub enum EventKind {
     DeadlineMissed,
     /// Runs were dropped: they were late, not the latest, or waited too long for their turn.
     Dropped,
+    /// Another plan was faster in paired runs, and runs now.
+    Adopted,
+    /// A plan that was adopted turned out slower; the one before runs again.
+    RolledBack,
+    /// A plan that was tried cannot be used.
+    NotAdopted,
+    /// The times of runs changed, so other plans are tried again.
+    Reopened,
 }
 
 impl EventKind {
     /// All kinds, in the order of the report.
-    pub const ALL: [EventKind; 16] = [
+    pub const ALL: [EventKind; 20] = [
         EventKind::Avoided,
         EventKind::Replanned,
         EventKind::Retried,
@@ -72,6 +80,10 @@ impl EventKind {
         EventKind::LetIn,
         EventKind::DeadlineMissed,
         EventKind::Dropped,
+        EventKind::Adopted,
+        EventKind::RolledBack,
+        EventKind::NotAdopted,
+        EventKind::Reopened,
     ];
 }
 
@@ -131,6 +143,10 @@ impl fmt::Display for Event {
             EventKind::NotPlanned => write!(f, "not planned in the background: {words}"),
             EventKind::LeftOut => write!(f, "left out: {device}: {words}"),
             EventKind::Dropped => write!(f, "dropped: {words}"),
+            EventKind::Adopted => write!(f, "adopted: the plan on {device}: {words}"),
+            EventKind::RolledBack => write!(f, "rolled back to the plan on {device}: {words}"),
+            EventKind::NotAdopted => write!(f, "not adopted: the plan on {device}: {words}"),
+            EventKind::Reopened => write!(f, "trials reopened on {device}: {words}"),
             EventKind::LetIn => write!(f, "let in again: {device}: {words}"),
             EventKind::DeadlineMissed => write!(f, "deadline missed: {words}"),
         }?;

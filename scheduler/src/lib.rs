@@ -78,7 +78,7 @@ pub use link::energy::{LinkEnergy, LinkEnergyOptions};
 pub use link::{LinkMeasurement, UnmeasuredLink};
 pub use model::Model;
 pub use planned::{Planned, PlanningStep};
-pub use policy::{Aim, Policy, Precision};
+pub use policy::{Aim, Learn, Policy, Precision};
 pub use polychip_governor as governor;
 pub use polychip_host::{
     Access, AccessGuard, Device, DeviceInfo, DeviceKind, Error as DeviceError, ErrorKind as DeviceErrorKind,
@@ -102,6 +102,7 @@ pub use runtime::{Builder, Runtime};
 pub use session::Session;
 pub use session::govern::{CandidateReport, ChangeReport, GovernedReport, Hint, MissedLimit, ReadyPlan};
 pub use session::lateness::{LateCause, LatencyReport, LatenessReport};
+pub use session::learn::report::{LearningReport, TrialReport, TrialState};
 pub use session::shapes::{ShapesReport, SpecialisationReport};
 pub use support::Support;
 pub use tensor::values::{Values, ValuesMut};

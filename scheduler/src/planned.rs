@@ -61,6 +61,8 @@ pub struct Planned {
     /// Devices that are left out for their temperature, by their place.
     pub(crate) hot: Vec<usize>,
     warnings: Vec<Warning>,
+    /// It was made from a plan file, and is not to be changed.
+    locked: bool,
 }
 
 impl Planned {
@@ -115,6 +117,31 @@ impl Planned {
         };
         change(&mut made.evidence.targets);
         made.planned(shared, objective, settings, &|_| {})
+    }
+
+    /// The solver's own plan for the same objective after `change`, with what the profile knows of this plan's parts by now
+    /// and whatever is measured or not: a plan to try.
+    pub(crate) fn solved_again(
+        &self,
+        shared: &Shared,
+        settings: Settings,
+        change: impl FnOnce(&mut [partitioner::Target]),
+    ) -> Result<Planned> {
+        let mut made = Prepared {
+            model: self.model.clone(),
+            graph: self.graph.clone(),
+            devices: self.devices.clone(),
+            evidence: self.evidence.clone(),
+            now: self.now.clone(),
+            options: self.options.clone(),
+            events: Vec::new(),
+            hot: self.hot.clone(),
+        };
+        let rows = self.rows(shared, settings);
+        made.evidence
+            .learn(&made.graph, &made.devices, &self.plan.parts, rows);
+        change(&mut made.evidence.targets);
+        made.planned_by(shared, self.plan.objective, settings, &|_| {}, Choice::Solver)
     }
 
     /// The same placement in parts none of which is predicted to take longer with its launch, but for those of a single
@@ -172,7 +199,16 @@ impl Planned {
         let prices = made.evidence.resolve();
         let plan =
             partitioner::restate(prices.request(&made.graph), &plan).map_err(|error| bad(error.into()))?;
-        made.checked(shared, prices, plan, policy.settings())
+        let planned = made.checked(shared, prices, plan, policy.settings())?;
+        Ok(Planned {
+            locked: true,
+            ..planned
+        })
+    }
+
+    /// Whether it was made from a plan file, which a session does not change by itself.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.locked
     }
 
     /// The plan.
@@ -362,6 +398,15 @@ impl Planned {
     }
 }
 
+/// Who has the last word on a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    /// What is measured, before what is only predicted ([`incumbent`]).
+    Measured,
+    /// The solver, at the costs as they are.
+    Solver,
+}
+
 /// What planning starts from.
 pub(crate) struct Prepared {
     model: Model,
@@ -435,13 +480,24 @@ impl Prepared {
         })
     }
 
-    /// Plans, and plans again as long as measured parts change the costs.
     fn planned(
+        self,
+        shared: &Shared,
+        objective: Objective,
+        settings: Settings,
+        watch: &dyn Fn(PlanningStep<'_>),
+    ) -> Result<Planned> {
+        self.planned_by(shared, objective, settings, watch, Choice::Measured)
+    }
+
+    /// Plans, and plans again as long as measured parts change the costs.
+    fn planned_by(
         mut self,
         shared: &Shared,
         objective: Objective,
         settings: Settings,
         watch: &dyn Fn(PlanningStep<'_>),
+        choice: Choice,
     ) -> Result<Planned> {
         let steps = self.devices.len() + OTHER_STEPS;
         let begin = |number: usize, words: &str| watch(PlanningStep { number, steps, words });
@@ -456,8 +512,11 @@ impl Prepared {
             let prices = self.evidence.resolve();
             let asked = prices.request(&self.graph).toward(objective).with(&self.options);
             let found = partitioner::partition(asked).map_err(|error| no_plan(&self.model, &error))?;
-            let found = incumbent::choose(asked, &prices, found, None)
-                .map_err(|error| no_plan(&self.model, &error))?;
+            let found = match choice {
+                Choice::Measured => incumbent::choose(asked, &prices, found, None)
+                    .map_err(|error| no_plan(&self.model, &error))?,
+                Choice::Solver => found,
+            };
             round += 1;
             // what is learnt after the last round would be true of a plan that is not this one
             if round > ROUNDS
@@ -546,6 +605,7 @@ impl Prepared {
             events,
             hot,
             warnings: Vec::new(),
+            locked: false,
         };
         planned.warnings = warning::of_plan(planned.priced(&shared.profile, settings));
         Ok(planned)

@@ -8,8 +8,11 @@ use polychip_host::{DeviceKind, Priority};
 use polychip_partitioner::{Heat, MilliCelsius, Milliwatts, Nanos, Objective};
 
 use crate::late::Late;
+pub use learn::Learn;
 use polychip_governor as governor;
 use polychip_profile::Conditions;
+
+mod learn;
 
 /// More runs in flight would only wait in the devices' queues and hold memory.
 const MOST_IN_FLIGHT: usize = 64;
@@ -127,6 +130,7 @@ pub struct Policy {
     kept_bytes: u64,
     buckets: Vec<(String, Vec<usize>)>,
     plans_in_background: bool,
+    learn: Learn,
 }
 
 impl Default for Policy {
@@ -155,6 +159,7 @@ impl Default for Policy {
             kept_bytes: KEPT_BYTES,
             buckets: Vec::new(),
             plans_in_background: false,
+            learn: Learn::default(),
         }
     }
 }
@@ -424,6 +429,15 @@ impl Policy {
         self
     }
 
+    /// Whether the session learns from its own runs (default: yes, within 5 % of their time): it tries other plans beside
+    /// its own and keeps the fastest. [`Learn::No`] freezes the plan. A plan from a file, a governed session, an admitted
+    /// one and one for throughput keep their plans in any case.
+    #[must_use]
+    pub fn learn(mut self, learn: Learn) -> Self {
+        self.learn = learn;
+        self
+    }
+
     /// Several plans are made ready when the session is made, and a governor changes between them as temperatures,
     /// power, losses and hints demand. A device that is lost for good then is no reason to plan anew as long as
     /// another plan does without it.
@@ -558,6 +572,10 @@ impl Policy {
 
     pub(crate) fn governing(&self) -> Option<&Governed> {
         self.governed.as_ref()
+    }
+
+    pub(crate) fn learning(&self) -> Learn {
+        self.learn
     }
 
     pub(crate) fn shortest_period(&self) -> Option<Duration> {

@@ -16,6 +16,7 @@ use crate::session::govern::report::{GovernedReport, MissedLimit};
 use crate::session::govern::state::Governing;
 use crate::session::inner::Inner;
 use crate::session::lateness::{LatencyReport, LatenessReport};
+use crate::session::learn::report::LearningReport;
 use crate::session::shapes::ShapesReport;
 use crate::warning::{self, Warning};
 
@@ -72,6 +73,8 @@ pub struct Report {
     pub warnings: Vec<Warning>,
     /// Plans that are ready and changes among them; none where the session is not governed.
     pub governed: Option<GovernedReport>,
+    /// What the session has learnt from its own runs; none where its plan is frozen, or there is no other device.
+    pub learning: Option<LearningReport>,
     /// What is kept for the sizes of runs; none where the model leaves no size open.
     pub shapes: Option<ShapesReport>,
 }
@@ -239,6 +242,7 @@ impl Report {
                 .collect(),
             warnings,
             governed,
+            learning: inner.learning.as_ref().map(|learning| learning.report()),
             shapes: None,
         }
     }
@@ -270,6 +274,7 @@ impl Report {
             event_counts: Vec::new(),
             warnings: Vec::new(),
             governed: None,
+            learning: None,
             shapes: None,
         }
     }

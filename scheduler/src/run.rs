@@ -263,6 +263,11 @@ impl Run {
     }
 
     fn outputs(&self, mut slot: Box<Slot>) -> Result<Outputs> {
+        let learning = self.inner.learning.as_ref();
+        let is_alone = self.submitted.was_alone() && self.flight.0.is_last(self.flight.1);
+        if let Some(learning) = learning.filter(|_| is_alone) {
+            learning.sample(&self.plan, &slot.given);
+        }
         if let Err(error) = self.plan.complete(&mut slot) {
             self.plan.put_back(self.index, slot);
             return Err(error);
@@ -284,6 +289,10 @@ impl Run {
         inner.tracer.add(plan, &mut slot, &self.submitted, outcome);
         inner.runs.fetch_add(1, Ordering::Relaxed);
         plan.keep(self.index, self.flight.1);
+        if let Some(learning) = learning {
+            let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+            learning.ended(inner, plan, ns, is_alone);
+        }
         Ok(Outputs {
             plan: Arc::clone(plan),
             index: self.index,
@@ -325,6 +334,17 @@ pub struct Outputs {
 }
 
 impl Outputs {
+    /// The outputs of a run that the app knows nothing of.
+    pub(crate) fn of_shadow(plan: Arc<LoadedPlan>, index: usize, slot: Box<Slot>) -> Outputs {
+        Outputs {
+            plan,
+            index,
+            slot: Some(slot),
+            outcome: Outcome::default(),
+            run: 0,
+        }
+    }
+
     /// The output of this name.
     ///
     /// # Errors

@@ -41,6 +41,7 @@ use govern::watch::Watch;
 use inner::{Current, Inner, LossCount, output_in_flight};
 use kept::Kept;
 use lateness::{Lateness, Submitted, whole_ns};
+use learn::{Learning, LearningEnd};
 use loaded::LoadedPlan;
 use shapes::{Held, Shapes, Special};
 use slot::Slot;
@@ -62,6 +63,7 @@ pub(crate) mod history;
 pub(crate) mod inner;
 pub(crate) mod kept;
 pub(crate) mod lateness;
+pub(crate) mod learn;
 pub(crate) mod loaded;
 pub(crate) mod memory;
 pub(crate) mod padding;
@@ -123,6 +125,7 @@ impl Special {
         // what is admitted keeps its plan
         let is_watched = policy.governing().is_some() || !kept.is_empty();
         let cooling = Cooling::new(&plan.planned, is_watched, now_ns);
+        let learning = Learning::new(&plan.planned, &policy, !kept.is_empty());
         let wiring = &plan.wiring;
         let inner = Arc::new(Inner {
             id,
@@ -137,6 +140,7 @@ impl Special {
                 left_out: vec![false; devices],
             }),
             governing,
+            learning: learning.clone(),
             recovery: Mutex::new(()),
             old: Mutex::new(Vec::new()),
             runs: AtomicU64::new(0),
@@ -158,7 +162,11 @@ impl Special {
                 watch = Some(Arc::new(made.map_err(failed)?));
             }
         }
-        Ok(Special { inner, _watch: watch })
+        Ok(Special {
+            inner,
+            _watch: watch,
+            _learning: learning.map(LearningEnd).map(Arc::new),
+        })
     }
 }
 
@@ -596,7 +604,13 @@ impl Session {
         let ticket = ticket.ok_or_else(|| flights.refusal(stateful))?;
         let run = ticket.run();
         inner.let_cooled_in(submitted.at_ns());
-        let plan = inner.ready()?;
+        let is_alone = flights.is_only(run);
+        submitted.is_alone(is_alone);
+        let trial = inner
+            .learning
+            .as_ref()
+            .and_then(|learning| learning.trial(&inner, is_alone && !stateful, submitted.at_ns()));
+        let plan = trial.map_or_else(|| inner.ready(), Ok)?;
         let (index, mut slot) = plan.take_slot()?;
         slot.given.ticket = Some(ticket);
         if let Err(error) = give(&plan, &mut slot, inputs, outputs, padding) {

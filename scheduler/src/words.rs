@@ -80,6 +80,10 @@ const OF_POLICY: &[Setting<Policy>] = &[
         },
     },
     Setting {
+        name: "learn",
+        set: |policy, value| value.parse().map(|learn| policy.learn(learn)),
+    },
+    Setting {
         name: "longest-part",
         set: |policy, value| milliseconds(value).map(|time| policy.longest_part(time)),
     },
@@ -231,6 +235,7 @@ impl Policy {
     /// | `late` | `finish`, `drop`, `latest` |
     /// | `in-flight` | runs that may be in flight at once, 1 to 64 |
     /// | `retry` | how often a run is tried again, 0 to 100 |
+    /// | `learn` | `no`, `watch`, `yes`, or a budget from `2%` to `20%` |
     /// | `no-replan`, `background-planning` | `yes`, `no` |
     /// | `max-power` | watts: `5` or `5W` |
     /// | `max-temperature`, `hottest` | degrees Celsius: `80` or `80C` |

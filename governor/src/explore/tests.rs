@@ -217,16 +217,18 @@ fn other_answers_and_failures_are_never_adopted() {
 
 #[test]
 fn nothing_is_tried_that_the_budget_has_no_room_for() {
-    let mut explorer = Explorer::new(ExplorerSettings::default(), "cpu", 1.0);
+    let settings = ExplorerSettings {
+        free_runs: 0,
+        ..ExplorerSettings::default()
+    };
+    let mut explorer = Explorer::new(settings, "cpu", 1.0);
     explorer.add("slow", 1_000e6, 1.0);
-    for run in 0..40 {
+    // two shadow runs, each given up after 20 ms: 40 ms are 5 % of 80 runs of 10 ms
+    for run in 0..79 {
+        explorer.ended(0, 10e6, true, 0);
         assert_eq!(explorer.wants_shadow(None), None, "run {run}");
-        explorer.ended(0, 10e6, true, 0);
     }
-    // 40 runs of 10 ms: 20 ms and 40 ms; the shadow runs would take 60 ms before they are given up
-    for _ in 0..100 {
-        explorer.ended(0, 10e6, true, 0);
-    }
+    explorer.ended(0, 10e6, true, 0);
     assert!(explorer.wants_shadow(None).is_some());
 }
 

@@ -187,6 +187,17 @@ impl Flights {
         self.changed.notify_all();
     }
 
+    /// Whether no other run is in flight.
+    pub(crate) fn is_only(&self, run: u64) -> bool {
+        let state = self.lock();
+        state.out.iter().all(|flight| flight.run == run)
+    }
+
+    /// Whether no run began after this one.
+    pub(crate) fn is_last(&self, run: u64) -> bool {
+        self.lock().last_run == run
+    }
+
     /// No run gets a place from now on; who waits for one is told.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;

@@ -22,6 +22,8 @@ pub(crate) struct History {
     overlaps: bool,
     /// Times of runs are kept, not only counted.
     keeps: bool,
+    /// By part: the newest times, which the profile has not got yet.
+    fresh: Vec<usize>,
 }
 
 /// Sums over the runs since they were taken last, by part.
@@ -56,6 +58,13 @@ impl<T: Copy> Ring<T> {
         }
     }
 
+    /// The newest values, of which there are so many at least, the oldest of them first.
+    fn newest(&self, count: usize) -> impl Iterator<Item = T> + '_ {
+        let len = self.values.len();
+        let count = count.min(len);
+        (0..count).map(move |at| self.values[(self.next + KEPT as usize - count + at) % KEPT as usize])
+    }
+
     fn push(&mut self, value: T) {
         if self.values.len() < KEPT as usize {
             self.values.push(value);
@@ -77,6 +86,7 @@ impl History {
             is_virtual,
             overlaps,
             keeps: true,
+            fresh: vec![0; parts],
         }
     }
 
@@ -137,9 +147,10 @@ impl History {
         if self.runs == 1 || !self.keeps {
             return;
         }
-        for (ring, timing) in self.parts.iter_mut().zip(timings) {
+        for ((ring, fresh), timing) in self.parts.iter_mut().zip(&mut self.fresh).zip(timings) {
             if let Some((start, end)) = timing.span_ns {
                 ring.push((end.saturating_sub(start), timing.energy_uj));
+                *fresh = (*fresh + 1).min(KEPT as usize);
             }
         }
         self.latencies
@@ -149,6 +160,28 @@ impl History {
     /// Times in nanoseconds and energies in microjoules of a part.
     pub(crate) fn part(&self, index: usize) -> impl Iterator<Item = (u64, Option<u64>)> + '_ {
         self.parts[index].values.iter().copied()
+    }
+
+    /// What was not given before, as a history of its own, which tells when its newest run ended.
+    pub(crate) fn split_fresh(&mut self) -> History {
+        let mut fresh = History {
+            runs: self.runs,
+            ended_ns: self.ended_ns,
+            ..self.emptied()
+        };
+        for index in 0..self.parts.len() {
+            for value in self.take_fresh(index) {
+                fresh.parts[index].push(value);
+                fresh.fresh[index] += 1;
+            }
+        }
+        fresh
+    }
+
+    /// As [`History::part`], what was not given before.
+    pub(crate) fn take_fresh(&mut self, index: usize) -> Vec<(u64, Option<u64>)> {
+        let count = std::mem::take(&mut self.fresh[index]);
+        self.parts[index].newest(count).collect()
     }
 
     /// Median time of a part in nanoseconds.
@@ -194,6 +227,12 @@ mod tests {
         assert_eq!(history.take_tallies()[0].runs, 0);
         assert_eq!(history.part(0).count(), KEPT as usize);
         assert_eq!(history.part_median(0), Some(450));
+        let fresh: Vec<u64> = history.take_fresh(0).into_iter().map(|(ns, _)| ns).collect();
+        assert_eq!(fresh, (501 - u64::from(KEPT)..=500).collect::<Vec<_>>());
+        history.add(&timing(7), Duration::from_nanos(7), false, 500);
+        history.add(&timing(450), Duration::from_nanos(450), false, 500);
+        assert_eq!(history.take_fresh(0), [(7, None), (450, None)]);
+        assert_eq!(history.take_fresh(0), []);
         assert_eq!(history.latency_median(), Some(450));
         assert_eq!(
             (history.ended_ns(), history.emptied().ended_ns()),

@@ -19,6 +19,7 @@ use crate::session::cooled::Cooling;
 use crate::session::govern::state::Governing;
 use crate::session::kept::Kept;
 use crate::session::lateness::Lateness;
+use crate::session::learn::Learning;
 use crate::session::loaded::LoadedPlan;
 use crate::session::state::States;
 use crate::shared::Shared;
@@ -32,6 +33,7 @@ pub(crate) struct Inner {
     pub(crate) shared: Arc<Shared>,
     pub(crate) policy: Policy,
     pub(crate) governing: Option<Governing>,
+    pub(crate) learning: Option<Arc<Learning>>,
     pub(super) inputs: Vec<TensorSpec>,
     pub(super) outputs: Vec<TensorSpec>,
     pub(super) current: Mutex<Current>,
@@ -95,6 +97,15 @@ impl Inner {
     pub(crate) fn usable(&self) -> Option<Arc<LoadedPlan>> {
         let current = self.current();
         current.plan.as_ref().filter(|plan| !plan.has_failed()).cloned()
+    }
+
+    /// Whether the next run takes this plan.
+    pub(crate) fn is_current(&self, plan: &Arc<LoadedPlan>) -> bool {
+        let current = self.current();
+        current
+            .plan
+            .as_ref()
+            .is_some_and(|other| Arc::ptr_eq(other, plan))
     }
 
     pub(crate) fn tell(&self, event: Event) {

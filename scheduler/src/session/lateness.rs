@@ -44,6 +44,8 @@ pub(crate) struct Submitted {
     deadline_ns: Option<u64>,
     waited_ns: u64,
     begun_ns: u64,
+    /// No other run was in flight.
+    is_alone: bool,
 }
 
 impl Submitted {
@@ -54,7 +56,18 @@ impl Submitted {
             deadline_ns: None,
             waited_ns: 0,
             begun_ns: at_ns,
+            is_alone: false,
         }
+    }
+
+    /// Whether no other run is in flight.
+    pub(crate) fn is_alone(&mut self, is_alone: bool) {
+        self.is_alone = is_alone;
+    }
+
+    /// Whether no other run was in flight when it was submitted.
+    pub(crate) fn was_alone(&self) -> bool {
+        self.is_alone
     }
 
     /// When, on the runtime's clock.

@@ -442,6 +442,11 @@ impl LoadedPlan {
         slot.finish(&self.wiring, self.clock(), timeout, self.patience)
     }
 
+    /// Waits for a run that may take so long on the runtime's clock, from its start.
+    pub(crate) fn finish_within(&self, slot: &mut Slot, most: Duration) -> Result<Progress> {
+        slot.finish_within(&self.wiring, self.clock(), most)
+    }
+
     /// What is left to do for a run whose parts have all ended well: its outputs are in the app's memory, and cut where
     /// they were padded; its states go on, and the app has its tensors back.
     pub(crate) fn complete(&self, slot: &mut Slot) -> Result<()> {
@@ -557,7 +562,18 @@ impl LoadedPlan {
     /// Writes the measured part times into the profile database, and forgets them here. Clock and temperature are stated
     /// where the last run ended just now: what a chip shows later says nothing of its runs.
     pub(crate) fn record(&self) -> Result<()> {
-        let history = self.forget();
+        self.write(self.forget())
+    }
+
+    /// Writes those measured part times into the profile database that it has not got, and keeps them here too.
+    pub(crate) fn record_fresh(&self) -> Result<()> {
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = history.split_fresh();
+        drop(history);
+        self.write(fresh)
+    }
+
+    fn write(&self, mut history: History) -> Result<()> {
         let since = history
             .ended_ns()
             .map(|ended| self.clock().now_ns().saturating_sub(ended));
@@ -576,7 +592,8 @@ impl LoadedPlan {
                 operating_point: &self.settings.operating_point(device.info().kind),
             };
             let measurements: Vec<Measurement> = history
-                .part(index)
+                .take_fresh(index)
+                .into_iter()
                 .map(|(ns, energy_uj)| Measurement {
                     time: Nanos::from_nanoseconds(ns),
                     energy_uj,

@@ -33,6 +33,7 @@ use crate::session::edge::{open_spec, sizes_of_strings, sizes_spec};
 use crate::session::flights::Flights;
 use crate::session::govern::watch::Watch;
 use crate::session::inner::Inner;
+use crate::session::learn::LearningEnd;
 use crate::session::state::States;
 use crate::shared::Shared;
 use crate::tensor::{Input, Owner, TensorMemory, TensorSpec};
@@ -75,6 +76,8 @@ pub(crate) struct Special {
     pub(crate) inner: Arc<Inner>,
     /// Its thread ends with the last clone of the session.
     pub(crate) _watch: Option<Arc<Watch>>,
+    /// As of its thread.
+    pub(crate) _learning: Option<Arc<LearningEnd>>,
 }
 
 /// The specialisations of a model with open sizes.

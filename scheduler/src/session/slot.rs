@@ -262,6 +262,22 @@ impl Slot {
         }
     }
 
+    /// Waits for all parts until the run is so old.
+    pub(crate) fn finish_within(
+        &mut self,
+        wiring: &Wiring,
+        clock: &Clock,
+        most: Duration,
+    ) -> Result<Progress> {
+        loop {
+            let left = most.saturating_sub(self.age(clock));
+            let progress = self.go_on(wiring, clock, left)?;
+            if progress == Progress::Done || left.is_zero() {
+                return Ok(progress);
+            }
+        }
+    }
+
     /// On virtual time parts may not have had their turn when the run was submitted; else all are issued.
     fn go_on(&mut self, wiring: &Wiring, clock: &Clock, step: Duration) -> Result<Progress> {
         let start = Instant::now();

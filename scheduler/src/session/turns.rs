@@ -30,6 +30,15 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
+    /// Of a run that gives way to all others, and that nobody waits for.
+    pub(crate) fn in_background(since_ns: u64) -> Terms {
+        Terms {
+            class: Class::Background,
+            since_ns,
+            ..Terms::default()
+        }
+    }
+
     /// What is said of a part of the run when it asks for its turn.
     fn asked(&self, part: &PartWiring) -> Asked {
         let deadline_ns = match part.within_ns.load(Ordering::Relaxed) {

@@ -1,0 +1,340 @@
+//! A session that learns: other plans are compiled and tried beside its own, and the fastest in its own runs stays.
+//!
+//! The choice is the explorer's (`polychip_governor::explore`), which is pure. Here its plans are made, its shadow runs
+//! are run and it is told how long each run took.
+//!
+//! Invariants:
+//! 1. A run executes one plan from start to end; the plan is chosen when it is submitted.
+//! 2. A plan answers the app only after its outputs on inputs of the app were compared with the incumbent's.
+//! 3. A warm run of a settled session allocates nothing here. A frozen session (`Learn::No`) has none of this.
+//! 4. Plans are compiled and shadow runs are run on a thread of their own, which ends with the session. On virtual time
+//!    they are run between the app's runs, since whoever waits moves the clock.
+//! 5. Runs under a deadline are not used for trials while the incumbent meets it: trials are shadow runs in the gaps
+//!    between frames.
+//!
+//! Not here: which plans there are (`candidates`), running one beside the app (`shadow`), the report (`report`).
+
+mod candidates;
+mod job;
+pub(crate) mod report;
+mod shadow;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use polychip_governor::explore::{Change, DropReason, Explorer, ExplorerSettings};
+
+use crate::event::{Event, EventKind};
+use crate::planned::Planned;
+use crate::policy::{Aim, Learn, Policy};
+use crate::session::inner::Inner;
+use crate::session::loaded::LoadedPlan;
+use crate::session::slot::Given;
+use shadow::Sample;
+
+/// Runs that overlapped no other before other plans are made: a session of a few runs compiles nothing more.
+const FIRST_RUNS: u64 = 16;
+/// A gap between two runs is no gap where it is shorter than this.
+const LEAST_GAP_NS: f64 = 200_000.0;
+/// How fast the usual gap follows the newest one.
+const GAP_WEIGHT: f64 = 0.2;
+
+/// What a session learns with.
+#[derive(Debug)]
+pub(crate) struct Learning {
+    pub(crate) mode: Learn,
+    state: Mutex<State>,
+    /// The next run's inputs are to be kept for shadow runs.
+    wants_sample: AtomicBool,
+    /// The session ends.
+    closing: AtomicBool,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+struct State {
+    explorer: Explorer,
+    /// The plans, by the explorer's numbers.
+    arms: Vec<Arm>,
+    /// Other plans were made, or are not worth it.
+    is_prepared: bool,
+    /// A job is under way.
+    is_busy: bool,
+    sample: Option<Arc<Sample>>,
+    /// Time from the end of a run to the submission of the next, as far as it is usual.
+    gap_ns: Option<f64>,
+    ended_ns: Option<u64>,
+}
+
+/// A plan that may be tried.
+#[derive(Debug)]
+pub(super) struct Arm {
+    plan: Arc<LoadedPlan>,
+    policy: Arc<Policy>,
+}
+
+/// Something to do beside the app's runs.
+#[derive(Debug, Clone)]
+pub(super) enum Job {
+    /// Make other plans.
+    Prepare,
+    /// Run an arm on inputs that the app gave before; whether nobody waits for it.
+    Shadow { arm: usize, in_gap: bool },
+}
+
+impl Learning {
+    /// For a session of this plan; none where nothing can be learnt, or others choose the plan.
+    pub(crate) fn new(planned: &Planned, policy: &Policy, is_admitted: bool) -> Option<Arc<Learning>> {
+        let mode = policy.learning();
+        let others_choose = policy.governing().is_some()
+            || is_admitted
+            || planned.is_locked()
+            || policy.aim() == Aim::Throughput
+            || policy.longest_device_time().is_some();
+        if mode == Learn::No || others_choose || planned.devices().len() < 2 {
+            return None;
+        }
+        let settings = ExplorerSettings {
+            budget_permille: mode.budget_permille().unwrap_or(0),
+            ..ExplorerSettings::default()
+        };
+        let name = candidates::name(planned);
+        Some(Arc::new(Learning {
+            mode,
+            state: Mutex::new(State {
+                explorer: Explorer::new(settings, &name, candidates::value_per_ns(planned)),
+                arms: Vec::new(),
+                is_prepared: mode == Learn::Watch,
+                is_busy: false,
+                sample: None,
+                gap_ns: None,
+                ended_ns: None,
+            }),
+            wants_sample: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            thread: Mutex::new(None),
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// The plan of a trial for a run that is submitted now; none where it takes the incumbent. A run that is not alone
+    /// tries nothing.
+    pub(crate) fn trial(&self, inner: &Inner, is_alone: bool, now_ns: u64) -> Option<Arc<LoadedPlan>> {
+        let mut state = self.lock();
+        if let Some(ended) = state.ended_ns.take() {
+            let gap = now_ns.saturating_sub(ended) as f64;
+            let usual = state.gap_ns.unwrap_or(gap);
+            state.gap_ns = Some(usual + GAP_WEIGHT * (gap - usual));
+        }
+        if state.arms.is_empty() {
+            return None;
+        }
+        let deadline = inner.lateness.deadline_ns();
+        // late anyway: a trial can only help
+        let is_late = |ns: f64| deadline.is_none_or(|deadline| ns > deadline as f64);
+        let may_try = is_alone && state.explorer.incumbent_ns().is_some_and(is_late);
+        let arm = state.explorer.next(may_try);
+        if arm == state.explorer.incumbent() {
+            return None;
+        }
+        let plan = &state.arms[arm].plan;
+        if plan.has_failed() || plan.is_broken() {
+            state.explorer.failed(arm);
+            return None;
+        }
+        Some(Arc::clone(plan))
+    }
+
+    /// Keeps the inputs of a run that has ended, where shadow runs need some. The run still holds them.
+    pub(crate) fn sample(&self, plan: &LoadedPlan, given: &Given) {
+        if !self.wants_sample.load(Ordering::Acquire) {
+            return;
+        }
+        let sample = Sample::of(plan, given);
+        let mut state = self.lock();
+        if let Some(sample) = sample {
+            state.sample = Some(Arc::new(sample));
+        } else {
+            // inputs that cannot be read again: nothing can be tried
+            state.arms.clear();
+        }
+        self.wants_sample.store(false, Ordering::Release);
+    }
+
+    /// Takes note of a run of the app that went well, and starts what is to be done meanwhile.
+    pub(crate) fn ended(
+        self: &Arc<Self>,
+        inner: &Arc<Inner>,
+        plan: &Arc<LoadedPlan>,
+        ns: u64,
+        is_alone: bool,
+    ) {
+        let now_ns = inner.now_ns();
+        let mut state = self.lock();
+        state.ended_ns = Some(now_ns);
+        let arm = state.arm_of(plan);
+        let Some(arm) = arm else {
+            // a plan that recovery put in place
+            if inner.is_current(plan) {
+                state.begin_anew(plan);
+            }
+            return;
+        };
+        let change = state.explorer.ended(arm, ns as f64, is_alone, now_ns);
+        if let Some(change) = change {
+            self.act(inner, &mut state, change);
+        }
+        let job = self.next_job(&mut state);
+        drop(state);
+        if let Some(job) = job {
+            self.begin(inner, job);
+        }
+    }
+
+    /// What is worth doing now.
+    fn next_job(&self, state: &mut State) -> Option<Job> {
+        if state.is_busy || self.is_closing() || self.mode == Learn::Watch {
+            return None;
+        }
+        let job = if !state.is_prepared {
+            (state.explorer.spent().runs >= FIRST_RUNS).then_some(Job::Prepare)
+        } else if state.arms.len() > 1 {
+            let gap = state
+                .gap_ns
+                .filter(|&gap| gap >= LEAST_GAP_NS)
+                .map(|gap| gap as u64);
+            let in_gap = state.explorer.wants_shadow(gap);
+            // one that fits no gap costs the app its time
+            let arm = in_gap.or_else(|| state.explorer.wants_shadow(None));
+            let job = arm.map(|arm| Job::Shadow {
+                arm,
+                in_gap: in_gap.is_some() && gap.is_some(),
+            });
+            if job.is_some() && state.sample.is_none() {
+                self.wants_sample.store(true, Ordering::Release);
+                return None;
+            }
+            job
+        } else {
+            None
+        };
+        state.is_busy = job.is_some();
+        job
+    }
+
+    /// Runs a job on a thread, or on virtual time here.
+    fn begin(self: &Arc<Self>, inner: &Arc<Inner>, job: Job) {
+        if inner.shared.host.clock().is_virtual() {
+            self.run(inner, job);
+            return;
+        }
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = thread.take() {
+            // it has told that it is done
+            let _ = before.join();
+        }
+        let (learning, inner) = (Arc::clone(self), Arc::downgrade(inner));
+        let made = std::thread::Builder::new()
+            .name("polychip-learn".into())
+            .spawn(move || {
+                if let Some(inner) = inner.upgrade() {
+                    learning.run(&inner, job);
+                }
+            });
+        match made {
+            Ok(made) => *thread = Some(made),
+            Err(error) => {
+                tracing::warn!("other plans are not tried: no thread: {error}");
+                self.lock().is_prepared = true;
+            }
+        }
+    }
+
+    /// Does what the explorer decided.
+    fn act(&self, inner: &Inner, state: &mut State, change: Change) {
+        let name = |arm: usize| state.explorer.name(arm).to_owned();
+        let event = match &change {
+            Change::Adopted {
+                arm,
+                from,
+                ratio,
+                pairs,
+            } => {
+                let words = format!("{ratio:.2}× the time of {} in {pairs} paired runs", name(*from));
+                Some((EventKind::Adopted, name(*arm), words))
+            }
+            Change::RolledBack { arm, from, ratio } => {
+                let words = format!("{} takes {ratio:.2}× what its trial took", name(*from));
+                Some((EventKind::RolledBack, name(*arm), words))
+            }
+            Change::Dropped { arm, reason } => match reason {
+                DropReason::OtherAnswers | DropReason::Failed => {
+                    Some((EventKind::NotAdopted, name(*arm), reason.words().to_owned()))
+                }
+                _ => None,
+            },
+            Change::Reopened { ratio } => {
+                let words = format!("runs take {ratio:.2}× what they took; other plans are tried again");
+                Some((EventKind::Reopened, name(state.explorer.incumbent()), words))
+            }
+        };
+        if let Change::Adopted { arm, .. } | Change::RolledBack { arm, .. } = change {
+            let arm = &state.arms[arm];
+            inner.put_in_place(&arm.plan, &arm.policy);
+        }
+        if let Some((kind, device, words)) = event {
+            inner.tell(Event::new(kind, &device, 0, words));
+        }
+    }
+
+    /// Ends the thread; waits for the job that it is at.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let is_own = |thread: &JoinHandle<()>| thread.thread().id() == std::thread::current().id();
+        if let Some(thread) = thread.filter(|thread| !is_own(thread)) {
+            // a panic of the thread was reported when it happened
+            let _ = thread.join();
+        }
+        let mut state = self.lock();
+        state.arms.clear();
+        state.sample = None;
+    }
+}
+
+impl State {
+    /// Which arm a plan is; the incumbent where nothing else was made yet.
+    fn arm_of(&mut self, plan: &Arc<LoadedPlan>) -> Option<usize> {
+        if self.arms.is_empty() {
+            return Some(self.explorer.incumbent());
+        }
+        self.arms.iter().position(|arm| Arc::ptr_eq(&arm.plan, plan))
+    }
+
+    /// Another plan is in place than any that was compared: what is known of the others is void.
+    fn begin_anew(&mut self, plan: &LoadedPlan) {
+        let planned = &plan.planned;
+        self.explorer
+            .replace_incumbent(&candidates::name(planned), candidates::value_per_ns(planned));
+        self.arms.clear();
+        self.is_prepared = false;
+    }
+}
+
+/// Ends what a session learns with, when its last clone goes.
+#[derive(Debug)]
+pub(crate) struct LearningEnd(pub(crate) Arc<Learning>);
+
+impl Drop for LearningEnd {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}

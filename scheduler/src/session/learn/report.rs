@@ -1,0 +1,150 @@
+//! Where a session that learns stands, for people and programs.
+
+use polychip_governor::explore::{ArmState, DropReason};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Learning;
+use crate::policy::Learn;
+
+/// What a session has learnt from its own runs.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct LearningReport {
+    /// The mode: `watch`, or the budget as `5%`.
+    pub mode: String,
+    /// The plan that runs, by its devices.
+    pub plan: String,
+    /// Every plan is judged.
+    pub settled: bool,
+    /// Runs of other plans, the app's own and shadow runs.
+    pub trial_runs: u64,
+    /// What trials cost beyond the plan that runs, in thousandths of the time of all runs.
+    pub excess_permille: f64,
+    /// What they may cost, in thousandths, beside four runs; none where nothing is tried.
+    pub budget_permille: Option<u32>,
+    /// The other plans.
+    pub trials: Vec<TrialReport>,
+    /// All of it in a sentence.
+    pub words: String,
+}
+
+/// Another plan.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct TrialReport {
+    /// Its devices.
+    pub plan: String,
+    /// Where it stands.
+    pub state: TrialState,
+    /// Its time over that of the plan it was paired with; with energy in the objective, its value.
+    pub ratio: Option<f64>,
+    /// Counted pairs of runs.
+    pub pairs: usize,
+}
+
+/// Where another plan stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TrialState {
+    /// Its outputs were not compared yet.
+    Unchecked,
+    /// It is being tried.
+    Trying,
+    /// It is slower.
+    Slower,
+    /// It is not faster beyond doubt.
+    NotFaster,
+    /// Its outputs differ.
+    OtherAnswers,
+    /// It could not be run.
+    Failed,
+    /// It was adopted, and then slower than in its trial.
+    Regressed,
+}
+
+impl From<ArmState> for TrialState {
+    fn from(state: ArmState) -> Self {
+        match state {
+            ArmState::Unchecked => TrialState::Unchecked,
+            ArmState::Open | ArmState::Incumbent => TrialState::Trying,
+            ArmState::Dropped(reason) => match reason {
+                DropReason::Slower => TrialState::Slower,
+                DropReason::NoFaster => TrialState::NotFaster,
+                DropReason::OtherAnswers => TrialState::OtherAnswers,
+                DropReason::Failed => TrialState::Failed,
+                DropReason::Regressed => TrialState::Regressed,
+            },
+        }
+    }
+}
+
+impl Learning {
+    /// Where it stands.
+    pub(crate) fn report(&self) -> LearningReport {
+        let state = self.lock();
+        let (explorer, spent) = (&state.explorer, state.explorer.spent());
+        let others = (0..explorer.len()).filter(|&arm| arm != explorer.incumbent());
+        let trials: Vec<TrialReport> = others
+            .map(|arm| {
+                let (ratio, pairs) = explorer.ratio(arm).unzip();
+                TrialReport {
+                    plan: explorer.name(arm).to_owned(),
+                    state: (*explorer.state(arm)).into(),
+                    ratio,
+                    pairs: pairs.unwrap_or(0),
+                }
+            })
+            .collect();
+        let mut report = LearningReport {
+            mode: self.mode.to_string(),
+            plan: explorer.name(explorer.incumbent()).to_owned(),
+            settled: state.is_prepared && explorer.is_settled(),
+            trial_runs: spent.trials,
+            excess_permille: spent.share() * 1e3,
+            budget_permille: self.mode.budget_permille(),
+            trials,
+            words: String::new(),
+        };
+        report.words = words(&report, state.is_prepared);
+        report
+    }
+}
+
+fn words(report: &LearningReport, is_prepared: bool) -> String {
+    let on = format!("on {}", report.plan);
+    let Some(budget) = report
+        .budget_permille
+        .filter(|_| report.mode != Learn::Watch.to_string())
+    else {
+        return format!("{on}; runs are measured, other plans are not tried");
+    };
+    if !is_prepared {
+        return format!("{on}; other plans are not made yet");
+    }
+    let mut judged: Vec<&TrialReport> = report
+        .trials
+        .iter()
+        .filter(|trial| trial.ratio.is_some())
+        .collect();
+    judged.sort_by(|a, b| a.ratio.unwrap_or(0.0).total_cmp(&b.ratio.unwrap_or(0.0)));
+    let tried = match judged.first() {
+        None if report.trials.is_empty() => "no other plan is worth a trial".to_owned(),
+        None => format!("{} other plans wait for a trial", report.trials.len()),
+        Some(best) => {
+            let nearest = format!("{} takes {:.2}×", best.plan, best.ratio.unwrap_or(0.0));
+            match judged.len() {
+                1 => format!("{nearest} in {} trial runs", report.trial_runs),
+                tried => format!(
+                    "fastest of {} measured plans, {nearest} ({} trial runs)",
+                    tried + 1,
+                    report.trial_runs
+                ),
+            }
+        }
+    };
+    format!(
+        "{on}; {tried}; excess so far {:.1} % of {:.1} %",
+        report.excess_permille / 10.0,
+        f64::from(budget) / 10.0
+    )
+}

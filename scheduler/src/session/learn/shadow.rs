@@ -1,0 +1,293 @@
+//! A run of a plan beside the app: on inputs that the app gave before, its outputs compared and dropped.
+//!
+//! Invariants:
+//! 1. It has inputs of its own, so that no tensor of the app is in flight for it.
+//! 2. It ends within the time it is given, or is cancelled.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use polychip_host::Access;
+use polychip_ops::DType;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::run::Outputs;
+use crate::session::loaded::LoadedPlan;
+use crate::session::slot::{Given, Progress, Slot};
+use crate::session::turns::Terms;
+use crate::tensor::{Hold, TensorMemory};
+
+/// Relative error of two f32 outputs, as Euclidean norms, that counts as the same answer: devices sum in other orders. The
+/// GPU's suites allow as much.
+const EXACT: f64 = 2e-3;
+/// The same where a device may compute in 16-bit floats.
+const REDUCED: f64 = 3e-2;
+/// Of integers, one in so many may differ: an extreme that two elements share, a value halfway between two steps.
+const ONE_IN: usize = 500;
+
+/// Inputs of one run of the app, copied, and what the incumbent answered.
+#[derive(Debug)]
+pub(super) struct Sample {
+    inputs: Vec<(usize, Arc<TensorMemory>)>,
+    pub(super) reference: OnceLock<Vec<Answer>>,
+}
+
+/// An output as it was read.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Answer {
+    dtype: DType,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+/// A shadow run that ended in time.
+#[derive(Debug)]
+pub(super) struct Shadowed {
+    pub(super) ns: f64,
+    pub(super) answers: Vec<Answer>,
+}
+
+impl Sample {
+    /// What a run that has ended was given; none where it cannot be run again: it read a state, or strings.
+    pub(super) fn of(plan: &LoadedPlan, given: &Given) -> Option<Sample> {
+        if given.states.is_some() {
+            return None;
+        }
+        let mut inputs = Vec::with_capacity(given.inputs.len());
+        for (index, hold) in &given.inputs {
+            let spec = &plan.wiring.inputs[*index].spec;
+            if spec.packed {
+                return None;
+            }
+            let copy = TensorMemory::new(spec, true, u64::MAX, &[]).ok()?;
+            let elements = hold.read_input().ok()?;
+            copy.access(Access::Write).ok()?.copy_from_slice(&elements);
+            inputs.push((*index, Arc::new(copy)));
+        }
+        Some(Sample {
+            inputs,
+            reference: OnceLock::new(),
+        })
+    }
+}
+
+/// Runs a plan on a sample; none where it took longer than `most` and was cancelled.
+pub(super) fn run(plan: &Arc<LoadedPlan>, sample: &Sample, most: Duration) -> Result<Option<Shadowed>> {
+    let (index, mut slot) = plan.take_slot()?;
+    for (input, memory) in &sample.inputs {
+        let Some(hold) = Hold::of_reader(memory) else {
+            plan.put_back(index, slot);
+            return Err(Error::new(
+                ErrorKind::InFlight,
+                "a shadow run writes its own input",
+            ));
+        };
+        slot.given.inputs.push((*input, hold));
+    }
+    let clock = plan.clock();
+    let (real, before_ns) = (Instant::now(), clock.now_ns());
+    slot.turns.terms = Terms::in_background(before_ns);
+    let slot = match plan.start(&mut slot) {
+        Err(error) => {
+            plan.give_up(index, slot);
+            return Err(error);
+        }
+        Ok(Progress::Waiting) => conducted(plan, index, slot, most)?,
+        Ok(Progress::Done) => waited(plan, index, slot, most)?,
+    };
+    let Some(mut slot) = slot else {
+        return Ok(None);
+    };
+    let ns = match clock.is_virtual() {
+        true => clock.now_ns().saturating_sub(before_ns) as f64,
+        false => real.elapsed().as_nanos() as f64,
+    };
+    if let Err(error) = plan.complete(&mut slot) {
+        plan.put_back(index, slot);
+        return Err(error);
+    }
+    let outputs = Outputs::of_shadow(Arc::clone(plan), index, slot);
+    let answers = (0..outputs.len()).map(|output| {
+        let view = outputs.at(output)?;
+        Ok(Answer {
+            dtype: view.dtype(),
+            shape: view.shape().to_vec(),
+            bytes: view.bytes().to_vec(),
+        })
+    });
+    let answers = answers.collect::<Result<_>>()?;
+    Ok(Some(Shadowed { ns, answers }))
+}
+
+fn waited(
+    plan: &Arc<LoadedPlan>,
+    index: usize,
+    mut slot: Box<Slot>,
+    most: Duration,
+) -> Result<Option<Box<Slot>>> {
+    match plan.finish_within(&mut slot, most) {
+        Ok(Progress::Done) => Ok(Some(slot)),
+        Ok(Progress::Waiting) => {
+            plan.give_up(index, slot);
+            Ok(None)
+        }
+        Err(error) => {
+            plan.give_up(index, slot);
+            Err(error)
+        }
+    }
+}
+
+fn conducted(
+    plan: &Arc<LoadedPlan>,
+    index: usize,
+    slot: Box<Slot>,
+    most: Duration,
+) -> Result<Option<Box<Slot>>> {
+    if let Err(error) = plan.make_conductor(index) {
+        plan.give_up(index, slot);
+        return Err(error);
+    }
+    plan.conduct(index, slot);
+    match plan.wait_conducted(index, most) {
+        Some((slot, Ok(()))) => Ok(Some(slot)),
+        Some((slot, Err(error))) => {
+            plan.give_up(index, slot);
+            Err(error)
+        }
+        None => {
+            plan.cancel_conducted(index);
+            plan.abandon(index, None);
+            Ok(None)
+        }
+    }
+}
+
+/// Whether two plans gave the same answers.
+pub(super) fn agree(one: &[Answer], other: &[Answer], is_exact: bool) -> bool {
+    let tolerance = if is_exact { EXACT } else { REDUCED };
+    one.len() == other.len() && one.iter().zip(other).all(|(a, b)| a.agrees(b, tolerance))
+}
+
+impl Answer {
+    fn agrees(&self, other: &Answer, tolerance: f64) -> bool {
+        if self.dtype != other.dtype || self.shape != other.shape || self.bytes.len() != other.bytes.len() {
+            return false;
+        }
+        if self.bytes == other.bytes {
+            return true;
+        }
+        match self.dtype {
+            DType::F32 => floats(
+                self.words::<4>().map(|word| f64::from(f32::from_le_bytes(word))),
+                other.words::<4>().map(|word| f64::from(f32::from_le_bytes(word))),
+                tolerance,
+            ),
+            DType::F64 => floats(
+                self.words::<8>().map(f64::from_le_bytes),
+                other.words::<8>().map(f64::from_le_bytes),
+                tolerance,
+            ),
+            // half a step of the type is more than devices differ by
+            DType::F16 => halves(self, other, |bits| f64::from(half::f16::from_bits(bits))),
+            DType::BF16 => halves(self, other, |bits| f64::from(half::bf16::from_bits(bits))),
+            // the app's own quantised values: a step more or less is rounding
+            DType::U8 | DType::I8 => {
+                let bytes = self.bytes.iter().zip(&other.bytes);
+                few(
+                    bytes
+                        .filter(|(a, b)| a.wrapping_sub(**b).wrapping_add(1) > 2)
+                        .count(),
+                    self.bytes.len(),
+                )
+            }
+            _ => {
+                let size = self.dtype.byte_len(1).unwrap_or(1).max(1);
+                let elements = self.bytes.chunks(size).zip(other.bytes.chunks(size));
+                few(elements.filter(|(a, b)| a != b).count(), self.bytes.len() / size)
+            }
+        }
+    }
+
+    fn words<const N: usize>(&self) -> impl Iterator<Item = [u8; N]> {
+        self.bytes.as_chunks::<N>().0.iter().copied()
+    }
+}
+
+fn few(different: usize, all: usize) -> bool {
+    different <= all / ONE_IN
+}
+
+fn halves(one: &Answer, other: &Answer, value: impl Fn(u16) -> f64) -> bool {
+    let values = |answer: &Answer| -> Vec<f64> {
+        answer
+            .words::<2>()
+            .map(|word| value(u16::from_le_bytes(word)))
+            .collect()
+    };
+    floats(values(one).into_iter(), values(other).into_iter(), REDUCED)
+}
+
+/// Whether the difference of two vectors is small beside the first; infinite and undefined elements must be alike.
+fn floats(one: impl Iterator<Item = f64>, other: impl Iterator<Item = f64>, tolerance: f64) -> bool {
+    let (mut difference, mut size) = (0.0, 0.0);
+    for (a, b) in one.zip(other) {
+        if a.is_finite() && b.is_finite() {
+            difference += (a - b) * (a - b);
+            size += a * a;
+        } else if a.is_nan() != b.is_nan() || (!a.is_nan() && a != b) {
+            return false;
+        }
+    }
+    difference <= tolerance * tolerance * size.max(f64::MIN_POSITIVE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(values: &[f32]) -> Vec<Answer> {
+        vec![Answer {
+            dtype: DType::F32,
+            shape: vec![values.len()],
+            bytes: values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        }]
+    }
+
+    #[test]
+    fn rounding_is_the_same_answer_and_anything_else_is_not() {
+        let one = answer(&[1.0, -2.0, 3.0]);
+        assert!(agree(&one, &answer(&[1.0001, -2.0, 3.0]), true));
+        assert!(!agree(&one, &answer(&[1.1, -2.0, 3.0]), true));
+        assert!(agree(&one, &answer(&[1.01, -2.0, 3.0]), false), "16-bit floats");
+        assert!(!agree(&one, &answer(&[1.0, -2.0]), true));
+        assert!(!agree(&one, &answer(&[f32::NAN, -2.0, 3.0]), true));
+        let nan = answer(&[f32::NAN, f32::INFINITY, 3.0]);
+        assert!(agree(&nan, &answer(&[f32::NAN, f32::INFINITY, 3.0001]), true));
+        assert!(!agree(&nan, &answer(&[f32::NAN, f32::NEG_INFINITY, 3.0]), true));
+        assert!(!agree(&answer(&[0.0, 0.0]), &answer(&[0.0, 1.0]), true));
+    }
+
+    #[test]
+    fn integers_are_equal_but_for_few() {
+        let labels = |differ: usize| {
+            let values = (0..1_000).map(|index| i64::from(index < differ));
+            vec![Answer {
+                dtype: DType::I64,
+                shape: vec![1_000],
+                bytes: values.flat_map(i64::to_le_bytes).collect(),
+            }]
+        };
+        assert!(agree(&labels(0), &labels(2), true));
+        assert!(!agree(&labels(0), &labels(3), true));
+        let codes = |step: u8| {
+            vec![Answer {
+                dtype: DType::U8,
+                shape: vec![4],
+                bytes: vec![10 + step, 0, 255, 7],
+            }]
+        };
+        assert!(agree(&codes(0), &codes(1), true));
+        assert!(!agree(&codes(0), &codes(2), true));
+    }
+}
