@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use polychip::telemetry::Sensors;
 use polychip::words::{buckets, celsius, milliseconds, pin, plugin_setting};
-use polychip::{MilliCelsius, Model, Planned, PlanningStep, Policy, Runtime, Session};
+use polychip::{Learn, MilliCelsius, Model, Planned, PlanningStep, Policy, Runtime, Session};
 
 use crate::exit::{usage, warn};
 use crate::input::Given;
@@ -86,6 +86,10 @@ pub(crate) struct SessionArguments {
     /// Fail where a device refuses its part or is lost for good, instead of planning again without it
     #[arg(long)]
     pub(crate) no_replan: bool,
+    /// Whether the session learns from its own runs: `no` keeps the plan, `watch` measures and keeps it, `yes` (5 %) or a
+    /// budget from `2%` to `20%` of the time of all runs tries other plans and keeps the fastest
+    #[arg(long, value_name = "no|watch|yes|2%…20%", default_value_t = Learn::default())]
+    pub(crate) learn: Learn,
     /// A run that takes more milliseconds is late (`33` or `33ms`); no plan that is predicted to take longer is made, where
     /// there is another
     #[arg(long, value_name = "MS", value_parser = milliseconds, help_heading = "Limits")]
@@ -347,7 +351,10 @@ impl SessionArguments {
             policy = policy.max_temperature(limit);
         }
         // a run that a person started and sees is waited for as long as the command waits
-        policy.replan(!self.no_replan).patience(PATIENCE)
+        policy
+            .replan(!self.no_replan)
+            .learn(self.learn)
+            .patience(PATIENCE)
     }
 
     /// Plans the model, or checks the plan given.

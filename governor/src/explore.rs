@@ -120,6 +120,8 @@ pub struct ShadowRun {
     pub same_answers: bool,
     /// Nobody waited for it.
     pub in_gap: bool,
+    /// Its time says something: the code is warm, or it was given up.
+    pub is_counted: bool,
 }
 
 /// What trials cost so far.
@@ -349,13 +351,12 @@ impl Explorer {
                 .best_open(|arm| arm.state == ArmState::Open)
                 .filter(|_| gap_ns.is_some())?,
         };
-        // the incumbent may run too, an arm that is new runs twice, and one that takes longer is given up
-        let runs = if arm.state == ArmState::Unchecked {
-            2.0
-        } else {
-            1.0
+        // in a gap both run once; else an arm that is new runs twice; one that takes longer is given up
+        let (own, runs) = match (gap_ns, arm.state) {
+            (Some(_), _) => (run, 1.0),
+            (None, ArmState::Unchecked) => (0.0, 2.0),
+            (None, _) => (0.0, 1.0),
         };
-        let own = if gap_ns.is_some() { run } else { 0.0 };
         let cost = own + runs * arm.expected_ns.min(GIVEN_UP * run);
         let fits = match room {
             Some(room) => cost <= room,
@@ -390,6 +391,9 @@ impl Explorer {
         let found = &mut self.arms[arm];
         found.expected_ns = told.arm_ns;
         found.state = ArmState::Open;
+        if !told.is_counted {
+            return None;
+        }
         let log = ((told.arm_ns * own).max(1.0) / (incumbent_ns * other).max(1.0)).ln();
         found.pairs.push(log);
         self.judge(arm)

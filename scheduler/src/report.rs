@@ -411,6 +411,9 @@ impl fmt::Display for Report {
             }
         }
         self.fmt_latency(f)?;
+        if let Some(learning) = &self.learning {
+            writeln!(f, "learning: {}", learning.words)?;
+        }
         write!(
             f,
             "plan: {} ({}{}), {proof}, {}; ",

@@ -76,6 +76,12 @@ impl Runtime {
         }
     }
 
+    /// Waits until the runtime's clock shows this, in nanoseconds ([`Session::now_ns`](crate::Session::now_ns)): what an app
+    /// does between two frames. On virtual time the clock is moved there at once.
+    pub fn sleep_until_ns(&self, until_ns: u64) {
+        self.0.host.clock().sleep_until_ns(until_ns);
+    }
+
     /// The devices that are open.
     #[must_use]
     pub fn devices(&self) -> &[Device] {

@@ -105,6 +105,7 @@ fn shadow(arm_ns: f64, incumbent_ns: Option<f64>, in_gap: bool) -> ShadowRun {
         incumbent_ns,
         same_answers: true,
         in_gap,
+        is_counted: true,
     }
 }
 
@@ -237,12 +238,18 @@ fn a_gap_holds_shadow_runs_that_fit_and_no_others() {
     let mut explorer = Explorer::new(ExplorerSettings::default(), "npu", 1.0);
     let arm = explorer.add("cpu", 5e6, 1.0);
     explorer.ended(0, 10e6, true, 0);
+    assert_eq!(explorer.wants_shadow(Some(18_000_000)), None, "10 + 5 of 14.4 ms");
+    assert_eq!(explorer.wants_shadow(Some(20_000_000)), Some(arm));
+    let cold = ShadowRun {
+        is_counted: false,
+        ..shadow(50e6, Some(10e6), true)
+    };
+    assert_eq!(explorer.shadow(arm, cold), None);
     assert_eq!(
-        explorer.wants_shadow(Some(20_000_000)),
-        None,
-        "10 + 2 × 5 of 16 ms"
+        explorer.wants_shadow(Some(50_000_000)),
+        Some(arm),
+        "given up after 20 ms"
     );
-    assert_eq!(explorer.wants_shadow(Some(30_000_000)), Some(arm));
     assert_eq!(
         explorer.shadow(arm, shadow(5e6, Some(10e6), true)),
         None,

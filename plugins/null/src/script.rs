@@ -15,6 +15,7 @@
 //! switch_ns = 0                     # taken where a part is another one than ran before
 //! cost = { fixed_ns = 500, ps_per_mac = 2.0, ps_per_byte = 10.0, pj_per_mac = 1.0 }
 //! op.Conv = { ps_per_mac = 0.5 }    # what is left out is that of `cost`
+//! actual = [{ time_permille = 1500 }] # what runs take of what `cost` states
 //! noise_permille = 20
 //! refuse = [{ node = "head*", reason = "vendor", detail = "known to be slow" }]
 //! compile_waits_for = "/tmp/go"     # a compilation goes on once this file is there
@@ -110,6 +111,8 @@ pub struct DeviceScript {
     pub cost: Work,
     /// Cost of the nodes of an op; what is left out is that of `cost`.
     pub op: BTreeMap<String, PartialWork>,
+    /// What runs truly take against what `cost` states: the last that holds.
+    pub actual: Vec<Actual>,
     /// Greatest relative noise of a run's time, in thousandths.
     pub noise_permille: u32,
     /// Seed of the noise.
@@ -152,6 +155,7 @@ impl Default for DeviceScript {
             launch_nj: 0.0,
             cost: Work::default(),
             op: BTreeMap::new(),
+            actual: Vec::new(),
             noise_permille: 0,
             seed: 0,
             operating_point: Vec::new(),
@@ -262,6 +266,21 @@ impl PartialWork {
             pj_per_byte: self.pj_per_byte.unwrap_or(base.pj_per_byte),
         }
     }
+}
+
+/// What runs take against what is stated of them, from a time on.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Actual {
+    /// It holds from here on, in milliseconds of the clock.
+    #[serde(default)]
+    pub after_ms: u64,
+    /// Time of a run, in thousandths of that of the script's costs.
+    #[serde(default = "thousand")]
+    pub time_permille: u32,
+    /// Energy of a run, in thousandths of that of the script's costs.
+    #[serde(default = "thousand")]
+    pub energy_permille: u32,
 }
 
 /// A setting of clocks and voltage.
@@ -437,6 +456,15 @@ impl Script {
 }
 
 impl DeviceScript {
+    /// What holds at a time: time and energy of a run in thousandths of what is stated.
+    pub(crate) fn actual(&self, now_ns: u64) -> (u32, u32) {
+        let holds = |actual: &&Actual| actual.after_ms.saturating_mul(1_000_000) <= now_ns;
+        let last = self.actual.iter().rfind(holds);
+        last.map_or((1000, 1000), |actual| {
+            (actual.time_permille, actual.energy_permille)
+        })
+    }
+
     fn check(&self) -> Result<(), String> {
         self.device_kind()?;
         let listed = self.ops.iter().flatten().chain(&self.without_ops);

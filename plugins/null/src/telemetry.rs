@@ -87,13 +87,16 @@ impl Meter {
             Some(heat) if self.throttled => f64::from(heat.throttle_permille) / 1e3,
             _ => 1.0,
         };
+        let (actual_time, actual_energy) = script.actual(start_ns);
         let scale = f64::from(time_permille) / 1e3 * throttle * f64::from(slow_permille) / 1e3;
+        let scale = scale * f64::from(actual_time) / 1e3;
         let noise = 1.0 + f64::from(script.noise_permille) / 1e3 * unit_noise(script.seed, run);
         let ns = ((script.launch_ns as f64 + price.ns * scale) * noise)
             .max(0.0)
             .round()
             + switch_ns as f64;
         let nj = (script.launch_nj + price.nj) * f64::from(energy_permille) / 1e3;
+        let nj = nj * f64::from(actual_energy) / 1e3;
         let end_ns = start_ns.saturating_add(ns as u64);
         if let Some(heat) = script.heat.filter(|_| ns > 0.0) {
             // nanojoules per nanosecond are watts
@@ -258,6 +261,16 @@ mod tests {
         let cold = meter.read(&script, now + 1_000_000_000);
         assert_eq!(cold.temperature_mc, Some(25_000));
         assert_eq!(cold.throttle, Some(Throttle::default()));
+    }
+
+    #[test]
+    fn runs_may_take_other_times_than_are_stated() {
+        let script = script("actual = [{ time_permille = 1500 }, { after_ms = 10, time_permille = 500 }]");
+        let mut meter = Meter::new(&script);
+        let first = meter.spend(&script, WORK, &work(0, 0, 1000)).end_ns;
+        assert_eq!(first, 1_500_000);
+        let later = meter.spend(&script, WORK, &work(20_000_000, 1, 1000)).end_ns;
+        assert_eq!(later - 20_000_000, 500_000);
     }
 
     #[test]

@@ -192,15 +192,15 @@ impl Learning {
         if let Some(change) = change {
             self.act(inner, &mut state, change);
         }
-        let job = self.next_job(&mut state);
+        let job = self.next_job(&mut state, inner.lateness.deadline_ns().is_some());
         drop(state);
         if let Some(job) = job {
             self.begin(inner, job);
         }
     }
 
-    /// What is worth doing now.
-    fn next_job(&self, state: &mut State) -> Option<Job> {
+    /// What is worth doing now. Under a deadline shadow runs have room in gaps only.
+    fn next_job(&self, state: &mut State, has_deadline: bool) -> Option<Job> {
         if state.is_busy || self.is_closing() || self.mode == Learn::Watch {
             return None;
         }
@@ -211,12 +211,13 @@ impl Learning {
                 .gap_ns
                 .filter(|&gap| gap >= LEAST_GAP_NS)
                 .map(|gap| gap as u64);
-            let in_gap = state.explorer.wants_shadow(gap);
+            let in_gap = gap.and_then(|gap| state.explorer.wants_shadow(Some(gap)));
             // one that fits no gap costs the app its time
-            let arm = in_gap.or_else(|| state.explorer.wants_shadow(None));
+            let or_budget = || state.explorer.wants_shadow(None).filter(|_| !has_deadline);
+            let arm = in_gap.or_else(or_budget);
             let job = arm.map(|arm| Job::Shadow {
                 arm,
-                in_gap: in_gap.is_some() && gap.is_some(),
+                in_gap: in_gap.is_some(),
             });
             if job.is_some() && state.sample.is_none() {
                 self.wants_sample.store(true, Ordering::Release);

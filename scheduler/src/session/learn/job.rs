@@ -110,12 +110,13 @@ impl Learning {
                 incumbent_ns,
                 same_answers: true,
                 in_gap,
+                is_counted: true,
             };
             // the first run of a plan warms it
             let Some(mut ran) = shadow::run(&plan, &sample, most)? else {
                 return Ok(Some(given_up));
             };
-            if is_new {
+            if is_new && !in_gap {
                 match shadow::run(&plan, &sample, most)? {
                     Some(warm) => ran = warm,
                     None => return Ok(Some(given_up)),
@@ -126,6 +127,7 @@ impl Learning {
             Ok(Some(ShadowRun {
                 arm_ns: ran.ns,
                 same_answers,
+                is_counted: !(is_new && in_gap),
                 ..given_up
             }))
         }();

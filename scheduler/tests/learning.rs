@@ -1,0 +1,171 @@
+//! Sessions that learn, on scripted devices whose true costs differ from the stated ones, and virtual time.
+
+#[allow(dead_code, reason = "not every test crate writes every kind of model")]
+#[path = "../../cli/tests/command/model.rs"]
+mod model;
+#[path = "scripted/session.rs"]
+#[allow(dead_code, reason = "not every test crate writes every kind of model")]
+mod scripted;
+
+use std::time::Duration;
+
+use polychip::{EventKind, Learn, Policy, Session, TrialState};
+use scripted::{PATIENCE, filled, right, runtime};
+
+/// A device that takes so long for each of the model's two nodes as is stated, and truly so many thousandths of that.
+fn device(name: &str, stated_us: f64, actual: &str, more: &str) -> String {
+    format!(
+        "[[device]]
+        name = {name:?}
+        cost = {{ fixed_ns = {}, ps_per_byte = 0.0, fixed_nj = 1e3, pj_per_byte = 0.0 }}
+        actual = {actual}
+        {more}
+        ",
+        stated_us * 1e3 / 2.0
+    )
+}
+
+fn permille(time: u32) -> String {
+    format!("[{{ time_permille = {time} }}]")
+}
+
+fn session(script: &str, policy: Policy) -> Session {
+    let (runtime, model) = runtime(script);
+    runtime.session(&model, policy.devices(["null"])).unwrap()
+}
+
+/// So many runs one after the other, whose answers are right; how long they took together, shadow runs too.
+fn drive(session: &Session, runs: usize) -> u64 {
+    let before = session.now_ns();
+    for run in 0..runs {
+        let value = 1.0 + (run % 100) as f32;
+        let input = filled(session, value);
+        right(&session.submit(&[&input]).unwrap().wait(PATIENCE).unwrap(), value);
+    }
+    session.now_ns() - before
+}
+
+fn devices_of(session: &Session) -> Vec<String> {
+    let parts = session.report().parts.into_iter();
+    let mut all: Vec<String> = parts.map(|part| part.device).collect();
+    all.dedup();
+    all
+}
+
+#[test]
+fn a_session_ends_on_the_plan_that_is_fastest_in_its_own_runs() {
+    // stated 100 and 150 µs, truly 200 and 150
+    let script = device("a", 100.0, &permille(2000), "") + &device("b", 150.0, &permille(1000), "");
+    let learns = session(&script, Policy::latency());
+    assert_eq!(devices_of(&learns), ["null:0"]);
+    drive(&learns, 300);
+    let report = learns.report();
+    assert_eq!(devices_of(&learns), ["null:1"], "{report}");
+    assert_eq!(report.count(EventKind::Adopted), 1, "{report}");
+    let learning = report.learning.unwrap();
+    assert!(learning.settled, "{learning:?}");
+    assert_eq!(learning.plan, "null:1");
+    let words = &learning.words;
+    assert!(words.starts_with("on null:1; "), "{words}");
+    assert!(words.ends_with(" % of 5.0 %"), "{words}");
+    let first = learning
+        .trials
+        .iter()
+        .find(|trial| trial.plan == "null:0")
+        .unwrap();
+    assert_eq!(first.state, TrialState::Slower);
+    let ratio = first.ratio.unwrap();
+    assert!((1.3..1.4).contains(&ratio), "200 over 150: {ratio}");
+}
+
+#[test]
+fn a_frozen_session_stays_and_has_no_report_of_it() {
+    let script = device("a", 100.0, &permille(2000), "") + &device("b", 150.0, &permille(1000), "");
+    for (learn, has_report) in [(Learn::No, false), (Learn::Watch, true)] {
+        let session = session(&script, Policy::latency().learn(learn));
+        assert_eq!(drive(&session, 300), 300 * 200_000, "nothing is tried");
+        assert_eq!(devices_of(&session), ["null:0"]);
+        assert_eq!(session.report().learning.is_some(), has_report);
+    }
+}
+
+#[test]
+fn what_is_right_already_costs_little() {
+    let script = device("a", 100.0, &permille(1000), "")
+        + &device("b", 150.0, &permille(1000), "")
+        + &device("c", 120.0, &permille(1100), "");
+    let session = session(&script, Policy::latency());
+    let runs = 2_000;
+    let took = drive(&session, runs) as f64 / (runs as f64 * 100_000.0);
+    assert_eq!(devices_of(&session), ["null:0"]);
+    assert!(took < 1.01, "{took}");
+    let learning = session.report().learning.unwrap();
+    assert!(learning.trial_runs > 0 && learning.settled, "{learning:?}");
+}
+
+#[test]
+fn a_device_that_turns_slow_is_left_and_taken_again() {
+    // 10 ms, from 10 s on 40 ms, from 30 s on 10 ms again
+    let actual =
+        "[{ time_permille = 1000 }, { after_ms = 10000, time_permille = 4000 }, { after_ms = 30000 }]";
+    let script = device("a", 10_000.0, actual, "") + &device("b", 15_000.0, &permille(1000), "");
+    let session = session(&script, Policy::latency());
+    while session.now_ns() < 9_000_000_000 {
+        drive(&session, 10);
+    }
+    assert_eq!(devices_of(&session), ["null:0"]);
+    while session.now_ns() < 12_000_000_000 {
+        drive(&session, 10);
+    }
+    assert_eq!(devices_of(&session), ["null:1"], "{}", session.report());
+    // one look a minute at most, once nothing changes where it is
+    while session.now_ns() < 120_000_000_000 {
+        drive(&session, 100);
+    }
+    assert_eq!(devices_of(&session), ["null:0"], "{}", session.report());
+    let report = session.report();
+    assert_eq!(report.count(EventKind::Adopted), 2, "{report}");
+    assert!(report.count(EventKind::Reopened) >= 1, "{report}");
+}
+
+#[test]
+fn frames_under_a_deadline_are_not_late_for_a_trial() {
+    let script = device("a", 10_000.0, &permille(1000), "") + &device("b", 12_000.0, &permille(500), "");
+    let policy = Policy::latency().deadline(Duration::from_millis(11));
+    let (runtime, model) = runtime(&script);
+    let session = runtime.session(&model, policy.devices(["null"])).unwrap();
+    // 20 frames a second: gaps of 40 ms have room for shadow runs
+    for frame in 0..400u64 {
+        runtime.sleep_until_ns(frame * 50_000_000);
+        drive(&session, 1);
+    }
+    let report = session.report();
+    assert_eq!(devices_of(&session), ["null:1"], "{report}");
+    assert_eq!(report.late, 0, "{report}");
+    assert_eq!(report.learning.unwrap().excess_permille, 0.0);
+}
+
+#[test]
+fn a_plan_that_fails_when_tried_is_dropped_and_no_run_is_lost() {
+    let fails = "fault = [{ kind = \"error\", at = 0, times = 1000 }]";
+    let script = device("a", 100.0, &permille(1000), "") + &device("b", 110.0, &permille(500), fails);
+    let session = session(&script, Policy::latency());
+    drive(&session, 300);
+    let report = session.report();
+    assert_eq!(devices_of(&session), ["null:0"], "{report}");
+    assert_eq!(report.count(EventKind::NotAdopted), 1, "{report}");
+    assert_eq!(report.runs, 300);
+}
+
+#[test]
+fn a_plan_with_other_answers_is_never_used() {
+    // it leaves outputs as they are
+    let script =
+        device("a", 100.0, &permille(1000), "") + &device("b", 110.0, &permille(500), "answers = false");
+    let session = session(&script, Policy::latency());
+    drive(&session, 300);
+    let report = session.report();
+    assert_eq!(devices_of(&session), ["null:0"], "{report}");
+    let trials = report.learning.unwrap().trials;
+    assert_eq!(trials[0].state, TrialState::OtherAnswers, "{trials:?}");
+}
