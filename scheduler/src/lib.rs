@@ -40,6 +40,7 @@ pub mod admission;
 mod bisect;
 mod bundles;
 mod decisions;
+mod durable;
 mod error;
 mod evaluate;
 mod event;

@@ -6,6 +6,7 @@
 
 mod cooled;
 mod incumbent;
+mod settled;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -508,12 +509,25 @@ impl Prepared {
             now: &self.now,
         };
         let mut round = 0;
+        let mut known: Option<Plan> = None;
+        if choice == Choice::Measured && !rows.are_none() {
+            let identities: Vec<String> = self.devices.iter().map(Device::identity).collect();
+            let prices = self.evidence.resolve();
+            let asked = prices.request(&self.graph).toward(objective).with(&self.options);
+            known = settled::read(&shared.profile, asked, settings, &identities);
+            if let Some(plan) = &known {
+                self.evidence.learn(&self.graph, &self.devices, &plan.parts, rows);
+            }
+        }
         loop {
             let prices = self.evidence.resolve();
             let asked = prices.request(&self.graph).toward(objective).with(&self.options);
+            let restated = known
+                .as_ref()
+                .and_then(|plan| partitioner::restate(asked, plan).ok());
             let found = partitioner::partition(asked).map_err(|error| no_plan(&self.model, &error))?;
             let found = match choice {
-                Choice::Measured => incumbent::choose(asked, &prices, found, None)
+                Choice::Measured => incumbent::choose(asked, &prices, found, restated.as_ref())
                     .map_err(|error| no_plan(&self.model, &error))?,
                 Choice::Solver => found,
             };

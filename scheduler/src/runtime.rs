@@ -15,6 +15,7 @@ use polychip_profile::bundle::{PublicKey, Trust};
 
 use crate::admission::Registry;
 use crate::bundles::{self, LoadedBundle};
+use crate::durable::Durable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::lane::Lanes;
 use crate::model::Model;
@@ -386,23 +387,19 @@ impl Builder {
     /// Loads the plugins and opens their devices.
     ///
     /// # Errors
-    /// None today: what cannot be loaded is said by [`Runtime::refusals`], [`Runtime::bundles`] and
-    /// [`Profile::trouble`].
+    /// The profile cannot be opened. Plugins and bundles that cannot be loaded are no error: [`Runtime::refusals`] and
+    /// [`Runtime::bundles`] say why.
     pub fn build(self) -> Result<Runtime> {
         let (bundles, databases): (Vec<&PathBuf>, Vec<&PathBuf>) =
             self.profiles.iter().partition(|path| bundles::is_one(path));
-        let profile = Arc::new(match databases.last() {
+        let profile = match databases.last() {
             None => Profile::in_memory(),
-            Some(path) => match Profile::open(path) {
-                Ok(profile) => profile,
-                // an app runs without what was measured rather than not at all
-                Err(error) => {
-                    let profile = Profile::in_memory();
-                    profile.note(error);
-                    profile
-                }
-            },
-        });
+            Some(path) => Profile::open(path).map_err(|error| {
+                let words = format!("profile {}", path.display());
+                Error::caused(ErrorKind::BadProfile, words, error)
+            })?,
+        };
+        let profile = Arc::new(profile);
         let bundles = bundles.into_iter();
         let bundles = bundles.map(|path| LoadedBundle::load(path, &profile, &self.trust));
         let bundles: Vec<LoadedBundle> = bundles.collect();
@@ -426,6 +423,7 @@ impl Builder {
         }
         let host = host.build();
         let shared = Shared {
+            durable: Durable::default(),
             lanes: Lanes::new(host.devices(), host.clock()),
             host,
             profile,

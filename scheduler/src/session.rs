@@ -153,6 +153,9 @@ impl Special {
             shared: Arc::clone(shared),
             policy,
         });
+        if shared.profile.path().is_some() && !shared.host.clock().is_virtual() {
+            shared.durable.add(&inner);
+        }
         let mut watch = None;
         if let (Some(governing), Some(governed)) = (&inner.governing, inner.policy.governing()) {
             governing.begin(&inner, governed);
@@ -163,9 +166,12 @@ impl Special {
             }
         }
         Ok(Special {
-            inner,
             _watch: watch,
-            _learning: learning.map(LearningEnd).map(Arc::new),
+            _learning: learning.map(|learning| {
+                let inner = Arc::clone(&inner);
+                Arc::new(LearningEnd { learning, inner })
+            }),
+            inner,
         })
     }
 }

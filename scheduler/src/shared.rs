@@ -9,6 +9,7 @@ use polychip_host::Host;
 use polychip_profile::Profile;
 
 use crate::bundles::LoadedBundle;
+use crate::durable::Durable;
 use crate::lane::Lanes;
 use crate::telemetry::files::Sensors;
 use crate::telemetry::sampler::Sampler;
@@ -16,6 +17,8 @@ use crate::telemetry::sampler::Sampler;
 /// Plugins with their devices, the profile and the cache.
 #[derive(Debug)]
 pub(crate) struct Shared {
+    /// Ends before what it writes to.
+    pub(crate) durable: Durable,
     pub(crate) host: Host,
     /// Whose turn it is on each device.
     pub(crate) lanes: Lanes,

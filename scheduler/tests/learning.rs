@@ -169,3 +169,45 @@ fn a_plan_with_other_answers_is_never_used() {
     let trials = report.learning.unwrap().trials;
     assert_eq!(trials[0].state, TrialState::OtherAnswers, "{trials:?}");
 }
+
+#[test]
+fn the_next_start_begins_where_the_last_one_settled() {
+    let folder = tempfile::tempdir().unwrap();
+    let profile = folder.path().join("device.profile");
+    // truly 200, 150 and 300 µs, and all stated too low, so that what is unmeasured looks cheap
+    let script = device("a", 100.0, &permille(2000), "")
+        + &device("b", 110.0, &permille(1364), "")
+        + &device("c", 60.0, &permille(5000), "");
+    let mut took = Vec::new();
+    for start in 0..5 {
+        let more = |builder: polychip::Builder| builder.profiles(&profile);
+        let (runtime, model) = scripted::runtime_with(&script, more);
+        let session = runtime
+            .session(&model, Policy::latency().devices(["null"]))
+            .unwrap();
+        let first = devices_of(&session);
+        let expected = if start == 0 { ["null:2"] } else { ["null:1"] };
+        assert_eq!(first, expected, "start {start}: {}", session.report());
+        drive(&session, 10);
+        took.push(drive(&session, 400));
+        assert_eq!(
+            devices_of(&session),
+            ["null:1"],
+            "start {start}: {}",
+            session.report()
+        );
+    }
+    let slowest = took.iter().copied().max().unwrap();
+    assert_eq!(slowest, took[0], "no start is slower than the first: {took:?}");
+}
+
+#[test]
+fn a_profile_that_cannot_be_opened_is_an_error_that_names_it() {
+    let builder = polychip::Runtime::builder().only_given_folders();
+    let error = builder
+        .profiles("/no/such/folder/device.profile")
+        .build()
+        .unwrap_err();
+    let words = error.to_string();
+    assert!(words.contains("/no/such/folder/device.profile"), "{words}");
+}

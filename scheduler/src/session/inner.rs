@@ -99,6 +99,25 @@ impl Inner {
         current.plan.as_ref().filter(|plan| !plan.has_failed()).cloned()
     }
 
+    /// Writes what was measured since the last time into the profile, and the plan that the session settled on.
+    pub(crate) fn write_figures(&self) {
+        let (plan, settings) = {
+            let current = self.current();
+            (current.plan.clone(), current.policy.settings())
+        };
+        let Some(plan) = plan else { return };
+        if let Err(error) = plan.record_fresh() {
+            tracing::warn!("measured times are not written: {error}");
+        }
+        if self
+            .learning
+            .as_ref()
+            .is_some_and(|learning| learning.has_settled())
+        {
+            plan.planned.keep_settled(&self.shared.profile, settings);
+        }
+    }
+
     /// Whether the next run takes this plan.
     pub(crate) fn is_current(&self, plan: &Arc<LoadedPlan>) -> bool {
         let current = self.current();

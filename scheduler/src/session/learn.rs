@@ -296,6 +296,12 @@ impl Learning {
         }
     }
 
+    /// Whether all plans are judged, so that the one that runs is worth keeping for the next start.
+    pub(crate) fn has_settled(&self) -> bool {
+        let state = self.lock();
+        state.is_prepared && self.mode != Learn::Watch && state.explorer.is_settled()
+    }
+
     /// Ends the thread; waits for the job that it is at.
     pub(crate) fn close(&self) {
         self.closing.store(true, Ordering::Release);
@@ -332,10 +338,19 @@ impl State {
 
 /// Ends what a session learns with, when its last clone goes.
 #[derive(Debug)]
-pub(crate) struct LearningEnd(pub(crate) Arc<Learning>);
+pub(crate) struct LearningEnd {
+    pub(crate) learning: Arc<Learning>,
+    pub(crate) inner: Arc<Inner>,
+}
 
 impl Drop for LearningEnd {
     fn drop(&mut self) {
-        self.0.close();
+        self.learning.close();
+        if self.learning.has_settled() {
+            let current = self.inner.current();
+            let (planned, settings) = (Arc::clone(&current.planned), current.policy.settings());
+            drop(current);
+            planned.keep_settled(&self.inner.shared.profile, settings);
+        }
     }
 }

@@ -1,0 +1,66 @@
+//! The plan that sessions settled on, kept in the profile for the next start.
+//!
+//! Invariants:
+//! 1. A plan is kept by all that it depends on: the model's structure, the devices with their drivers, the objective and
+//!    the settings. It is used only where it fits today's model and devices.
+//! 2. It is a candidate and no order: the planner compares it at today's costs (`incumbent`).
+
+use std::fmt::Write as _;
+
+use polychip_graph::fingerprint;
+use polychip_host::DeviceKind;
+use polychip_partitioner::{self as partitioner, Objective, Plan, Request};
+use polychip_profile::Profile;
+
+use super::Planned;
+use crate::policy::Settings;
+
+/// Whose values these are, among those of plugins.
+const OWNER: &str = "polychip";
+
+/// What a plan is kept under.
+fn key(request: Request<'_>, objective: Objective, settings: Settings, identities: &[String]) -> String {
+    let mut key = "settled ".to_owned();
+    for byte in fingerprint::structure(request.graph) {
+        // writing to a string does not fail
+        let _ = write!(key, "{byte:02x}");
+    }
+    let point = settings.operating_point(DeviceKind::Cpu);
+    let _ = write!(
+        key,
+        "; {}; {point}; {}",
+        objective.description(),
+        identities.join(", ")
+    );
+    key
+}
+
+/// The plan that was kept, at today's costs; none where none fits.
+pub(super) fn read(
+    profile: &Profile,
+    request: Request<'_>,
+    settings: Settings,
+    identities: &[String],
+) -> Option<Plan> {
+    let key = key(request, request.objective, settings, identities);
+    let kept = profile.or_nothing(profile.plugin_value(OWNER, &key))?;
+    let plan = Plan::from_json(std::str::from_utf8(&kept).ok()?).ok()?;
+    let names = request.targets.iter().map(|target| &target.name);
+    let fits = names.eq(&plan.devices) && plan.objective == request.objective;
+    partitioner::check_placement(request, &plan)
+        .ok()
+        .filter(|()| fits)?;
+    Some(plan)
+}
+
+impl Planned {
+    /// Keeps the plan for the next start.
+    pub(crate) fn keep_settled(&self, profile: &Profile, settings: Settings) {
+        let identities: Vec<String> = self.devices.iter().map(polychip_host::Device::identity).collect();
+        let key = key(self.request(), self.plan.objective, settings, &identities);
+        let kept = profile.set_plugin_value(OWNER, &key, self.plan.to_json().as_bytes());
+        if let Err(error) = kept {
+            tracing::warn!("the plan is not kept for the next start: {error}");
+        }
+    }
+}
