@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. An input is host memory that the reading devices use in place; nothing is copied at submit unless a
-//!    device cannot import host memory.
+//!    device cannot import host memory. Memory of the app that a device cannot import as it lies, for its address or its
+//!    kind, is copied through memory of the session, and the report counts that: such memory never fails a run.
 //! 2. A write to an input that is in flight is refused, not delayed. It is in flight until its run has
 //!    given its outputs or an error, so that a run may be tried again on what it was given.
 //! 3. Memory that an output of one run and an input of another share is written by one run, or read by any number.
@@ -67,7 +68,8 @@ pub(crate) struct DeviceBuffer {
     /// Index of the device in the plan.
     pub(crate) device: usize,
     pub(crate) buffer: Arc<Buffer>,
-    is_import: bool,
+    /// It is the tensor's memory itself; else the device has a copy.
+    pub(crate) is_import: bool,
 }
 
 impl Bound {
@@ -76,18 +78,15 @@ impl Bound {
         plan: u64,
         memory: Memory,
         devices: &[(usize, polychip_host::Device)],
+        is_lent: bool,
     ) -> Result<Arc<Bound>> {
         let mut buffers = Vec::with_capacity(devices.len());
         for (index, device) in devices {
-            let is_import = device.info().imports_memory();
-            let buffer = if is_import {
-                device.import_buffer(&memory)
-            } else {
-                device.create_buffer(spec.bytes.max(1), ALIGNMENT)
-            };
+            let (buffer, is_import) =
+                buffer(spec, &memory, device, is_lent).map_err(|error| no_memory(&spec.name, error))?;
             buffers.push(DeviceBuffer {
                 device: *index,
-                buffer: Arc::new(buffer.map_err(|error| no_memory(&spec.name, error))?),
+                buffer: Arc::new(buffer),
                 is_import,
             });
         }
@@ -112,6 +111,29 @@ impl Bound {
     fn is_in_flight(&self) -> bool {
         self.memory.is_in_flight() || self.buffers.iter().any(|bound| bound.buffer.is_in_flight())
     }
+}
+
+/// A device's buffer of a tensor, and whether it is the memory itself.
+fn buffer(
+    spec: &TensorSpec,
+    memory: &Memory,
+    device: &polychip_host::Device,
+    is_lent: bool,
+) -> polychip_host::Result<(Buffer, bool)> {
+    let info = device.info();
+    if !info.imports_memory() {
+        return Ok((device.create_buffer(spec.bytes.max(1), ALIGNMENT)?, false));
+    }
+    let width = spec.dtype.byte_width().unwrap_or(1);
+    if !is_lent || (memory.suits([info]) && memory.is_aligned_to(width)) {
+        match device.import_buffer(memory) {
+            // an address or a file that the device does not take
+            Err(error) if is_lent && error.kind() == polychip_host::ErrorKind::Unsupported => {}
+            made => return Ok((made?, true)),
+        }
+    }
+    let staging = Memory::for_devices(spec.bytes.max(1), [info])?;
+    Ok((device.import_buffer(&staging)?, false))
 }
 
 fn infos(devices: &[(usize, polychip_host::Device)]) -> impl Iterator<Item = &polychip_host::DeviceInfo> {
@@ -145,7 +167,7 @@ impl TensorMemory {
             bytes: spec.bytes,
             is_host,
             is_lent: AtomicBool::new(false),
-            bound: Mutex::new(Bound::new(spec, plan, memory, devices)?),
+            bound: Mutex::new(Bound::new(spec, plan, memory, devices, false)?),
             holds: Arc::default(),
             written: AtomicU64::new(0),
         })
@@ -199,7 +221,7 @@ impl TensorMemory {
             is_host,
             is_lent: AtomicBool::new(false),
             // the first run binds it to the devices that use it then
-            bound: Mutex::new(Bound::new(spec, u64::MAX, memory, &[])?),
+            bound: Mutex::new(Bound::new(spec, u64::MAX, memory, &[], false)?),
             holds: Arc::default(),
             written: AtomicU64::new(0),
         })
@@ -291,25 +313,16 @@ impl TensorMemory {
         plan: u64,
         devices: &[(usize, polychip_host::Device)],
     ) -> Result<()> {
-        let memory = if (self.is_lent() || !bound.is_in_flight()) && bound.memory.suits(infos(devices)) {
+        let is_lent = self.is_lent();
+        let memory = if is_lent || (!bound.is_in_flight() && bound.memory.suits(infos(devices))) {
             Ok(bound.memory.clone())
-        } else if self.is_lent() {
-            let suits = |(_, device): &&(usize, polychip_host::Device)| bound.memory.suits([device.info()]);
-            let device = devices.iter().find(|device| !suits(device));
-            let words = format!(
-                "tensor {:?}: {} cannot use the memory given in place: it takes {}",
-                self.name,
-                device.map_or("a device", |(_, device)| device.name()),
-                device.map_or_else(String::new, |(_, device)| device.info().imports())
-            );
-            return Err(Error::new(ErrorKind::BadInput, words));
         } else if self.is_host {
             bound.memory.duplicate(infos(devices))
         } else {
             Memory::for_devices(self.bytes, infos(devices))
         };
         let memory = memory.map_err(|error| no_memory(&self.name, error))?;
-        *bound = Bound::new(&self.spec(), plan, memory, devices)?;
+        *bound = Bound::new(&self.spec(), plan, memory, devices, is_lent)?;
         Ok(())
     }
 

@@ -291,6 +291,12 @@ impl Memory {
         })
     }
 
+    /// Whether it begins at a multiple of so many bytes.
+    #[must_use]
+    pub fn is_aligned_to(&self, bytes: usize) -> bool {
+        (self.data() as usize).is_multiple_of(bytes.max(1))
+    }
+
     /// Whether the memory is an anonymous file.
     #[must_use]
     pub fn is_file(&self) -> bool {

@@ -422,13 +422,13 @@ impl LoadedPlan {
                 if !output.is_bound_to(self.number) {
                     output.rebind(self.number, &memory::output_users(wiring, index, devices))?;
                 }
-                memory::bind_output(wiring, slot, index, output, devices)?;
+                memory::bind_output(wiring, slot, index, output)?;
                 slot.app_bound[index] = true;
             } else if slot.app_bound[index] {
                 // the last run wrote into the app's memory
                 let own = slot.outputs[index].take();
                 if let Some(memory) = &own {
-                    memory::bind_output(wiring, slot, index, memory, devices)?;
+                    memory::bind_output(wiring, slot, index, memory)?;
                 }
                 slot.outputs[index] = own;
                 slot.app_bound[index] = false;
