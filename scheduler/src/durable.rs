@@ -10,10 +10,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::session::inner::Inner;
-
 /// Time between two writes.
 const EVERY: Duration = Duration::from_secs(30);
+
+/// What is written from time to time.
+pub(crate) trait Figures: std::fmt::Debug + Send + Sync {
+    /// Writes what is new.
+    fn write_figures(&self);
+}
 
 /// The sessions of a runtime whose figures are written.
 #[derive(Debug, Default)]
@@ -30,7 +34,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Sessions {
-    all: Vec<Weak<Inner>>,
+    all: Vec<Weak<dyn Figures>>,
     closing: bool,
 }
 
@@ -40,7 +44,7 @@ impl Shared {
     }
 
     /// The sessions after the next pause; none at the end.
-    fn next(&self) -> Option<Vec<Arc<Inner>>> {
+    fn next(&self) -> Option<Vec<Arc<dyn Figures>>> {
         let until = Instant::now() + EVERY;
         let mut sessions = self.lock();
         loop {
@@ -60,8 +64,8 @@ impl Shared {
 
 impl Durable {
     /// From now on the figures of this session are written.
-    pub(crate) fn add(&self, session: &Arc<Inner>) {
-        self.state.lock().all.push(Arc::downgrade(session));
+    pub(crate) fn add(&self, session: Weak<dyn Figures>) {
+        self.state.lock().all.push(session);
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_some() {
             return;

@@ -13,23 +13,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use polychip_host::{Access, AccessGuard, MAX_RANK};
-use polychip_ops::DType;
-
 use crate::error::{Error, ErrorKind, Result};
 use crate::late::Late;
 use crate::session::flights::Flights;
 use crate::session::inner::Inner;
-use crate::session::lateness::{Outcome, Submitted};
+use crate::session::lateness::Submitted;
 use crate::session::loaded::LoadedPlan;
 use crate::session::slot::{Progress, Slot};
 use crate::session::turns::Terms;
-use crate::session::wiring::OutputSource;
-use crate::tensor::Element;
-use crate::tensor::values::check_dtype;
 use awaited::Mending;
+pub use outputs::{OutputView, Outputs};
 
 mod awaited;
+pub(crate) mod outputs;
 
 /// What is said of one run alone, for [`Session::submit_with`](crate::Session::submit_with).
 ///
@@ -293,13 +289,13 @@ impl Run {
             let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
             learning.ended(inner, plan, ns, is_alone);
         }
-        Ok(Outputs {
-            plan: Arc::clone(plan),
-            index: self.index,
-            slot: Some(slot),
+        Ok(Outputs::new(
+            Arc::clone(plan),
+            self.index,
+            slot,
             outcome,
-            run: self.flight.1,
-        })
+            self.flight.1,
+        ))
     }
 }
 
@@ -321,227 +317,5 @@ impl Drop for Run {
             // its thread drops what comes of it
             State::Mending(_) | State::Over => {}
         }
-    }
-}
-
-/// The outputs of a run, in the model's order.
-pub struct Outputs {
-    plan: Arc<LoadedPlan>,
-    index: usize,
-    slot: Option<Box<Slot>>,
-    outcome: Outcome,
-    run: u64,
-}
-
-impl Outputs {
-    /// The outputs of a run that the app knows nothing of.
-    pub(crate) fn of_shadow(plan: Arc<LoadedPlan>, index: usize, slot: Box<Slot>) -> Outputs {
-        Outputs {
-            plan,
-            index,
-            slot: Some(slot),
-            outcome: Outcome::default(),
-            run: 0,
-        }
-    }
-
-    /// The output of this name.
-    ///
-    /// # Errors
-    /// The model has no such output, or the app bound it itself.
-    pub fn get(&self, name: &str) -> Result<OutputView<'_>> {
-        let outputs = &self.plan.wiring.outputs;
-        let index = outputs
-            .iter()
-            .position(|output| output.spec.name == name)
-            .ok_or_else(|| Error::new(ErrorKind::BadInput, format!("the model has no output {name:?}")))?;
-        self.at(index)
-    }
-
-    /// How long the run took: from the call that submitted it to the end of its last part, as the devices state it; where
-    /// one states no times, until its end was seen here.
-    #[must_use]
-    pub fn latency(&self) -> Duration {
-        Duration::from_nanos(self.outcome.latency_ns)
-    }
-
-    /// The number of the run that they are of ([`Run::number`]).
-    #[must_use]
-    pub fn run(&self) -> u64 {
-        self.run
-    }
-
-    /// By how much the run was late; none where it was in time, or had no deadline.
-    #[must_use]
-    pub fn late_by(&self) -> Option<Duration> {
-        self.outcome.late_ns.map(Duration::from_nanos)
-    }
-
-    /// Number of outputs.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.plan.wiring.outputs.len()
-    }
-
-    /// Whether the model has no outputs.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The output at this place.
-    ///
-    /// # Errors
-    /// There is none, or the app bound it itself.
-    pub fn at(&self, index: usize) -> Result<OutputView<'_>> {
-        let outputs = &self.plan.wiring.outputs;
-        let Some(output) = outputs.get(index) else {
-            let words = format!("there is no output {index}, the model has {}", outputs.len());
-            return Err(Error::new(ErrorKind::BadInput, words));
-        };
-        let slot = self
-            .slot
-            .as_ref()
-            .expect("invariant: outputs hold their slot until they are dropped");
-        let spec = &output.spec;
-        let mut view = OutputView {
-            name: &spec.name,
-            dtype: spec.dtype,
-            dims: [0; MAX_RANK],
-            rank: 0,
-            content: Content::Constant(&[]),
-        };
-        view.set_dims(spec.shape.iter().copied())?;
-        if slot.cut_by_app[index] {
-            return Err(bound_by_app(&spec.name));
-        }
-        let padding = slot.was_padded.as_ref();
-        if let Some(shape) = padding.and_then(|padding| padding.shapes.outputs[index].as_ref()) {
-            // where nothing was copied, the elements come first in the run's memory
-            view.set_dims(shape.iter().copied())?;
-            if !slot.cut[index].is_empty() {
-                view.content = Content::Constant(&slot.cut[index]);
-                return Ok(view);
-            }
-        }
-        match &output.source {
-            OutputSource::Same(first) => {
-                let mut same = self.at(*first)?;
-                same.name = &spec.name;
-                return Ok(same);
-            }
-            OutputSource::Constant(bytes) => view.content = Content::Constant(bytes),
-            OutputSource::Input(_) => {
-                let memory = slot.outputs[index]
-                    .as_ref()
-                    .expect("invariant: an input handed through has memory");
-                view.content = Content::Computed(memory.access(Access::Read)?);
-            }
-            OutputSource::Part(part, port) => {
-                let memory = slot.outputs[index]
-                    .as_ref()
-                    .filter(|_| !slot.app_bound[index])
-                    .ok_or_else(|| bound_by_app(&spec.name))?;
-                if spec.upper_bound {
-                    let extents = slot.extents(*part, *port);
-                    let dims = &extents.dims[..extents.rank];
-                    view.set_dims(dims.iter().map(|dim| usize::try_from(*dim).unwrap_or(0)))?;
-                }
-                view.content = Content::Computed(memory.access(Access::Read)?);
-            }
-        }
-        Ok(view)
-    }
-}
-
-fn bound_by_app(name: &str) -> Error {
-    let words =
-        format!("output {name:?} was bound by the app, or is a state; read it there (Session::state)");
-    Error::new(ErrorKind::BadInput, words)
-}
-
-impl Drop for Outputs {
-    fn drop(&mut self) {
-        if let Some(slot) = self.slot.take() {
-            self.plan.put_back(self.index, slot);
-        }
-    }
-}
-
-impl std::fmt::Debug for Outputs {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list()
-            .entries(self.plan.wiring.outputs.iter().map(|output| &output.spec))
-            .finish()
-    }
-}
-
-/// One output, in place.
-pub struct OutputView<'a> {
-    name: &'a str,
-    dtype: DType,
-    dims: [usize; MAX_RANK],
-    rank: usize,
-    content: Content<'a>,
-}
-
-enum Content<'a> {
-    Computed(AccessGuard<'a>),
-    Constant(&'a [u8]),
-}
-
-impl OutputView<'_> {
-    fn set_dims(&mut self, dims: impl ExactSizeIterator<Item = usize>) -> Result<()> {
-        if dims.len() > MAX_RANK {
-            let words = format!("output {:?} has rank {}, above {MAX_RANK}", self.name, dims.len());
-            return Err(Error::new(ErrorKind::BadInput, words));
-        }
-        self.rank = dims.len();
-        self.dims.iter_mut().zip(dims).for_each(|(slot, dim)| *slot = dim);
-        Ok(())
-    }
-
-    /// Name in the model.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.name
-    }
-
-    /// Element type.
-    #[must_use]
-    pub fn dtype(&self) -> DType {
-        self.dtype
-    }
-
-    /// True shape in ONNX order.
-    #[must_use]
-    pub fn shape(&self) -> &[usize] {
-        &self.dims[..self.rank]
-    }
-
-    /// The elements as bytes: little-endian in row-major order, types of less than a byte packed.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        let all: &[u8] = match &self.content {
-            Content::Computed(guard) => guard,
-            Content::Constant(bytes) => bytes,
-        };
-        let wanted = polychip_ops::axis::product(self.shape()).and_then(|count| self.dtype.byte_len(count));
-        &all[..wanted.unwrap_or(all.len()).min(all.len())]
-    }
-
-    /// The elements.
-    ///
-    /// # Errors
-    /// The output holds another type.
-    pub fn values<T: Element>(&self) -> Result<std::borrow::Cow<'_, [T]>> {
-        if T::DTYPE != self.dtype {
-            check_dtype::<T>(&format!("output {:?}", self.name), self.dtype)?;
-        }
-        // memory of a run is aligned; a constant in a model file need not be
-        Ok(match bytemuck::try_cast_slice(self.bytes()) {
-            Ok(values) => std::borrow::Cow::Borrowed(values),
-            Err(_) => std::borrow::Cow::Owned(bytemuck::allocation::pod_collect_to_vec(self.bytes())),
-        })
     }
 }

@@ -19,6 +19,7 @@ use std::time::Duration;
 use polychip_host::Memory;
 use polychip_partitioner::Plan;
 
+use crate::durable::Figures;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::EventLog;
 use crate::loaded_part::LoadedPart;
@@ -41,7 +42,8 @@ use govern::watch::Watch;
 use inner::{Current, Inner, LossCount, output_in_flight};
 use kept::Kept;
 use lateness::{Lateness, Submitted, whole_ns};
-use learn::{Learning, LearningEnd};
+use learn::Learning;
+use learn::drive::LearningEnd;
 use loaded::LoadedPlan;
 use shapes::{Held, Shapes, Special};
 use slot::Slot;
@@ -154,7 +156,8 @@ impl Special {
             policy,
         });
         if shared.profile.path().is_some() && !shared.host.clock().is_virtual() {
-            shared.durable.add(&inner);
+            let session: Arc<dyn Figures> = Arc::<Inner>::clone(&inner);
+            shared.durable.add(Arc::downgrade(&session));
         }
         let mut watch = None;
         if let (Some(governing), Some(governed)) = (&inner.governing, inner.policy.governing()) {

@@ -9,7 +9,6 @@ mod model;
 #[allow(dead_code, reason = "not every test crate uses all of it")]
 mod scripted;
 
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use polychip::{Access, Memory, Policy};
@@ -19,7 +18,7 @@ use scripted::{PATIENCE, runtime};
 fn at(offset: u64) -> Memory {
     let file = rustix::fs::memfd_create("app", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
     rustix::fs::ftruncate(&file, 8192).unwrap();
-    Memory::of_file(OwnedFd::from(file), offset, 16).unwrap()
+    Memory::of_file(file, offset, 16).unwrap()
 }
 
 fn write(memory: &Memory, value: f32) {
@@ -59,7 +58,7 @@ fn arrays_at_any_address_run_and_copies_are_counted() {
             }
             let report = session.report();
             // an element is read at its own alignment by any device
-            let staged = |offset: u64| u64::from(offset % alignment.max(4) != 0);
+            let staged = |offset: u64| u64::from(!offset.is_multiple_of(alignment.max(4)));
             let copies = 2 * (staged(offset) + staged(130 - offset));
             assert_eq!(
                 (

@@ -133,14 +133,14 @@ fn regret_and_excess_stay_small_whatever_the_predictions() {
             played.map(|outcome| (outcome.regret, outcome.excess)).unzip();
         let mean = regret.iter().sum::<f64>() / regret.len() as f64;
         let (late, over) = (quantile(&mut regret, 0.95), quantile(&mut excess, 0.95));
-        println!("off ×{factor}, noise {noise}: regret {mean:.4}, p95 {late:.4}; excess p95 {over:.4}");
+        eprintln!("off ×{factor}, noise {noise}: regret {mean:.4}, p95 {late:.4}; excess p95 {over:.4}");
         regrets.append(&mut regret);
         excesses.append(&mut excess);
     }
     let mean = regrets.iter().sum::<f64>() / regrets.len() as f64;
     let late = quantile(&mut regrets, 0.95);
     let over = quantile(&mut excesses, 0.95);
-    println!(
+    eprintln!(
         "all {}: regret {mean:.4}, p95 {late:.4}; excess p95 {over:.4}",
         regrets.len()
     );
@@ -157,7 +157,7 @@ fn excess_stays_within_the_budget_at_any_time() {
             .map(|seed| World::new(seed, 6, 3.0, 0.05).play(runs, |_, _| {}).excess)
             .collect();
         let over = quantile(&mut excesses, 0.95);
-        println!("{runs} runs: excess p95 {over:.4}");
+        eprintln!("{runs} runs: excess p95 {over:.4}");
         assert!(over <= 0.08, "p95 of excess {over} after {runs} runs");
     }
 }

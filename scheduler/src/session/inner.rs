@@ -10,6 +10,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::durable::Figures;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::{Event, EventLog};
 use crate::planned::Planned;
@@ -88,19 +89,8 @@ pub(super) fn output_in_flight(output: &Output) -> Error {
     Error::new(ErrorKind::InFlight, words)
 }
 
-impl Inner {
-    pub(crate) fn current(&self) -> MutexGuard<'_, Current> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The plan, where it is not known to have failed.
-    pub(crate) fn usable(&self) -> Option<Arc<LoadedPlan>> {
-        let current = self.current();
-        current.plan.as_ref().filter(|plan| !plan.has_failed()).cloned()
-    }
-
-    /// Writes what was measured since the last time into the profile, and the plan that the session settled on.
-    pub(crate) fn write_figures(&self) {
+impl Figures for Inner {
+    fn write_figures(&self) {
         let (plan, settings) = {
             let current = self.current();
             (current.plan.clone(), current.policy.settings())
@@ -116,6 +106,18 @@ impl Inner {
         {
             plan.planned.keep_settled(&self.shared.profile, settings);
         }
+    }
+}
+
+impl Inner {
+    pub(crate) fn current(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The plan, where it is not known to have failed.
+    pub(crate) fn usable(&self) -> Option<Arc<LoadedPlan>> {
+        let current = self.current();
+        current.plan.as_ref().filter(|plan| !plan.has_failed()).cloned()
     }
 
     /// Whether the next run takes this plan.

@@ -12,9 +12,11 @@
 //! 5. Runs under a deadline are not used for trials while the incumbent meets it: trials are shadow runs in the gaps
 //!    between frames.
 //!
-//! Not here: which plans there are (`candidates`), running one beside the app (`shadow`), the report (`report`).
+//! Not here: what a session asks and tells (`drive`), which plans there are (`candidates`), running one beside the app
+//! (`shadow`), the report (`report`).
 
 mod candidates;
+pub(crate) mod drive;
 mod job;
 pub(crate) mod report;
 mod shadow;
@@ -23,12 +25,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use polychip_governor::explore::{Change, DropReason, Explorer, ExplorerSettings};
+use polychip_governor::explore::{Explorer, ExplorerSettings};
 
-use crate::event::{Event, EventKind};
 use crate::planned::Planned;
 use crate::policy::{Aim, Learn, Policy};
-use crate::session::inner::Inner;
 use crate::session::loaded::LoadedPlan;
 use crate::session::slot::Given;
 use shadow::Sample;
@@ -37,8 +37,6 @@ use shadow::Sample;
 const FIRST_RUNS: u64 = 16;
 /// A gap between two runs is no gap where it is shorter than this.
 const LEAST_GAP_NS: f64 = 200_000.0;
-/// How fast the usual gap follows the newest one.
-const GAP_WEIGHT: f64 = 0.2;
 
 /// What a session learns with.
 #[derive(Debug)]
@@ -125,34 +123,6 @@ impl Learning {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// The plan of a trial for a run that is submitted now; none where it takes the incumbent. A run that is not alone
-    /// tries nothing.
-    pub(crate) fn trial(&self, inner: &Inner, is_alone: bool, now_ns: u64) -> Option<Arc<LoadedPlan>> {
-        let mut state = self.lock();
-        if let Some(ended) = state.ended_ns.take() {
-            let gap = now_ns.saturating_sub(ended) as f64;
-            let usual = state.gap_ns.unwrap_or(gap);
-            state.gap_ns = Some(usual + GAP_WEIGHT * (gap - usual));
-        }
-        if state.arms.is_empty() {
-            return None;
-        }
-        let deadline = inner.lateness.deadline_ns();
-        // late anyway: a trial can only help
-        let is_late = |ns: f64| deadline.is_none_or(|deadline| ns > deadline as f64);
-        let may_try = is_alone && state.explorer.incumbent_ns().is_some_and(is_late);
-        let arm = state.explorer.next(may_try);
-        if arm == state.explorer.incumbent() {
-            return None;
-        }
-        let plan = &state.arms[arm].plan;
-        if plan.has_failed() || plan.is_broken() {
-            state.explorer.failed(arm);
-            return None;
-        }
-        Some(Arc::clone(plan))
-    }
-
     /// Keeps the inputs of a run that has ended, where shadow runs need some. The run still holds them.
     pub(crate) fn sample(&self, plan: &LoadedPlan, given: &Given) {
         if !self.wants_sample.load(Ordering::Acquire) {
@@ -167,36 +137,6 @@ impl Learning {
             state.arms.clear();
         }
         self.wants_sample.store(false, Ordering::Release);
-    }
-
-    /// Takes note of a run of the app that went well, and starts what is to be done meanwhile.
-    pub(crate) fn ended(
-        self: &Arc<Self>,
-        inner: &Arc<Inner>,
-        plan: &Arc<LoadedPlan>,
-        ns: u64,
-        is_alone: bool,
-    ) {
-        let now_ns = inner.now_ns();
-        let mut state = self.lock();
-        state.ended_ns = Some(now_ns);
-        let arm = state.arm_of(plan);
-        let Some(arm) = arm else {
-            // a plan that recovery put in place
-            if inner.is_current(plan) {
-                state.begin_anew(plan);
-            }
-            return;
-        };
-        let change = state.explorer.ended(arm, ns as f64, is_alone, now_ns);
-        if let Some(change) = change {
-            self.act(inner, &mut state, change);
-        }
-        let job = self.next_job(&mut state, inner.lateness.deadline_ns().is_some());
-        drop(state);
-        if let Some(job) = job {
-            self.begin(inner, job);
-        }
     }
 
     /// What is worth doing now. Under a deadline shadow runs have room in gaps only.
@@ -229,71 +169,6 @@ impl Learning {
         };
         state.is_busy = job.is_some();
         job
-    }
-
-    /// Runs a job on a thread, or on virtual time here.
-    fn begin(self: &Arc<Self>, inner: &Arc<Inner>, job: Job) {
-        if inner.shared.host.clock().is_virtual() {
-            self.run(inner, job);
-            return;
-        }
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(before) = thread.take() {
-            // it has told that it is done
-            let _ = before.join();
-        }
-        let (learning, inner) = (Arc::clone(self), Arc::downgrade(inner));
-        let made = std::thread::Builder::new()
-            .name("polychip-learn".into())
-            .spawn(move || {
-                if let Some(inner) = inner.upgrade() {
-                    learning.run(&inner, job);
-                }
-            });
-        match made {
-            Ok(made) => *thread = Some(made),
-            Err(error) => {
-                tracing::warn!("other plans are not tried: no thread: {error}");
-                self.lock().is_prepared = true;
-            }
-        }
-    }
-
-    /// Does what the explorer decided.
-    fn act(&self, inner: &Inner, state: &mut State, change: Change) {
-        let name = |arm: usize| state.explorer.name(arm).to_owned();
-        let event = match &change {
-            Change::Adopted {
-                arm,
-                from,
-                ratio,
-                pairs,
-            } => {
-                let words = format!("{ratio:.2}× the time of {} in {pairs} paired runs", name(*from));
-                Some((EventKind::Adopted, name(*arm), words))
-            }
-            Change::RolledBack { arm, from, ratio } => {
-                let words = format!("{} takes {ratio:.2}× what its trial took", name(*from));
-                Some((EventKind::RolledBack, name(*arm), words))
-            }
-            Change::Dropped { arm, reason } => match reason {
-                DropReason::OtherAnswers | DropReason::Failed => {
-                    Some((EventKind::NotAdopted, name(*arm), reason.words().to_owned()))
-                }
-                _ => None,
-            },
-            Change::Reopened { ratio } => {
-                let words = format!("runs take {ratio:.2}× what they took; other plans are tried again");
-                Some((EventKind::Reopened, name(state.explorer.incumbent()), words))
-            }
-        };
-        if let Change::Adopted { arm, .. } | Change::RolledBack { arm, .. } = change {
-            let arm = &state.arms[arm];
-            inner.put_in_place(&arm.plan, &arm.policy);
-        }
-        if let Some((kind, device, words)) = event {
-            inner.tell(Event::new(kind, &device, 0, words));
-        }
     }
 
     /// Whether all plans are judged, so that the one that runs is worth keeping for the next start.
@@ -333,24 +208,5 @@ impl State {
             .replace_incumbent(&candidates::name(planned), candidates::value_per_ns(planned));
         self.arms.clear();
         self.is_prepared = false;
-    }
-}
-
-/// Ends what a session learns with, when its last clone goes.
-#[derive(Debug)]
-pub(crate) struct LearningEnd {
-    pub(crate) learning: Arc<Learning>,
-    pub(crate) inner: Arc<Inner>,
-}
-
-impl Drop for LearningEnd {
-    fn drop(&mut self) {
-        self.learning.close();
-        if self.learning.has_settled() {
-            let current = self.inner.current();
-            let (planned, settings) = (Arc::clone(&current.planned), current.policy.settings());
-            drop(current);
-            planned.keep_settled(&self.inner.shared.profile, settings);
-        }
     }
 }

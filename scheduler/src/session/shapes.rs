@@ -33,7 +33,7 @@ use crate::session::edge::{open_spec, sizes_of_strings, sizes_spec};
 use crate::session::flights::Flights;
 use crate::session::govern::watch::Watch;
 use crate::session::inner::Inner;
-use crate::session::learn::LearningEnd;
+use crate::session::learn::drive::LearningEnd;
 use crate::session::state::States;
 use crate::shared::Shared;
 use crate::tensor::{Input, Owner, TensorMemory, TensorSpec};
@@ -76,7 +76,6 @@ pub(crate) struct Special {
     pub(crate) inner: Arc<Inner>,
     /// Its thread ends with the last clone of the session.
     pub(crate) _watch: Option<Arc<Watch>>,
-    /// As of its thread.
     pub(crate) _learning: Option<Arc<LearningEnd>>,
 }
 

@@ -11,7 +11,8 @@ use polychip_host::Access;
 use polychip_ops::DType;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::run::Outputs;
+use crate::run::outputs::Outputs;
+use crate::session::lateness::Outcome;
 use crate::session::loaded::LoadedPlan;
 use crate::session::slot::{Given, Progress, Slot};
 use crate::session::turns::Terms;
@@ -106,7 +107,7 @@ pub(super) fn run(plan: &Arc<LoadedPlan>, sample: &Sample, most: Duration) -> Re
         plan.put_back(index, slot);
         return Err(error);
     }
-    let outputs = Outputs::of_shadow(Arc::clone(plan), index, slot);
+    let outputs = Outputs::new(Arc::clone(plan), index, slot, Outcome::default(), 0);
     let answers = (0..outputs.len()).map(|output| {
         let view = outputs.at(output)?;
         Ok(Answer {

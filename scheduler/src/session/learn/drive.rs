@@ -1,0 +1,157 @@
+//! What a session asks before a run and tells after it, and what follows: a job is begun, a plan put in place.
+
+use std::sync::{Arc, PoisonError};
+
+use polychip_governor::explore::{Change, DropReason};
+
+use super::{Job, Learning, State};
+use crate::event::{Event, EventKind};
+use crate::session::inner::Inner;
+use crate::session::loaded::LoadedPlan;
+
+/// How fast the usual gap follows the newest one.
+const GAP_WEIGHT: f64 = 0.2;
+
+impl Learning {
+    /// The plan of a trial for a run that is submitted now; none where it takes the incumbent. A run that is not alone
+    /// tries nothing.
+    pub(crate) fn trial(&self, inner: &Inner, is_alone: bool, now_ns: u64) -> Option<Arc<LoadedPlan>> {
+        let mut state = self.lock();
+        if let Some(ended) = state.ended_ns.take() {
+            let gap = now_ns.saturating_sub(ended) as f64;
+            let usual = state.gap_ns.unwrap_or(gap);
+            state.gap_ns = Some(usual + GAP_WEIGHT * (gap - usual));
+        }
+        if state.arms.is_empty() {
+            return None;
+        }
+        let deadline = inner.lateness.deadline_ns();
+        // late anyway: a trial can only help
+        let is_late = |ns: f64| deadline.is_none_or(|deadline| ns > deadline as f64);
+        let may_try = is_alone && state.explorer.incumbent_ns().is_some_and(is_late);
+        let arm = state.explorer.next(may_try);
+        if arm == state.explorer.incumbent() {
+            return None;
+        }
+        let plan = &state.arms[arm].plan;
+        if plan.has_failed() || plan.is_broken() {
+            state.explorer.failed(arm);
+            return None;
+        }
+        Some(Arc::clone(plan))
+    }
+
+    /// Takes note of a run of the app that went well, and starts what is to be done meanwhile.
+    pub(crate) fn ended(
+        self: &Arc<Self>,
+        inner: &Arc<Inner>,
+        plan: &Arc<LoadedPlan>,
+        ns: u64,
+        is_alone: bool,
+    ) {
+        let now_ns = inner.now_ns();
+        let mut state = self.lock();
+        state.ended_ns = Some(now_ns);
+        let arm = state.arm_of(plan);
+        let Some(arm) = arm else {
+            // a plan that recovery put in place
+            if inner.is_current(plan) {
+                state.begin_anew(plan);
+            }
+            return;
+        };
+        let change = state.explorer.ended(arm, ns as f64, is_alone, now_ns);
+        if let Some(change) = change {
+            self.act(inner, &mut state, change);
+        }
+        let job = self.next_job(&mut state, inner.lateness.deadline_ns().is_some());
+        drop(state);
+        if let Some(job) = job {
+            self.begin(inner, job);
+        }
+    }
+
+    /// Runs a job on a thread, or on virtual time here.
+    fn begin(self: &Arc<Self>, inner: &Arc<Inner>, job: Job) {
+        if inner.shared.host.clock().is_virtual() {
+            self.run(inner, job);
+            return;
+        }
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = thread.take() {
+            // it has told that it is done
+            let _ = before.join();
+        }
+        let (learning, inner) = (Arc::clone(self), Arc::downgrade(inner));
+        let made = std::thread::Builder::new()
+            .name("polychip-learn".into())
+            .spawn(move || {
+                if let Some(inner) = inner.upgrade() {
+                    learning.run(&inner, job);
+                }
+            });
+        match made {
+            Ok(made) => *thread = Some(made),
+            Err(error) => {
+                tracing::warn!("other plans are not tried: no thread: {error}");
+                self.lock().is_prepared = true;
+            }
+        }
+    }
+
+    /// Does what the explorer decided.
+    pub(super) fn act(&self, inner: &Inner, state: &mut State, change: Change) {
+        let name = |arm: usize| state.explorer.name(arm).to_owned();
+        let event = match &change {
+            Change::Adopted {
+                arm,
+                from,
+                ratio,
+                pairs,
+            } => {
+                let words = format!("{ratio:.2}× the time of {} in {pairs} paired runs", name(*from));
+                Some((EventKind::Adopted, name(*arm), words))
+            }
+            Change::RolledBack { arm, from, ratio } => {
+                let words = format!("{} takes {ratio:.2}× what its trial took", name(*from));
+                Some((EventKind::RolledBack, name(*arm), words))
+            }
+            Change::Dropped { arm, reason } => match reason {
+                DropReason::OtherAnswers | DropReason::Failed => {
+                    Some((EventKind::NotAdopted, name(*arm), reason.words().to_owned()))
+                }
+                _ => None,
+            },
+            Change::Reopened { ratio } => {
+                let words = format!("runs take {ratio:.2}× what they took; other plans are tried again");
+                Some((EventKind::Reopened, name(state.explorer.incumbent()), words))
+            }
+        };
+        if let Change::Adopted { arm, .. } | Change::RolledBack { arm, .. } = change {
+            let arm = &state.arms[arm];
+            inner.put_in_place(&arm.plan, &arm.policy);
+        }
+        if let Some((kind, device, words)) = event {
+            inner.tell(Event::new(kind, &device, 0, words));
+        }
+    }
+}
+
+/// Ends what a session learns with, when its last clone goes.
+#[derive(Debug)]
+pub(crate) struct LearningEnd {
+    pub(crate) learning: Arc<Learning>,
+    pub(crate) inner: Arc<Inner>,
+}
+
+impl Drop for LearningEnd {
+    fn drop(&mut self) {
+        self.learning.close();
+        if self.learning.has_settled() {
+            let current = self.inner.current();
+            let (planned, settings) = (Arc::clone(&current.planned), current.policy.settings());
+            drop(current);
+            planned.keep_settled(&self.inner.shared.profile, settings);
+        }
+    }
+}
