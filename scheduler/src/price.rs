@@ -10,6 +10,7 @@
 mod evidence;
 mod figure;
 mod moving;
+mod power;
 mod resolve;
 
 use std::collections::BTreeMap;

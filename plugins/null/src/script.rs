@@ -15,6 +15,7 @@
 //! switch_ns = 0                     # taken where a part is another one than ran before
 //! cost = { fixed_ns = 500, ps_per_mac = 2.0, ps_per_byte = 10.0, pj_per_mac = 1.0 }
 //! op.Conv = { ps_per_mac = 0.5 }    # what is left out is that of `cost`
+//! states_energy = true
 //! noise_permille = 20
 //! refuse = [{ node = "head*", reason = "vendor", detail = "known to be slow" }]
 //! compile_waits_for = "/tmp/go"     # a compilation goes on once this file is there
@@ -110,6 +111,8 @@ pub struct DeviceScript {
     pub cost: Work,
     /// Cost of the nodes of an op; what is left out is that of `cost`.
     pub op: BTreeMap<String, PartialWork>,
+    /// Whether it says what it draws and spends: estimates, runs and sensors. A real device without sensors does not.
+    pub states_energy: bool,
     /// Greatest relative noise of a run's time, in thousandths.
     pub noise_permille: u32,
     /// Seed of the noise.
@@ -152,6 +155,7 @@ impl Default for DeviceScript {
             launch_nj: 0.0,
             cost: Work::default(),
             op: BTreeMap::new(),
+            states_energy: true,
             noise_permille: 0,
             seed: 0,
             operating_point: Vec::new(),
