@@ -4,7 +4,12 @@
 //! sensors: the clock that it may run at, and (where it can be read) the share that others take. Where they do not
 //! explain what was measured, somebody unseen keeps the device busy: it is taken to be slow until it is tried again.
 //!
+//! A candidate whose every run takes so much longer on a device, whatever its sensors say, was predicted wrongly there: that
+//! is the candidate's, not the device's, which another candidate may find as quick as ever.
+//!
 //! Invariant: a slowness is at least 1 and at most 20.
+
+use std::collections::BTreeMap;
 
 /// Slowness by which a device is not called slow.
 const NEARLY: f64 = 1.15;
@@ -87,6 +92,11 @@ impl Device {
         }
     }
 
+    /// How slow the sensors say that it is for a candidate that asks for a clock.
+    pub(crate) fn by_sensors(&self, now_ns: u64, asked_khz: Option<u64>) -> f64 {
+        self.by_clock(now_ns, asked_khz) * self.by_others(now_ns, asked_khz).unwrap_or(1.0)
+    }
+
     /// How slow it is taken to be for a candidate that asks for a clock. In hope, an avoided device is tried in half
     /// the time.
     pub(crate) fn slowness(&self, now_ns: u64, hope: bool, asked_khz: Option<u64>) -> f64 {
@@ -164,8 +174,12 @@ impl Device {
 pub(crate) struct Learnt {
     /// Measured against predicted time, where devices' slowness is taken into account.
     pub(crate) time: f64,
+    /// Runs that this is the mean of, at first.
+    runs: u32,
     /// The same of late: when, and what.
     lately: Option<(u64, f64)>,
+    /// By device: the least that its runs took against what was predicted of them there.
+    always: BTreeMap<usize, f64>,
     /// Measured against predicted energy.
     pub(crate) energy: f64,
     /// Power read while it ran, in milliwatts.
@@ -176,7 +190,9 @@ impl Default for Learnt {
     fn default() -> Self {
         Self {
             time: 1.0,
+            runs: 0,
             lately: None,
+            always: BTreeMap::new(),
             energy: 1.0,
             seen_mw: None,
         }
@@ -185,8 +201,10 @@ impl Default for Learnt {
 
 impl Learnt {
     pub(crate) fn run(&mut self, now_ns: u64, time: f64, late: bool) {
-        let time = time.clamp(0.25, 8.0);
-        self.time += 0.1 * (time - self.time);
+        let time = time.clamp(0.1, 20.0);
+        // the mean of the first ones, then a tenth of each
+        self.runs = self.runs.saturating_add(1);
+        self.time += (1.0 / f64::from(self.runs)).max(0.1) * (time - self.time);
         let before = match self.lately {
             Some((at, before)) if now_ns.saturating_sub(at) <= FRESH_NS => before,
             _ => self.time,
@@ -194,6 +212,19 @@ impl Learnt {
         // a late run is believed at once, others by a fifth
         let weight = if late && time > before { 1.0 } else { 0.2 };
         self.lately = Some((now_ns, before + weight * (time - before)));
+    }
+
+    /// A run took so much longer on a device than was predicted, beyond what sensors explain; by how much all of them
+    /// do.
+    pub(crate) fn took(&mut self, device: usize, slow: f64) -> f64 {
+        let always = self.always.entry(device).or_insert(f64::INFINITY);
+        *always = always.min(slow.clamp(1.0, 20.0));
+        *always
+    }
+
+    /// By how much all runs took longer on a device than was predicted.
+    pub(crate) fn always(&self, device: usize) -> f64 {
+        self.always.get(&device).copied().unwrap_or(1.0)
     }
 
     /// Measured against predicted time: the mean, or what late runs said lately.

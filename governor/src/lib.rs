@@ -49,6 +49,7 @@ mod portfolio;
 mod settings;
 mod state;
 mod thermal;
+mod unit;
 
 #[cfg(test)]
 mod tests;
@@ -59,3 +60,4 @@ pub use observation::{FinishedRun, Input, Observation, Place, PolicyLimits, Read
 pub use portfolio::{Candidate, Load, Point, Portfolio};
 pub use settings::Settings;
 pub use state::Governor;
+pub use unit::{Energy, Time};

@@ -102,6 +102,12 @@ impl Cost {
         }
     }
 
+    /// The energy that is expected, whatever the cost counts.
+    #[must_use]
+    pub fn expected_energy(&self) -> Option<Microjoules> {
+        self.range().map(|range| range.expected)
+    }
+
     /// The interval of the energy; none where there is no energy.
     #[must_use]
     pub fn range(&self) -> Option<EnergyRange> {

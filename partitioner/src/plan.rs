@@ -12,7 +12,7 @@ use crate::index::{DeviceIndex, PartIndex};
 use crate::link::LinkMode;
 use crate::objective::{Goal, Objective};
 use crate::part::Part;
-use crate::power::EnergyRange;
+use crate::power::{EnergyProvenance, EnergyRange};
 use crate::record::NodeRecord;
 use crate::schedule::Schedule;
 use crate::terms::Terms;
@@ -189,6 +189,22 @@ pub struct Totals {
     pub provenance: Provenance,
     /// At least one figure comes from an emulated device.
     pub emulated: bool,
+}
+
+impl Totals {
+    /// The energy that is expected, whatever the plan counts.
+    #[must_use]
+    pub fn expected_energy(&self) -> Option<Microjoules> {
+        self.range().map(|range| range.expected)
+    }
+
+    /// The interval of the energy; none where there is no energy.
+    #[must_use]
+    pub fn range(&self) -> Option<EnergyRange> {
+        let exact = |energy| EnergyRange::exact(energy, EnergyProvenance::Vendor);
+        self.energy
+            .map(|energy| self.energy_range.unwrap_or_else(|| exact(energy)))
+    }
 }
 
 /// What people call a device: what it calls itself, where that says something, with its name among all devices.

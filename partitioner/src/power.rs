@@ -45,6 +45,9 @@ pub struct EnergyRange {
     /// The least that it may be; JSON holds nanojoules.
     #[serde(rename = "low_nj")]
     pub low: Microjoules,
+    /// What is expected of it; JSON holds nanojoules. A plan whose limits are held against energies counts the most.
+    #[serde(rename = "expected_nj")]
+    pub expected: Microjoules,
     /// The most that it may be; JSON holds nanojoules.
     #[serde(rename = "high_nj")]
     pub high: Microjoules,
@@ -58,6 +61,7 @@ impl EnergyRange {
     pub fn exact(energy: Microjoules, provenance: EnergyProvenance) -> Self {
         Self {
             low: energy,
+            expected: energy,
             high: energy,
             provenance,
         }
@@ -68,6 +72,7 @@ impl EnergyRange {
     pub fn sum(self, other: Self) -> Option<Self> {
         Some(Self {
             low: self.low.checked_add(other.low)?,
+            expected: self.expected.checked_add(other.expected)?,
             high: self.high.checked_add(other.high)?,
             provenance: self.provenance.max(other.provenance),
         })
@@ -121,10 +126,11 @@ impl Power {
     pub fn over(self, time: Nanos) -> Option<(Microjoules, EnergyRange)> {
         let range = EnergyRange {
             low: self.low.over(time)?,
+            expected: self.active.over(time)?,
             high: self.high.over(time)?,
             provenance: self.provenance,
         };
-        Some((self.active.over(time)?, range))
+        Some((range.expected, range))
     }
 }
 

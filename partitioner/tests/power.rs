@@ -65,6 +65,7 @@ fn the_expected_energy_is_weighed_and_the_most_is_limited() {
     assert_eq!(device(&world), 1);
     let plan = world.partition().unwrap();
     assert_eq!(plan.totals.energy.unwrap().microjoules(), 45_000, "the most");
+    assert_eq!(plan.totals.expected_energy().unwrap().microjoules(), 7_500);
     // a plan that states less than the most that is limited is refused
     let mut lies = plan.clone();
     lies.parts[0].cost.energy = Some(Microjoules::from_microjoules(7_500));

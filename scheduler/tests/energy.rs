@@ -10,7 +10,7 @@ mod scripted;
 use std::time::Duration;
 
 use polychip::{MilliCelsius, Milliwatts, Policy, Warning};
-use scripted::runtime;
+use scripted::{PATIENCE, filled, right, runtime};
 
 /// A fast NPU that says nothing of energy, and a slow CPU that says what it takes: two nodes of a millisecond each,
 /// beside 4 ms and 8 mJ.
@@ -99,6 +99,46 @@ fn a_balanced_plan_is_at_most_half_as_slow_again_unless_somebody_sets_the_price(
         Policy::balanced().energy_price(Duration::from_millis(200)),
     );
     assert_eq!(used, ["null:1"]);
+}
+
+/// An NPU of 5 ms that says nothing of energy, and a CPU of 40 ms that says what it takes.
+const BACKGROUND: &str = "
+    [[device]]
+    name = \"npu\"
+    states_energy = false
+    cost = { fixed_ns = 2.5e6, ps_per_byte = 0.0, fixed_nj = 1e6, pj_per_byte = 0.0 }
+    [[device]]
+    name = \"cpu\"
+    kind = \"cpu\"
+    cost = { fixed_ns = 2e7, ps_per_byte = 0.0, fixed_nj = 3e7, pj_per_byte = 0.0 }
+";
+
+#[test]
+fn in_the_background_an_npu_that_states_no_energy_is_used_beside_a_slow_cpu() {
+    let (runtime, model) = runtime(BACKGROUND);
+    let policy = Policy::latency().devices(["null"]).background();
+    let session = runtime.session(&model, policy).unwrap();
+    for value in 0..100u8 {
+        let input = filled(&session, f32::from(value));
+        let outputs = session.submit(&[&input]).unwrap().wait(PATIENCE).unwrap();
+        right(&outputs, f32::from(value));
+        session.govern().unwrap();
+    }
+    let report = session.report();
+    let devices: Vec<&str> = report.parts.iter().map(|part| part.device.as_str()).collect();
+    assert_eq!(devices, ["null:0"]);
+    let energy = report.energy.unwrap();
+    assert_eq!(energy.provenance, "default");
+    assert!(energy.low_nj < energy.expected_nj && energy.expected_nj < energy.high_nj);
+    assert_eq!(
+        report.parts[0].energy.map(|energy| energy.provenance),
+        Some("default")
+    );
+    let text = report.to_string();
+    assert!(
+        text.contains("predicted energy of a run: 10.000 mJ (default, 1.500 mJ to 50.000 mJ)"),
+        "{text}"
+    );
 }
 
 #[test]

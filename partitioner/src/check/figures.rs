@@ -226,6 +226,7 @@ fn with_target(e: &Evidence<'_>, device: usize, mut cost: Cost) -> Option<Cost> 
         cost.energy = Some(power.active.over(cost.time)?);
         cost.energy_range = Some(EnergyRange {
             low: power.low.over(cost.time)?,
+            expected: power.active.over(cost.time)?,
             high: power.high.over(cost.time)?,
             provenance: power.provenance,
         });
@@ -283,6 +284,7 @@ fn tabled(e: &Evidence<'_>, nodes: &[usize], device: usize) -> Option<Cost> {
 #[derive(Default)]
 struct Interval {
     low: u128,
+    expected: u128,
     high: u128,
     weakest: Option<EnergyProvenance>,
     has_any: bool,
@@ -291,14 +293,23 @@ struct Interval {
 impl Interval {
     fn add(&mut self, energy: Option<Microjoules>, range: Option<EnergyRange>) {
         let exact = energy.unwrap_or_default();
-        let (low, high, from) = match range {
-            Some(range) => (range.low, range.high, range.provenance),
-            None => (exact, exact, EnergyProvenance::Vendor),
+        let (low, expected, high, from) = match range {
+            Some(range) => (range.low, range.expected, range.high, range.provenance),
+            None => (exact, exact, exact, EnergyProvenance::Vendor),
         };
         self.has_any |= range.is_some();
         self.low += u128::from(low.nanojoules());
+        self.expected += u128::from(expected.nanojoules());
         self.high += u128::from(high.nanojoules());
         self.weakest = self.weakest.max(Some(from));
+    }
+
+    /// Adds what is taken as it is.
+    fn more(&mut self, energy: Microjoules) {
+        let more = u128::from(energy.nanojoules());
+        self.low += more;
+        self.expected += more;
+        self.high += more;
     }
 
     /// The interval of a sum that is known.
@@ -306,6 +317,7 @@ impl Interval {
         sum.filter(|_| self.has_any)?;
         Some(EnergyRange {
             low: Microjoules::from_nanojoules(u64::try_from(self.low).ok()?),
+            expected: Microjoules::from_nanojoules(u64::try_from(self.expected).ok()?),
             high: Microjoules::from_nanojoules(u64::try_from(self.high).ok()?),
             provenance: self.weakest?,
         })
@@ -444,12 +456,10 @@ pub(super) fn totals(e: &Evidence<'_>) -> Result<(), Violation> {
     let mut interval = Interval::default();
     for part in &plan.parts {
         interval.add(part.cost.energy, part.cost.energy_range);
-        interval.low += u128::from(part.launch_energy.nanojoules());
-        interval.high += u128::from(part.launch_energy.nanojoules());
+        interval.more(part.launch_energy);
     }
     for crossing in &plan.crossings {
-        interval.low += u128::from(crossing.energy.nanojoules());
-        interval.high += u128::from(crossing.energy.nanojoules());
+        interval.more(crossing.energy);
     }
     let range = interval.given(totals.energy);
     if totals.energy_range != range {

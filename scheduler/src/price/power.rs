@@ -307,6 +307,7 @@ fn complete_as(
         if let Some(energy) = cost.energy {
             let range = EnergyRange {
                 low: scaled(energy, permille[0], 1_000),
+                expected: energy,
                 high: scaled(energy, permille[1], 1_000),
                 provenance: EnergyProvenance::Vendor,
             };
@@ -350,6 +351,7 @@ pub(super) fn taking(cost: Cost, picoseconds: u64, provenance: Provenance) -> Co
         energy: cost.energy.map(part),
         energy_range: cost.energy_range.map(|range| EnergyRange {
             low: part(range.low),
+            expected: part(range.expected),
             high: part(range.high),
             ..range
         }),
