@@ -276,9 +276,10 @@ impl Policy {
         self
     }
 
-    /// No device that is hotter when the session is made; in a governed session, also no device that gets hotter
-    /// while it runs, as far as another plan can prevent it. A device that is left out is an event of the plan and the
-    /// report, and is used again once it is 3 K below the limit: a session looks every three seconds, between runs.
+    /// No device that is hotter when the session is made, and none that gets hotter while it runs, as far as another plan
+    /// can do without it: it is left out once it has passed the limit. (A governed session moves before that.) A device
+    /// that is left out is an event of the plan and the report, and is used again once it is 3 K below the limit. A
+    /// session looks every second, between runs.
     #[must_use]
     pub fn max_temperature(mut self, limit: MilliCelsius) -> Self {
         self.max_temperature = Some(limit);

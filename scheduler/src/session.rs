@@ -122,7 +122,7 @@ impl Special {
         let now_ns = shared.host.clock().now_ns();
         // what is admitted keeps its plan
         let is_watched = policy.governing().is_some() || !kept.is_empty();
-        let cooling = Cooling::new(&plan.planned, is_watched, now_ns);
+        let cooling = Cooling::new(policy.hottest(), is_watched, now_ns);
         let wiring = &plan.wiring;
         let inner = Arc::new(Inner {
             id,
@@ -595,7 +595,7 @@ impl Session {
         };
         let ticket = ticket.ok_or_else(|| flights.refusal(stateful))?;
         let run = ticket.run();
-        inner.let_cooled_in(submitted.at_ns());
+        inner.mind_heat(submitted.at_ns());
         let plan = inner.ready()?;
         let (index, mut slot) = plan.take_slot()?;
         slot.given.ticket = Some(ticket);
