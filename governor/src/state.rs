@@ -291,9 +291,9 @@ impl Governor {
                 let slow = seen.busy_ns as f64 / load.busy_ns as f64;
                 let asked = candidate.khz(load.device);
                 let device = &mut self.devices[load.device];
-                // what it is slow by in every run of the candidate is a wrong prediction, not a busy device
+                // what it is slow by in each run of the candidate, for long, is a wrong prediction, not a busy device
                 let unexplained = slow / device.by_sensors(self.now_ns, asked);
-                let always = self.learnt[run.candidate].took(load.device, unexplained);
+                let always = self.learnt[run.candidate].took(self.now_ns, load.device, unexplained);
                 device.measure(self.now_ns, slow / always, asked, late, self.settings.retry_ns);
             }
             let joules = seen.and_then(|seen| seen.energy_uj).or(load.energy_uj);
@@ -333,26 +333,40 @@ impl Governor {
         late && run.candidate == self.current
     }
 
-    /// Whether a plan has been off for so long that the portfolio does not fit: the one that runs, or one that was left
-    /// because it took longer than predicted.
+    /// Whether runs have been off for so long that the portfolio does not fit: those of the plan that runs, or of one that
+    /// was left because it always takes longer than predicted.
     fn asks_for_replan(&mut self, candidate: usize) -> Option<Decision> {
         if candidate != self.current {
-            return None;
-        }
-        let all = self.learnt.iter().enumerate();
-        let usable = all.filter(|(index, _)| self.is_usable(*index));
-        let worst = usable.reduce(|worst, other| if other.1.time > worst.1.time { other } else { worst });
-        let (candidate, off) = worst.map(|(index, learnt)| (index, learnt.time * 1e3))?;
-        if off <= f64::from(self.settings.off_permille) {
             self.off_since_ns = None;
             return None;
         }
-        let since = *self.off_since_ns.get_or_insert(self.now_ns);
-        let long = |since: u64| self.now_ns.saturating_sub(since) >= self.settings.replan_after_ns;
-        if !long(since) || self.asked_ns.is_some_and(|asked| !long(asked)) {
+        let now_ns = self.now_ns;
+        let long = |since: u64, patience: u64| now_ns.saturating_sub(since) >= patience;
+        let patience = self.settings.replan_after_ns;
+        let is_off = |learnt: &Learnt| learnt.time * 1e3 > f64::from(self.settings.off_permille);
+        match is_off(&self.learnt[candidate]) {
+            true => _ = self.off_since_ns.get_or_insert(now_ns),
+            false => self.off_since_ns = None,
+        }
+        let own = self
+            .off_since_ns
+            .filter(|&since| long(since, patience))
+            .map(|_| candidate);
+        let others = self
+            .learnt
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| self.is_usable(*index));
+        let mut left = others.filter(|(_, learnt)| {
+            let since = learnt.wrong_since_ns();
+            since.is_some_and(|since| long(since, patience)) && is_off(learnt)
+        });
+        let candidate = own.or_else(|| left.next().map(|(index, _)| index))?;
+        if self.asked_ns.is_some_and(|asked| !long(asked, patience)) {
             return None;
         }
         self.asked_ns = Some(self.now_ns);
+        let off = self.learnt[candidate].time * 1e3;
         let reason = Reason::PredictionOff {
             candidate,
             measured_permille: off.round() as u64,

@@ -131,6 +131,7 @@ impl Governor {
         self.current = best;
         self.switched_ns = Some(self.now_ns);
         self.is_first = true;
+        self.off_since_ns = None;
         self.switches.push_back(self.now_ns);
         while self.switches.len() > self.settings.switches_per_minute as usize {
             self.switches.pop_front();

@@ -149,8 +149,13 @@ fn what_is_always_as_wrong_is_the_candidates_and_no_busy_device() {
     };
     let (switches, replans) = stream(&mut governor, 0..600, real);
     assert_eq!(governor.plan(), 1);
-    assert_eq!(switches, 1, "it is left once, and not tried again and again");
-    assert!((5..=11).contains(&replans), "a replan each minute: {replans}");
+    assert!(
+        switches <= 9,
+        "it is tried again for a minute, and then no more: {switches}"
+    );
+    assert!((5..=10).contains(&replans), "a replan each minute: {replans}");
+    let (switches, _) = stream(&mut governor, 600..1200, real);
+    assert_eq!((governor.plan(), switches), (1, 0));
     // what is predicted now is what was measured
     let predicted = governor.predicted_ns(0).unwrap();
     assert!((45 * MS..55 * MS).contains(&predicted), "{predicted}");
@@ -163,18 +168,18 @@ fn what_is_slower_than_it_was_is_a_busy_device_that_is_tried_again() {
         Candidate::new("cpu", 25 * MS, vec![load(0, 25, 60)]),
     ]);
     governor.step(&at(0, frames(33)));
-    // twice as slow as predicted from the start; then somebody else takes it for half a minute
+    // twice as slow as predicted; then somebody else takes it for half a minute
     let real = |now: u64, load: &Load| match (load.device, now / S) {
-        (1, 60..90) => 10 * load.busy_ns,
+        (1, 100..130) => 10 * load.busy_ns,
         (1, _) => 2 * load.busy_ns,
         _ => load.busy_ns,
     };
-    let (switches, _) = stream(&mut governor, 0..60, real);
+    let (switches, _) = stream(&mut governor, 0..100, real);
     assert_eq!((governor.plan(), switches), (0, 0));
-    let (switches, _) = stream(&mut governor, 60..85, real);
+    let (switches, _) = stream(&mut governor, 100..125, real);
     assert_eq!(governor.plan(), 1, "it is busy");
     assert!(switches <= 5, "{switches}");
-    stream(&mut governor, 85..210, real);
+    stream(&mut governor, 125..260, real);
     assert_eq!(governor.plan(), 0, "it is free again");
 }
 
