@@ -12,15 +12,15 @@ pub(crate) struct LimitArguments {
     /// Longest predicted time of a run in milliseconds (`33` or `33ms`)
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     deadline: Option<Duration>,
-    /// Highest mean power of runs that follow each other in watts (`5` or `5W`); devices whose energy nobody states are
-    /// then not used
+    /// Highest mean power of runs that follow each other in watts (`5` or `5W`), held against the most that devices may
+    /// draw where nobody measured it
     #[arg(long, value_name = "WATTS", value_parser = watts)]
     max_power: Option<Milliwatts>,
     /// Highest temperature in degrees Celsius that a device may settle at while runs follow each other, where `--heat`
     /// says how it warms
     #[arg(long, value_name = "CELSIUS", value_parser = celsius)]
     max_temperature: Option<MilliCelsius>,
-    /// Leave out devices that are hotter now, in degrees Celsius
+    /// Leave out devices that are hotter, in degrees Celsius: now, and while a session runs
     #[arg(long, value_name = "CELSIUS", value_parser = celsius)]
     hottest: Option<MilliCelsius>,
     /// How a device warms: where it settles at rest, and its thermal resistance (`npu:0=30C+9K/W`); may be given several

@@ -52,7 +52,8 @@ pub(crate) struct PlanArguments {
     /// What to minimise
     #[arg(long, value_enum, default_value_t = Aim::Latency)]
     pub(crate) policy: Aim,
-    /// With `--policy balanced`, the milliseconds that a joule is worth (200 where left out)
+    /// With `--policy balanced`, the milliseconds that a joule is worth, whatever time that costs (left out: 200, and at
+    /// most 1.5 times the fastest plan's time)
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub(crate) energy_price: Option<Duration>,
     /// Threads that a CPU may use; without it, the plugin chooses
@@ -158,7 +159,7 @@ pub(crate) enum Aim {
     Latency,
     /// The energy of a run
     Energy,
-    /// Both, a joule at its price in time (`--energy-price`)
+    /// Both, a joule at its price in time; at most 1.5 times as long as the fastest plan, unless `--energy-price` is set
     Balanced,
     /// The time of a run whose branches run on several devices at once
     Makespan,

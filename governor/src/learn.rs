@@ -4,7 +4,12 @@
 //! sensors: the clock that it may run at, and (where it can be read) the share that others take. Where they do not
 //! explain what was measured, somebody unseen keeps the device busy: it is taken to be slow until it is tried again.
 //!
+//! A candidate whose runs all take as much longer on a device for a minute, whatever its sensors say, was predicted wrongly
+//! there: that is the candidate's, not the device's, which another candidate may find as quick as ever.
+//!
 //! Invariant: a slowness is at least 1 and at most 20.
+
+use std::collections::BTreeMap;
 
 /// Slowness by which a device is not called slow.
 const NEARLY: f64 = 1.15;
@@ -16,6 +21,13 @@ const FRESH_NS: u64 = 1_000_000_000;
 const STALE_NS: u64 = 3_000_000_000;
 /// What a candidate's runs took of late is remembered for so long.
 const LATELY_NS: u64 = 60_000_000_000;
+/// Runs are wrongly predicted where they take so much of their prediction, at least ...
+const WRONG: f64 = 1.5;
+/// ... and all of them alike, the longest so many times the shortest ...
+const ALIKE: f64 = 1.25;
+/// ... for so long, with so many of them: whoever else is at work comes and goes.
+const WRONG_NS: u64 = 60_000_000_000;
+const WRONG_RUNS: u32 = 4;
 /// The longest time until a slow device is tried again, as a multiple of the first.
 const LONGEST_RETRY: u64 = 4;
 
@@ -85,6 +97,11 @@ impl Device {
             }
             _ => 1.0,
         }
+    }
+
+    /// How slow the sensors say that it is for a candidate that asks for a clock.
+    pub(crate) fn by_sensors(&self, now_ns: u64, asked_khz: Option<u64>) -> f64 {
+        self.by_clock(now_ns, asked_khz) * self.by_others(now_ns, asked_khz).unwrap_or(1.0)
     }
 
     /// How slow it is taken to be for a candidate that asks for a clock. In hope, an avoided device is tried in half
@@ -159,6 +176,33 @@ impl Device {
     }
 }
 
+/// Runs of a candidate that took about as much longer on a device than was predicted, one after the other.
+#[derive(Debug, Clone, Copy)]
+struct Always {
+    since_ns: u64,
+    low: f64,
+    high: f64,
+    runs: u32,
+    /// Since when that is taken for a wrong prediction.
+    known_ns: Option<u64>,
+}
+
+impl Always {
+    fn of(now_ns: u64, slow: f64) -> Always {
+        Always {
+            since_ns: now_ns,
+            low: slow,
+            high: slow,
+            runs: 0,
+            known_ns: None,
+        }
+    }
+
+    fn factor(&self) -> f64 {
+        self.known_ns.map_or(1.0, |_| self.low)
+    }
+}
+
 /// What is known of one candidate beyond its devices.
 #[derive(Debug, Clone)]
 pub(crate) struct Learnt {
@@ -166,6 +210,8 @@ pub(crate) struct Learnt {
     pub(crate) time: f64,
     /// The same of late: when, and what.
     lately: Option<(u64, f64)>,
+    /// By device: what its last runs took alike against what was predicted of them there.
+    always: BTreeMap<usize, Always>,
     /// Measured against predicted energy.
     pub(crate) energy: f64,
     /// Power read while it ran, in milliwatts.
@@ -177,6 +223,7 @@ impl Default for Learnt {
         Self {
             time: 1.0,
             lately: None,
+            always: BTreeMap::new(),
             energy: 1.0,
             seen_mw: None,
         }
@@ -185,7 +232,7 @@ impl Default for Learnt {
 
 impl Learnt {
     pub(crate) fn run(&mut self, now_ns: u64, time: f64, late: bool) {
-        let time = time.clamp(0.25, 8.0);
+        let time = time.clamp(0.25, 20.0);
         self.time += 0.1 * (time - self.time);
         let before = match self.lately {
             Some((at, before)) if now_ns.saturating_sub(at) <= FRESH_NS => before,
@@ -194,6 +241,53 @@ impl Learnt {
         // a late run is believed at once, others by a fifth
         let weight = if late && time > before { 1.0 } else { 0.2 };
         self.lately = Some((now_ns, before + weight * (time - before)));
+    }
+
+    /// A run took so much longer on a device than was predicted, beyond what sensors explain; by how much all of them do,
+    /// where that is known.
+    pub(crate) fn took(&mut self, now_ns: u64, device: usize, slow: f64) -> f64 {
+        let slow = slow.clamp(1.0, 20.0);
+        let same = self.always.entry(device).or_insert(Always::of(now_ns, slow));
+        if same.known_ns.is_some() {
+            // whoever comes on top of it makes the device slow; only a quicker run shows that it was no wrong prediction
+            if slow * ALIKE < same.low {
+                self.time = (self.time / same.low).max(0.25);
+                *same = Always::of(now_ns, slow);
+            } else {
+                same.low = same.low.min(slow);
+            }
+            return same.factor();
+        }
+        let (low, high) = (same.low.min(slow), same.high.max(slow));
+        if high > low * ALIKE || slow < WRONG {
+            *same = Always::of(now_ns, slow);
+            return 1.0;
+        }
+        let runs = same.runs.saturating_add(1);
+        *same = Always {
+            low,
+            high,
+            runs,
+            ..*same
+        };
+        let is_long = now_ns.saturating_sub(same.since_ns) >= WRONG_NS && runs >= WRONG_RUNS;
+        if is_long {
+            same.known_ns = Some(now_ns);
+            // what was booked as a busy device is the candidate's
+            self.time = (self.time * low).min(20.0);
+            self.lately = None;
+        }
+        same.factor()
+    }
+
+    /// By how much all runs took longer on a device than was predicted.
+    pub(crate) fn always(&self, device: usize) -> f64 {
+        self.always.get(&device).map_or(1.0, Always::factor)
+    }
+
+    /// Since when it is known that all its runs take longer on some device.
+    pub(crate) fn wrong_since_ns(&self) -> Option<u64> {
+        self.always.values().filter_map(|always| always.known_ns).min()
     }
 
     /// Measured against predicted time: the mean, or what late runs said lately.

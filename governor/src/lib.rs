@@ -50,6 +50,7 @@ mod portfolio;
 mod settings;
 mod state;
 mod thermal;
+mod unit;
 
 #[cfg(test)]
 mod tests;
@@ -60,3 +61,4 @@ pub use observation::{FinishedRun, Input, Observation, Place, PolicyLimits, Read
 pub use portfolio::{Candidate, Load, Point, Portfolio};
 pub use settings::Settings;
 pub use state::Governor;
+pub use unit::{Energy, Time};

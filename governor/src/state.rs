@@ -291,11 +291,15 @@ impl Governor {
                 let slow = seen.busy_ns as f64 / load.busy_ns as f64;
                 let asked = candidate.khz(load.device);
                 let device = &mut self.devices[load.device];
-                device.measure(self.now_ns, slow, asked, late, self.settings.retry_ns);
+                // what it is slow by in each run of the candidate, for long, is a wrong prediction, not a busy device
+                let unexplained = slow / device.by_sensors(self.now_ns, asked);
+                let always = self.learnt[run.candidate].took(self.now_ns, load.device, unexplained);
+                device.measure(self.now_ns, slow / always, asked, late, self.settings.retry_ns);
             }
             let joules = seen.and_then(|seen| seen.energy_uj).or(load.energy_uj);
-            let joules = joules.map_or(load.busy_ns as f64 / 1e9, |uj| uj as f64 / 1e6);
-            self.device_heat[load.device].spend(joules * run.runs as f64);
+            let joules = joules.filter(|_| self.is_in_joules(Place::Device(load.device)));
+            let spent = joules.map_or(load.busy_ns as f64 / 1e9, |uj| uj as f64 / 1e6);
+            self.device_heat[load.device].spend(spent * run.runs as f64);
         }
         let fences: u64 = run
             .loads
@@ -323,25 +327,46 @@ impl Governor {
         if let Some(spent) = spent {
             learnt.spent(spent);
         }
-        let joules = self.joules(run.candidate) * run.runs as f64;
-        self.package_heat.spend(joules);
-        self.skin_heat.spend(joules);
+        let spent = self.spent(run.candidate) * run.runs as f64;
+        self.package_heat.spend(spent);
+        self.skin_heat.spend(spent);
         late && run.candidate == self.current
     }
 
-    /// Whether runs have been off for so long that the portfolio does not fit.
+    /// Whether runs have been off for so long that the portfolio does not fit: those of the plan that runs, or of one that
+    /// was left because it always takes longer than predicted.
     fn asks_for_replan(&mut self, candidate: usize) -> Option<Decision> {
-        let off = self.learnt[candidate].time * 1e3;
-        if candidate != self.current || off <= f64::from(self.settings.off_permille) {
+        if candidate != self.current {
             self.off_since_ns = None;
             return None;
         }
-        let since = *self.off_since_ns.get_or_insert(self.now_ns);
-        let long = |since: u64| self.now_ns.saturating_sub(since) >= self.settings.replan_after_ns;
-        if !long(since) || self.asked_ns.is_some_and(|asked| !long(asked)) {
+        let now_ns = self.now_ns;
+        let long = |since: u64, patience: u64| now_ns.saturating_sub(since) >= patience;
+        let patience = self.settings.replan_after_ns;
+        let is_off = |learnt: &Learnt| learnt.time * 1e3 > f64::from(self.settings.off_permille);
+        match is_off(&self.learnt[candidate]) {
+            true => _ = self.off_since_ns.get_or_insert(now_ns),
+            false => self.off_since_ns = None,
+        }
+        let own = self
+            .off_since_ns
+            .filter(|&since| long(since, patience))
+            .map(|_| candidate);
+        let others = self
+            .learnt
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| self.is_usable(*index));
+        let mut left = others.filter(|(_, learnt)| {
+            let since = learnt.wrong_since_ns();
+            since.is_some_and(|since| long(since, patience)) && is_off(learnt)
+        });
+        let candidate = own.or_else(|| left.next().map(|(index, _)| index))?;
+        if self.asked_ns.is_some_and(|asked| !long(asked, patience)) {
             return None;
         }
         self.asked_ns = Some(self.now_ns);
+        let off = self.learnt[candidate].time * 1e3;
         let reason = Reason::PredictionOff {
             candidate,
             measured_permille: off.round() as u64,
@@ -369,8 +394,21 @@ impl Governor {
         if portfolio.check().is_err() {
             return self.stay(Reason::Unknown);
         }
+        let places = (0..self.device_heat.len()).map(Place::Device);
+        let places: Vec<Place> = places.chain([Place::Package, Place::Skin]).collect();
+        let before: Vec<bool> = places.iter().map(|&place| self.is_in_joules(place)).collect();
         self.learnt = vec![Learnt::default(); candidates.len()];
         self.portfolio = portfolio;
+        // what was fitted in another unit says nothing of this one
+        for (place, before) in places.into_iter().zip(before) {
+            if self.is_in_joules(place) != before {
+                match place {
+                    Place::Device(device) => self.device_heat[device] = Heat::new(thermal::DEVICE),
+                    Place::Package => self.package_heat = Heat::new(thermal::PACKAGE),
+                    Place::Skin => self.skin_heat = Heat::new(thermal::SKIN),
+                }
+            }
+        }
         self.off_since_ns = None;
         self.switched_ns = Some(self.now_ns);
         self.is_first = true;

@@ -1,5 +1,7 @@
 //! Invariants of the governor under any observations, and its choices where they are plain.
 
+mod units;
+
 use super::*;
 
 const S: u64 = 1_000_000_000;

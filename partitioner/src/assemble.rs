@@ -11,6 +11,7 @@ use crate::instance::Inputs;
 use crate::link::LinkMode;
 use crate::part::{Part, part_id};
 use crate::plan::{Certificate, Crossing, PLAN_VERSION, Plan, Totals};
+use crate::power::{EnergyProvenance, EnergyRange};
 use crate::unit::{Microjoules, Nanos};
 use polychip_graph::{NodeId, TensorId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,18 +35,9 @@ pub(crate) fn part_cost(inputs: &Inputs<'_>, nodes: &[usize], device: usize) -> 
         })?;
         sum = Some(match sum {
             None => cost,
-            Some(sum) => Cost {
-                time: sum
-                    .time
-                    .checked_add(cost.time)
-                    .ok_or_else(|| overflow("time of a part"))?,
-                energy: match (sum.energy, cost.energy) {
-                    (Some(a), Some(b)) => Some(a.checked_add(b).ok_or_else(|| overflow("energy of a part"))?),
-                    _ => None,
-                },
-                provenance: sum.provenance.sum(cost.provenance),
-                emulated: sum.emulated || cost.emulated,
-            },
+            Some(sum) => sum
+                .sum(cost)
+                .ok_or_else(|| overflow("time or energy of a part"))?,
         });
     }
     sum.ok_or_else(|| Error::bad_input("a part without nodes"))
@@ -144,6 +136,7 @@ pub(crate) fn assemble(
         certificate,
         totals,
         device_names: Vec::new(),
+        fastest: inputs.fastest,
         missed: None,
         limits: Vec::new(),
         unlimited: None,
@@ -262,6 +255,16 @@ fn totals(inputs: &Inputs<'_>, parts: &[Part], crossings: &[Crossing]) -> Result
             )
         }
     };
+    let ranges: Option<Vec<EnergyRange>> = parts.iter().map(|part| part.cost.range()).collect();
+    // launches and transfers are taken as they are
+    let beside = parts.iter().map(|part| part.launch_energy);
+    let beside = beside.chain(crossings.iter().map(|crossing| crossing.energy));
+    let energy_range = ranges.filter(|_| parts.iter().any(|part| part.cost.energy_range.is_some()));
+    let energy_range = energy_range.and_then(|ranges| {
+        let best = EnergyRange::exact(Microjoules::ZERO, EnergyProvenance::Measured);
+        let beside = beside.map(|energy| EnergyRange::exact(energy, EnergyProvenance::Measured));
+        ranges.into_iter().chain(beside).try_fold(best, EnergyRange::sum)
+    });
     let weakest = parts
         .iter()
         .map(|part| part.cost.provenance)
@@ -274,6 +277,7 @@ fn totals(inputs: &Inputs<'_>, parts: &[Part], crossings: &[Crossing]) -> Result
         transfer,
         time,
         energy,
+        energy_range,
         provenance: weakest,
         emulated: parts
             .iter()

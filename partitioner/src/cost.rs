@@ -5,6 +5,7 @@
 //! the list of targets; a part is addressed by its set of nodes, whatever order they are given in.
 //! Deliberately not here: measuring (the scheduler does) and transfers (see `link`).
 
+use crate::power::{EnergyProvenance, EnergyRange};
 use crate::unit::{Microjoules, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,7 +60,10 @@ pub struct Cost {
     /// Energy, where it is known; JSON holds nanojoules.
     #[serde(rename = "energy_nj")]
     pub energy: Option<Microjoules>,
-    /// Where the figure comes from.
+    /// How far the energy may be from that, and where it comes from; none where it is taken as it is stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy_range: Option<EnergyRange>,
+    /// Where the time comes from.
     pub provenance: Provenance,
     /// An emulated device produced the figure.
     pub emulated: bool,
@@ -72,18 +76,63 @@ impl Cost {
         Self {
             time,
             energy: None,
+            energy_range: None,
             provenance,
             emulated: false,
         }
     }
 
-    /// The same cost with its energy.
+    /// The same cost with its energy, taken as it is.
     #[must_use]
     pub fn with_energy(self, energy: Microjoules) -> Self {
         Self {
             energy: Some(energy),
+            energy_range: None,
             ..self
         }
+    }
+
+    /// The same cost with its energy and how far that may be from the truth.
+    #[must_use]
+    pub fn with_energy_within(self, energy: Microjoules, range: EnergyRange) -> Self {
+        Self {
+            energy: Some(energy),
+            energy_range: Some(range),
+            ..self
+        }
+    }
+
+    /// The energy that is expected, whatever the cost counts.
+    #[must_use]
+    pub fn expected_energy(&self) -> Option<Microjoules> {
+        self.range().map(|range| range.expected)
+    }
+
+    /// The interval of the energy; none where there is no energy.
+    #[must_use]
+    pub fn range(&self) -> Option<EnergyRange> {
+        let exact = || EnergyRange::exact(self.energy.unwrap_or_default(), EnergyProvenance::Vendor);
+        self.energy.map(|_| self.energy_range.unwrap_or_else(exact))
+    }
+
+    /// The cost of both, one after the other; none where it does not fit. An energy is known where both are.
+    #[must_use]
+    pub fn sum(self, other: Self) -> Option<Self> {
+        let energy = match (self.energy, other.energy) {
+            (Some(a), Some(b)) => Some(a.checked_add(b)?),
+            _ => None,
+        };
+        let energy_range = match (energy, self.energy_range, other.energy_range) {
+            (None, ..) | (_, None, None) => None,
+            _ => self.range().zip(other.range()).and_then(|(a, b)| a.sum(b)),
+        };
+        Some(Self {
+            time: self.time.checked_add(other.time)?,
+            energy,
+            energy_range,
+            provenance: self.provenance.sum(other.provenance),
+            emulated: self.emulated || other.emulated,
+        })
     }
 
     /// The same cost, labelled as an emulated device's.

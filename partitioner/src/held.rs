@@ -16,6 +16,9 @@ pub enum Limit {
     /// Time of a run.
     #[serde(rename = "deadline_ps")]
     Deadline,
+    /// Time of a run against the fastest plan's.
+    #[serde(rename = "slowest_ps")]
+    Slowest,
     /// Energy of a run.
     #[serde(rename = "energy_budget_nj")]
     EnergyBudget,
@@ -35,7 +38,7 @@ impl Limit {
     fn words(self, value: i64) -> String {
         let whole = u64::try_from(value).unwrap_or_default();
         match self {
-            Self::Deadline => Nanos::from_picoseconds(whole).to_string(),
+            Self::Deadline | Self::Slowest => Nanos::from_picoseconds(whole).to_string(),
             Self::EnergyBudget => Microjoules::from_nanojoules(whole).to_string(),
             Self::Memory => format!("{whole} bytes"),
             // a power past the range is energy in no time
@@ -82,6 +85,7 @@ impl Held {
         let of = of.map_or_else(String::new, |device| format!(" of {device}"));
         let what = match self.limit {
             Limit::Deadline => "deadline",
+            Limit::Slowest => "time beside the fastest plan's",
             Limit::EnergyBudget => "energy budget",
             Limit::Memory => "memory",
             Limit::Power => "mean power",

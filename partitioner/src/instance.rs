@@ -20,6 +20,8 @@ use std::ops::Deref;
 pub(crate) struct Inputs<'a> {
     /// Fingerprint of the graph.
     pub(crate) model: String,
+    /// Time of the fastest plan, where the objective bounds plans by it.
+    pub(crate) fastest: Option<Nanos>,
     request: Request<'a>,
 }
 
@@ -166,6 +168,7 @@ impl<'a> Inputs<'a> {
         }
         Ok(Self {
             model: model_fingerprint(graph),
+            fastest: None,
             request,
         })
     }
@@ -179,12 +182,25 @@ impl<'a> Inputs<'a> {
     pub(crate) fn changed<'b>(&self, request: Request<'b>) -> Inputs<'b> {
         Inputs {
             model: self.model.clone(),
+            fastest: self.fastest,
             request,
         }
     }
 
+    /// The most time that a run may take beside the fastest plan's.
+    pub(crate) fn slowest(&self) -> Option<Nanos> {
+        self.objective.slowest(self.fastest?)
+    }
+
+    /// The most time that a run may take.
+    pub(crate) fn longest(&self) -> Option<Nanos> {
+        let limits = [self.objective.deadline, self.slowest()];
+        limits.into_iter().flatten().min()
+    }
+
     /// The cost of one node on a device as the objective sees it: where energy matters and is not
-    /// known, the device's power over the node's time stands for it, and the figure is an estimate.
+    /// known, the device's power over the node's time stands for it, and the figure is an estimate. Where a limit is to
+    /// be held against it, it is the most that it may be.
     pub(crate) fn node_cost(&self, node: usize, device: usize) -> Option<Cost> {
         self.priced(*self.costs.node(node, device)?, device)
     }
@@ -196,20 +212,24 @@ impl<'a> Inputs<'a> {
 
     pub(crate) fn priced(&self, cost: Cost, device: usize) -> Option<Cost> {
         let target = &self.targets[device];
-        let cost = Cost {
+        let mut cost = Cost {
             emulated: cost.emulated || target.emulated,
             ..cost
         };
-        if cost.energy.is_some() || !self.objective.needs_energy_of(target) {
+        if !self.objective.needs_energy_of(target) {
             return Some(cost);
         }
-        let energy = target.power?.over(cost.time)?;
-        let provenance = cost.provenance.max(Provenance::Estimated);
-        Some(Cost {
-            energy: Some(energy),
-            provenance,
-            ..cost
-        })
+        if cost.energy.is_none() {
+            let (energy, range) = target.power?.over(cost.time)?;
+            cost = Cost {
+                provenance: cost.provenance.max(Provenance::Estimated),
+                ..cost.with_energy_within(energy, range)
+            };
+        }
+        if let Some(range) = cost.energy_range.filter(|_| self.objective.limits_energy()) {
+            cost.energy = Some(range.high);
+        }
+        Some(cost)
     }
 
     /// Why a node may not run on a device, apart from pins, in words; none where it may.

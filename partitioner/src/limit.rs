@@ -120,7 +120,7 @@ pub(crate) fn placed(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Pl
         search.draw_least(&caps)?;
     }
     search.change(&caps, free.as_ref().map(|(placement, _)| placement))?;
-    if search.best.is_none() && inputs.objective.deadline.is_some() {
+    if search.best.is_none() && inputs.longest().is_some() {
         match fastest(inputs, edges, without_limits) {
             Ok(fastest) if caps.is_empty() => {
                 return Ok(Placed {
@@ -184,7 +184,7 @@ fn raise(inputs: &Inputs<'_>, caps: &[Cap], multipliers: &mut Multipliers, over:
     for over in over {
         let device = over.device.map(DeviceIndex::index);
         match (over.limit, device) {
-            (Limit::Deadline, _) => double(&mut multipliers.time, SCALE / 64),
+            (Limit::Deadline | Limit::Slowest, _) => double(&mut multipliers.time, SCALE / 64),
             (Limit::EnergyBudget, _) => double(&mut multipliers.energy, SCALE / 64),
             (Limit::Memory, Some(device)) => double(&mut multipliers.bytes[device], 1),
             (Limit::Memory, None) => {}
@@ -458,6 +458,7 @@ pub(crate) fn state(inputs: &Inputs<'_>, plan: &mut Plan, free: &[Held]) {
             });
         }
     }
-    lines.retain(|line| line.limit != Limit::Memory || line.binds() || line.is_exceeded());
+    let always = |limit| !matches!(limit, Limit::Memory | Limit::Slowest);
+    lines.retain(|line| always(line.limit) || line.binds() || line.is_exceeded());
     plan.limits = lines;
 }

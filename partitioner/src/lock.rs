@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::link::LinkTable;
 use crate::partition::partition;
 use crate::plan::Plan;
+use crate::power::Power;
 use crate::record::{Offer, record};
 use crate::request::Request;
 use crate::target::Target;
@@ -102,7 +103,8 @@ fn with_costs_of(request: Request<'_>, lock: &Plan, now: &Plan) -> Figures {
             let target = &mut found.targets[device];
             target.launch = stated.launch;
             target.launch_energy = stated.launch_energy;
-            target.power = stated.power;
+            // locks of older versions state the power alone
+            target.power = stated.power_model.or(stated.power.map(Power::from));
             target.idle = stated.idle;
         }
     }

@@ -53,6 +53,10 @@ pub struct Objective {
         skip_serializing_if = "Option::is_none"
     )]
     pub temperature_limit: Option<MilliCelsius>,
+    /// Most time of a run, in thousandths of the fastest plan's that holds the other limits: what energy may cost in
+    /// time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slowest_permille: Option<u32>,
     /// What the time is. Anything but the serial one is minimised by itself: its weights are one and zero.
     #[serde(default, skip_serializing_if = "Goal::is_serial")]
     pub goal: Goal,
@@ -99,6 +103,7 @@ impl Objective {
             energy_budget: None,
             power_limit: None,
             temperature_limit: None,
+            slowest_permille: None,
             goal: Goal::Serial,
         }
     }
@@ -170,6 +175,32 @@ impl Objective {
         }
     }
 
+    /// The same objective, of plans that take no more than so many thousandths of the fastest plan's time.
+    #[must_use]
+    pub fn no_slower_than(self, permille: u32) -> Self {
+        Self {
+            slowest_permille: Some(permille),
+            ..self
+        }
+    }
+
+    /// The most time that [`Objective::slowest_permille`] allows where the fastest plan takes so long.
+    #[must_use]
+    pub fn slowest(&self, fastest: Nanos) -> Option<Nanos> {
+        let time = u128::from(fastest.picoseconds()) * u128::from(self.slowest_permille?) / 1000;
+        Some(Nanos::from_picoseconds(u64::try_from(time).unwrap_or(u64::MAX)))
+    }
+
+    /// Least time within the same limits, of which none is beside the fastest plan's.
+    pub(crate) fn for_time_alone(self) -> Self {
+        Self {
+            time_weight: 1,
+            energy_weight: 0,
+            slowest_permille: None,
+            ..self
+        }
+    }
+
     /// The same objective without any limit.
     #[must_use]
     pub fn unlimited(self) -> Self {
@@ -183,6 +214,12 @@ impl Objective {
     #[must_use]
     pub fn needs_energy(&self) -> bool {
         self.energy_weight > 0 || self.energy_budget.is_some() || self.power_limit.is_some()
+    }
+
+    /// Whether a limit is held against energies: each is then taken as the most that it may be.
+    #[must_use]
+    pub fn limits_energy(&self) -> bool {
+        self.energy_budget.is_some() || self.power_limit.is_some() || self.temperature_limit.is_some()
     }
 
     /// Whether energies must be known on one device.
@@ -200,6 +237,13 @@ impl Objective {
             (0, _) => "least energy".to_owned(),
             _ => format!("least time and energy, {}", self.price_in_words()),
         };
+        if let Some(permille) = self.slowest_permille {
+            let (whole, part) = (permille / 1000, permille % 1000);
+            let part = format!("{part:03}");
+            let times = format!("{whole}.{}", part.trim_end_matches('0'));
+            let times = times.trim_end_matches('.');
+            words += &format!(", at most {times} times as long as the fastest");
+        }
         if let Some(deadline) = self.deadline {
             words += &format!(", within {deadline}");
         }

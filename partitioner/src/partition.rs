@@ -5,13 +5,16 @@
 //! Deliberately not here: each step's own work: `instance`, `solve`, `measured`, `limit`, `merge`, `assemble`.
 
 use crate::error::Error;
-use crate::instance::Inputs;
+use crate::index::DeviceIndex;
+use crate::instance::{Inputs, Weights};
 use crate::limit;
 use crate::makespan;
+use crate::measured::value_of;
 use crate::objective::Goal;
 use crate::placed::edges;
 use crate::plan::Plan;
 use crate::request::Request;
+use crate::solve::Solution;
 
 /// Plans what is asked for.
 ///
@@ -42,11 +45,41 @@ use crate::request::Request;
 /// polychip_partitioner::check(request, &plan).unwrap();
 /// ```
 pub fn partition(request: Request<'_>) -> Result<Plan, Error> {
-    let inputs = Inputs::new(request)?;
+    let mut inputs = Inputs::new(request)?;
     let edges = edges(request.graph);
     if request.objective.goal != Goal::Serial {
         return makespan::plan(&inputs, &edges);
     }
-    let placed = limit::placed(&inputs, &edges)?;
-    limit::stated(&inputs, &edges, &placed.solution, placed.free)
+    if request.objective.slowest_permille.is_none() {
+        return limited(&inputs, &edges);
+    }
+    // the fastest first: what energy may cost is counted from there
+    let fastest = limited(&inputs.under(request.objective.for_time_alone()), &edges)?;
+    inputs.fastest = Some(fastest.time());
+    let plan = limited(&inputs, &edges)?;
+    match inputs.slowest().is_some_and(|slowest| plan.time() > slowest) {
+        // nothing between was found
+        true => stated_as(&inputs, &edges, &fastest),
+        false => Ok(plan),
+    }
+}
+
+fn limited(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Plan, Error> {
+    let placed = limit::placed(inputs, edges)?;
+    limit::stated(inputs, edges, &placed.solution, placed.free)
+}
+
+/// The placement of a plan as the objective of other inputs sees it. Nothing bounds the others that there are.
+fn stated_as(inputs: &Inputs<'_>, edges: &[(usize, usize)], plan: &Plan) -> Result<Plan, Error> {
+    let devices = plan.devices_of_nodes(inputs.graph.node_count());
+    let placement: Vec<usize> = devices.into_iter().flatten().map(DeviceIndex::index).collect();
+    let best = limit::placed(inputs, edges)?;
+    let problem = inputs.problem(Weights::of(inputs.objective))?;
+    let objective = value_of(inputs, &problem, &placement);
+    let solution = Solution {
+        bound: best.solution.bound.min(objective),
+        placement,
+        objective,
+    };
+    limit::stated(inputs, edges, &solution, best.free)
 }

@@ -12,6 +12,7 @@ use crate::index::{DeviceIndex, PartIndex};
 use crate::link::LinkMode;
 use crate::objective::{Goal, Objective};
 use crate::part::Part;
+use crate::power::{EnergyProvenance, EnergyRange};
 use crate::record::NodeRecord;
 use crate::schedule::Schedule;
 use crate::terms::Terms;
@@ -51,6 +52,9 @@ pub struct Plan {
     pub certificate: Certificate,
     /// Predicted totals of the plan as it stands.
     pub totals: Totals,
+    /// Time of the fastest plan that was found, where the objective bounds a plan by it; JSON holds picoseconds.
+    #[serde(rename = "fastest_ps", default, skip_serializing_if = "Option::is_none")]
+    pub fastest: Option<Nanos>,
     /// By how much the time of a run exceeds the objective's deadline, where no plan was found that meets it; JSON
     /// holds picoseconds.
     #[serde(rename = "missed_ps", default, skip_serializing_if = "Option::is_none")]
@@ -177,10 +181,30 @@ pub struct Totals {
     /// Energy of parts, launches and crossings, where all are known; JSON holds nanojoules.
     #[serde(rename = "energy_nj")]
     pub energy: Option<Microjoules>,
+    /// How far the energy may be from that, and the weakest that it rests on; launches and crossings are taken as they
+    /// are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy_range: Option<EnergyRange>,
     /// The weakest provenance among the parts.
     pub provenance: Provenance,
     /// At least one figure comes from an emulated device.
     pub emulated: bool,
+}
+
+impl Totals {
+    /// The energy that is expected, whatever the plan counts.
+    #[must_use]
+    pub fn expected_energy(&self) -> Option<Microjoules> {
+        self.range().map(|range| range.expected)
+    }
+
+    /// The interval of the energy; none where there is no energy.
+    #[must_use]
+    pub fn range(&self) -> Option<EnergyRange> {
+        let exact = |energy| EnergyRange::exact(energy, EnergyProvenance::Vendor);
+        self.energy
+            .map(|energy| self.energy_range.unwrap_or_else(|| exact(energy)))
+    }
 }
 
 /// What people call a device: what it calls itself, where that says something, with its name among all devices.

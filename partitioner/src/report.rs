@@ -414,9 +414,13 @@ impl fmt::Display for Report {
             totals.compute,
             totals.launch,
             totals.transfer,
-            totals
-                .energy
-                .map_or_else(|| "energy unknown".to_owned(), |energy| energy.to_string()),
+            totals.energy.map_or_else(
+                || "energy unknown".to_owned(),
+                |energy| match totals.energy_range {
+                    Some(range) => format!("{energy} ({})", range.words()),
+                    None => energy.to_string(),
+                }
+            ),
             label(totals.provenance, totals.emulated),
         )?;
         let memory: Vec<String> = self

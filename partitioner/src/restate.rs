@@ -39,6 +39,7 @@ pub fn restate(request: Request<'_>, plan: &Plan) -> Result<Plan, Error> {
         let part = |part: &Part| part.nodes.iter().map(|&node| node as usize).collect();
         return makespan::restated(&inputs, plan.parts.iter().map(part).collect(), &placement);
     }
+    // a placement that is given is not bounded by the fastest one of today
     let best = limit::placed(&inputs, &edges)?;
     let problem = inputs.problem(Weights::of(inputs.objective))?;
     let objective = value_of(&inputs, &problem, &placement);

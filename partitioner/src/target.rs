@@ -4,6 +4,7 @@
 //! keeps the reason the device gave, code and words.
 //! Deliberately not here: asking the device (the host does) and costs of nodes (see `cost`).
 
+use crate::power::Power;
 use crate::unit::{Microjoules, MilliCelsius, Milliwatts, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,7 +49,7 @@ pub struct Target {
     /// Energy charged once per part.
     pub launch_energy: Microjoules,
     /// Power while computing; prices a node whose energy is unknown.
-    pub power: Option<Milliwatts>,
+    pub power: Option<Power>,
     /// Power that it draws at all times, busy or not, which energies of nodes, launches and links do not count; none
     /// where nobody states it.
     pub idle: Option<Milliwatts>,

@@ -5,6 +5,7 @@
 use crate::cost::Cost;
 use crate::index::DeviceIndex;
 use crate::link::Link;
+use crate::power::Power;
 use crate::request::Request;
 use crate::unit::{Microjoules, Milliwatts, Nanos};
 use schemars::JsonSchema;
@@ -35,6 +36,9 @@ pub struct DeviceTerms {
     /// Power while computing, where known, in milliwatts.
     #[serde(rename = "power_mw", default, skip_serializing_if = "Option::is_none")]
     pub power: Option<Milliwatts>,
+    /// How far that may be from the truth, and where it comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_model: Option<Power>,
     /// Power at all times, where known, in milliwatts.
     #[serde(rename = "idle_mw", default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<Milliwatts>,
@@ -77,7 +81,8 @@ impl Terms {
         let devices = targets.iter().map(|target| DeviceTerms {
             launch: target.launch,
             launch_energy: target.launch_energy,
-            power: target.power,
+            power: target.power.map(|power| power.active),
+            power_model: target.power,
             idle: target.idle,
         });
         let pairs = (0..links.devices()).flat_map(|from| (0..links.devices()).map(move |to| (from, to)));

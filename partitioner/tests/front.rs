@@ -154,7 +154,7 @@ fn a_front_needs_energies_and_may_be_one_plan() {
     assert_eq!(front_of(&world, 8).unwrap_err().kind(), ErrorKind::MissingCost);
     // the first device is faster and needs no more power: nothing else is worth it
     for target in &mut world.targets {
-        target.power = Some(Milliwatts::new(100));
+        target.power = Some(Milliwatts::new(100).into());
         target.launch = Nanos::ZERO;
         target.launch_energy = polychip_partitioner::Microjoules::ZERO;
     }

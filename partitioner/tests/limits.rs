@@ -286,7 +286,7 @@ fn limits_are_held_where_any_placement_holds_them_and_nearly_at_the_least_cost()
 fn fast_and_slow() -> World {
     let mut world = chain(8);
     for (device, ns, milliwatts) in [(0, 10_000, 1_000), (1, 2_000, 10_000)] {
-        world.targets[device].power = Some(Milliwatts::new(milliwatts));
+        world.targets[device].power = Some(Milliwatts::new(milliwatts).into());
         world.targets[device].launch = Nanos::ZERO;
         for node in 0..8 {
             let cost = Cost::time(Nanos::from_nanoseconds(ns), Provenance::Estimated);

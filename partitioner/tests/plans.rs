@@ -422,8 +422,8 @@ fn energy_without_figures_comes_from_power_and_says_so() {
     let error = world.partition().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::MissingCost);
     assert!(error.to_string().contains("time with energy"), "{error}");
-    world.targets[0].power = Some(Milliwatts::new(50));
-    world.targets[1].power = Some(Milliwatts::new(5000));
+    world.targets[0].power = Some(Milliwatts::new(50).into());
+    world.targets[1].power = Some(Milliwatts::new(5000).into());
     let plan = world.partition().unwrap();
     assert_eq!(placement(&plan, 2), [0, 0]);
     assert_eq!(plan.totals.provenance, Provenance::Estimated);
@@ -464,8 +464,8 @@ fn stated_parts_replace_sums_and_the_bound_stays_true() {
 fn limits_are_kept_or_reported() {
     // energy alone would choose the slow device; the deadline forces nodes to the fast one
     let mut world = two_devices(6);
-    world.targets[0].power = Some(Milliwatts::new(10));
-    world.targets[1].power = Some(Milliwatts::new(5000));
+    world.targets[0].power = Some(Milliwatts::new(10).into());
+    world.targets[1].power = Some(Milliwatts::new(5000).into());
     world.objective = Objective::energy();
     let free = world.partition().unwrap();
     assert_eq!(free.totals.time.nanoseconds(), 60_000);

@@ -29,6 +29,7 @@ mod key;
 mod link;
 mod list;
 mod memory;
+mod power;
 pub mod predict;
 mod record;
 pub mod refusal;
@@ -47,6 +48,7 @@ pub use hex::{hex, unhex};
 pub use key::{KEPT, Measurement, PartKey};
 pub use link::LinkCost;
 pub use list::PartSummary;
+pub use power::DrawnPower;
 pub use record::{
     BatchRecord, ContentRecord, LinkRecord, Merged, PartRecord, ProfileFile, RefusalRecord, ValueRecord,
 };

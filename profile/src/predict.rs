@@ -31,6 +31,7 @@ pub(crate) use point::is_end_to_end;
 use segment::Composition;
 pub use segment::segments;
 
+use crate::power::{self, DrawnPower};
 use crate::record::ProfileFile;
 
 /// Everything that is fitted on a profile.
@@ -38,6 +39,7 @@ use crate::record::ProfileFile;
 pub struct Regression {
     table: Table,
     fits: BTreeMap<(String, String), Fit>,
+    powers: BTreeMap<(String, String), DrawnPower>,
 }
 
 impl Regression {
@@ -50,7 +52,18 @@ impl Regression {
             Some((key.clone(), fit))
         });
         let fits = fits.collect();
-        Regression { table, fits }
+        Regression {
+            table,
+            fits,
+            powers: power::drawn(file),
+        }
+    }
+
+    /// What a device drew at an operating point while it ran what was measured with its energy.
+    #[must_use]
+    pub fn power(&self, device: &str, operating_point: &str) -> Option<DrawnPower> {
+        let key = (device.to_owned(), operating_point.to_owned());
+        self.powers.get(&key).copied()
     }
 
     /// What these teach of the groups of a graph that a device runs, and of all of it.

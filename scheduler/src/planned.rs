@@ -622,6 +622,9 @@ impl Prepared {
             locked: false,
         };
         planned.warnings = warning::of_plan(planned.priced(&shared.profile, settings));
+        let path = planned.model.path();
+        let energy = warning::of_energy(path, &planned.plan.objective, &planned.prices.targets);
+        planned.warnings.extend(energy);
         Ok(planned)
     }
 }

@@ -22,6 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const KEPT_BYTES: u64 = 512 << 20;
 /// A phone's chips draw about 5 W for long: there a joule takes 200 ms.
 const ENERGY_PRICE: Duration = Duration::from_millis(200);
+/// What a balanced plan may take beside the fastest one, in thousandths: energy is worth some time, but no app that asks for
+/// both means a run several times as long.
+const BALANCED_SLOWEST: u32 = 1_500;
 /// As often as NVIDIA's sensors change; those of phones change less often.
 const SAMPLING: Duration = Duration::from_millis(100);
 
@@ -108,7 +111,8 @@ impl Default for Governed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     aim: Aim,
-    energy_price: Duration,
+    /// None: the usual one, which never makes a run much longer.
+    energy_price: Option<Duration>,
     deadline: Option<Duration>,
     period: Option<Duration>,
     max_temperature: Option<MilliCelsius>,
@@ -137,7 +141,7 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             aim: Aim::default(),
-            energy_price: ENERGY_PRICE,
+            energy_price: None,
             deadline: None,
             period: None,
             max_temperature: None,
@@ -183,8 +187,9 @@ impl Policy {
         }
     }
 
-    /// Time and energy together: a joule costs as much as 200 ms, so that at 5 W both weigh the same.
-    /// [`Policy::energy_price`] sets another price.
+    /// Time and energy together: a joule costs as much as 200 ms, so that at 5 W both weigh the same, and no plan is
+    /// predicted to take more than 1.5 times as long as the fastest one. [`Policy::energy_price`] sets another price, and
+    /// then nothing but the price decides.
     #[must_use]
     pub fn balanced() -> Self {
         Self {
@@ -224,7 +229,7 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn energy_price(mut self, per_joule: Duration) -> Self {
-        self.energy_price = per_joule;
+        self.energy_price = Some(per_joule);
         self
     }
 
@@ -248,7 +253,8 @@ impl Policy {
     }
 
     /// No plan whose runs, one after the other, draw more on average than this, where there is one; else the one that
-    /// draws the least, which says by how much it is over. A device whose energy nobody states is then not used.
+    /// draws the least, which says by how much it is over. Where a device's energy is no
+    /// measured one, the most that it may be is counted, and a warning says how to measure it.
     /// [`Policy::max_power`] is about what is drawn while runs go on, and what a governor chooses among its plans by; it
     /// does not know this limit, which is the first plan's.
     #[must_use]
@@ -275,9 +281,10 @@ impl Policy {
         self
     }
 
-    /// No device that is hotter when the session is made; in a governed session, also no device that gets hotter
-    /// while it runs, as far as another plan can prevent it. A device that is left out is an event of the plan and the
-    /// report, and is used again once it is 3 K below the limit: a session looks every three seconds, between runs.
+    /// No device that is hotter when the session is made, and none that gets hotter while it runs, as far as another plan
+    /// can do without it: it is left out once it has passed the limit. (A governed session moves before that.) A device
+    /// that is left out is an event of the plan and the report, and is used again once it is 3 K below the limit. A
+    /// session looks every second, between runs.
     #[must_use]
     pub fn max_temperature(mut self, limit: MilliCelsius) -> Self {
         self.max_temperature = Some(limit);
@@ -530,7 +537,7 @@ impl Policy {
     pub fn joule_price(&self) -> Duration {
         match self.aim {
             Aim::Latency | Aim::Makespan | Aim::Throughput => Duration::ZERO,
-            Aim::Balanced => self.energy_price,
+            Aim::Balanced => self.energy_price.unwrap_or(ENERGY_PRICE),
             Aim::Energy => Duration::from_secs(1_000_000),
         }
     }
@@ -549,7 +556,13 @@ impl Policy {
         let objective = match aim {
             Aim::Latency => Objective::latency(),
             Aim::Energy => Objective::energy(),
-            Aim::Balanced => Objective::priced(Nanos::from_nanoseconds(self.price_ns())),
+            Aim::Balanced => {
+                let priced = Objective::priced(Nanos::from_nanoseconds(self.price_ns()));
+                match self.energy_price {
+                    Some(_) => priced,
+                    None => priced.no_slower_than(BALANCED_SLOWEST),
+                }
+            }
             Aim::Makespan => Objective::makespan(),
             Aim::Throughput => Objective::throughput(),
         };
@@ -567,7 +580,8 @@ impl Policy {
     /// Nanoseconds that a joule is worth.
     fn price_ns(&self) -> u64 {
         let most = Duration::from_secs(3600);
-        u64::try_from(self.energy_price.min(most).as_nanos()).unwrap_or(u64::MAX)
+        let price = self.energy_price.unwrap_or(ENERGY_PRICE);
+        u64::try_from(price.min(most).as_nanos()).unwrap_or(u64::MAX)
     }
 
     pub(crate) fn governing(&self) -> Option<&Governed> {
@@ -685,6 +699,12 @@ mod tests {
             (made.time_weight, made.energy_weight)
         };
         assert_eq!(weights(Policy::balanced()), (1, 200));
+        // and no more than half as long again, unless somebody sets a price
+        let slowest = |policy: &Policy| policy.objective().slowest_permille;
+        assert_eq!(slowest(&Policy::balanced()), Some(1_500));
+        let priced = Policy::balanced().energy_price(Duration::from_millis(200));
+        assert_eq!(slowest(&priced), None);
+        assert_eq!(slowest(&Policy::energy()), None);
         let cheap = Policy::balanced().energy_price(Duration::from_millis(10));
         assert_eq!(weights(cheap.clone()), (1, 10));
         assert_eq!(weights(cheap.energy_price(Duration::ZERO)), (1, 0));

@@ -384,11 +384,13 @@ fn objective_change(then: &Objective, now: &Objective) -> Option<String> {
             energy_budget,
             power_limit,
             temperature_limit,
+            slowest_permille,
             goal,
         } = objective;
         format!(
             "goal {goal:?}, weights {time_weight} a ns and {energy_weight} a µJ, deadline {deadline:?}, energy {energy_budget:?}, \
-             power {power_limit:?}, temperature {temperature_limit:?}"
+             power {power_limit:?}, temperature {temperature_limit:?}, thousandths of the fastest plan's time \
+             {slowest_permille:?}"
         )
     };
     Some(format!(

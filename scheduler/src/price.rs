@@ -11,6 +11,7 @@ mod evidence;
 mod figure;
 mod first_use;
 mod moving;
+mod power;
 mod resolve;
 
 use std::collections::BTreeMap;

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use polychip_partitioner::{DeviceIndex, Part};
+use polychip_partitioner::{DeviceIndex, EnergyRange, Microjoules, Part};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -35,6 +35,8 @@ pub struct Report {
     pub provenance: &'static str,
     /// At least one figure is an emulated device's.
     pub emulated: bool,
+    /// Predicted energy of a run, with launches and crossings; none where nothing is planned.
+    pub energy: Option<EnergyFigure>,
     /// Measured median latency in nanoseconds, from submit to the end of the last part.
     pub measured_ns: Option<u64>,
     /// Runs of this session so far.
@@ -79,6 +81,42 @@ pub struct Report {
     pub shapes: Option<ShapesReport>,
 }
 
+/// A predicted energy. What a limit is held against is the most that it may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct EnergyFigure {
+    /// What is expected, in nanojoules.
+    pub expected_nj: u64,
+    /// The least that it may be, in nanojoules.
+    pub low_nj: u64,
+    /// The most that it may be, in nanojoules.
+    pub high_nj: u64,
+    /// Where it comes from, of several figures the weakest: measured, fitted (to measured energies of other runs), vendor (its
+    /// plugin states it), family (the nearest known chip), default (a device of its class).
+    pub provenance: &'static str,
+}
+
+impl EnergyFigure {
+    fn of(range: EnergyRange) -> EnergyFigure {
+        EnergyFigure {
+            expected_nj: range.expected.nanojoules(),
+            low_nj: range.low.nanojoules(),
+            high_nj: range.high.nanojoules(),
+            provenance: range.provenance.word(),
+        }
+    }
+}
+
+impl fmt::Display for EnergyFigure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [expected, low, high] =
+            [self.expected_nj, self.low_nj, self.high_nj].map(Microjoules::from_nanojoules);
+        match low == high {
+            true => write!(f, "{expected} ({})", self.provenance),
+            false => write!(f, "{expected} ({}, {low} to {high})", self.provenance),
+        }
+    }
+}
+
 /// How often a kind of event was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EventCount {
@@ -103,6 +141,8 @@ pub struct PartReport {
     pub provenance: &'static str,
     /// The figures are an emulated device's.
     pub emulated: bool,
+    /// Predicted energy, without launch; none where nothing says it.
+    pub energy: Option<EnergyFigure>,
     /// Measured median time on the device in nanoseconds.
     pub measured_ns: Option<u64>,
     /// Device memory of constants and code, in bytes.
@@ -186,6 +226,7 @@ impl Report {
                 predicted_ns: part.cost.time.nanoseconds(),
                 provenance: part.cost.provenance.word(),
                 emulated: part.cost.emulated,
+                energy: part.cost.range().map(EnergyFigure::of),
                 measured_ns: part_median(index),
                 constant_bytes: info.map_or(0, |info| info.constant_bytes),
                 intermediate_bytes: info.map_or(0, |info| info.arena_bytes),
@@ -202,6 +243,7 @@ impl Report {
             predicted_ns: plan.totals.time.nanoseconds(),
             provenance: plan.totals.provenance.word(),
             emulated: plan.totals.emulated,
+            energy: plan.totals.range().map(EnergyFigure::of),
             measured_ns: latency_median,
             runs: inner.runs.load(Ordering::Relaxed),
             deadline_ns: inner.lateness.deadline_ns(),
@@ -256,6 +298,7 @@ impl Report {
             predicted_ns: 0,
             provenance: "none",
             emulated: false,
+            energy: None,
             measured_ns: None,
             runs: 0,
             deadline_ns: None,
@@ -413,6 +456,9 @@ impl fmt::Display for Report {
         self.fmt_latency(f)?;
         if let Some(learning) = &self.learning {
             writeln!(f, "learning: {}", learning.words)?;
+        }
+        if let Some(energy) = &self.energy {
+            writeln!(f, "predicted energy of a run: {energy}")?;
         }
         write!(
             f,

@@ -126,8 +126,8 @@ impl Special {
         let now_ns = shared.host.clock().now_ns();
         // what is admitted keeps its plan
         let is_watched = policy.governing().is_some() || !kept.is_empty();
-        let cooling = Cooling::new(&plan.planned, is_watched, now_ns);
         let learning = Learning::new(&plan.planned, &policy, !kept.is_empty());
+        let cooling = Cooling::new(policy.hottest(), is_watched, now_ns);
         let wiring = &plan.wiring;
         let inner = Arc::new(Inner {
             id,
@@ -612,7 +612,7 @@ impl Session {
         };
         let ticket = ticket.ok_or_else(|| flights.refusal(stateful))?;
         let run = ticket.run();
-        inner.let_cooled_in(submitted.at_ns());
+        inner.mind_heat(submitted.at_ns());
         let is_alone = flights.is_only(run);
         submitted.is_alone(is_alone);
         let trial = inner

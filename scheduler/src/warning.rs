@@ -1,5 +1,5 @@
-//! What of a plan's prices is to be doubted: predictions that measurements contradict, and measurements that exist at
-//! other settings only.
+//! What of a plan's prices is to be doubted: predictions that measurements contradict, measurements that exist at other
+//! settings only, and energies that are a model's.
 //!
 //! Invariants:
 //! 1. A prediction that is more than twice as long or short as what was measured is a warning, with the nodes to blame.
@@ -8,10 +8,13 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 
 use polychip_graph::{Graph, NodeId, fingerprint};
 use polychip_host::Device;
-use polychip_partitioner::{CostTable, DeviceIndex, Nanos, Part, Plan, Provenance};
+use polychip_partitioner::{
+    CostTable, DeviceIndex, EnergyProvenance, Milliwatts, Nanos, Objective, Part, Plan, Provenance, Target,
+};
 use polychip_profile::extract::{part_graph, structure_of};
 use polychip_profile::predict::fusion_groups;
 use polychip_profile::{PartKey, Profile, Summary};
@@ -59,6 +62,24 @@ pub enum Warning {
         measured_ns: u64,
         /// Nodes to blame, the worst first.
         nodes: Vec<BlamedNode>,
+    },
+    /// Energy counts for the plan, and that of a device is neither measured nor stated: a model of its power stands for
+    /// it.
+    EnergyModelled {
+        /// Device, `plugin:index`.
+        device: String,
+        /// Where the power comes from: `family` (the nearest known chip) or `default` (a device of its class).
+        provenance: &'static str,
+        /// Why nothing better is known.
+        reason: String,
+        /// What it is taken to draw while it computes, in milliwatts.
+        power_mw: u64,
+        /// The least that this may be, in milliwatts.
+        low_mw: u64,
+        /// The most that this may be, in milliwatts.
+        high_mw: u64,
+        /// The command that settles it.
+        command: String,
     },
     /// A part was measured at other settings, and its price here is no measurement.
     MeasuredElsewhere {
@@ -119,6 +140,22 @@ impl fmt::Display for Warning {
                 }
                 Ok(())
             }
+            Warning::EnergyModelled {
+                device,
+                provenance,
+                reason,
+                power_mw,
+                low_mw,
+                high_mw,
+                command,
+            } => {
+                let [power, low, high] = [power_mw, low_mw, high_mw].map(|mw| Milliwatts::new(*mw));
+                write!(
+                    f,
+                    "warning: energy of {device}: {reason}; it is taken to draw {power} ({provenance}, {low} to {high}); \
+                     where a sensor tells, this settles it: {command}"
+                )
+            }
             Warning::MeasuredElsewhere { part, device, words } => {
                 write!(f, "warning: part {part} on {device}: {words}")
             }
@@ -129,6 +166,39 @@ impl fmt::Display for Warning {
 fn is_far(predicted_ns: u64, measured_ns: u64) -> bool {
     let (least, most) = (predicted_ns.min(measured_ns), predicted_ns.max(measured_ns));
     most > least.saturating_mul(FAR)
+}
+
+/// Devices whose energy counts for a plan, used or not, and is a model's.
+pub(crate) fn of_energy(model: &Path, objective: &Objective, targets: &[Target]) -> Vec<Warning> {
+    if !objective.needs_energy() && objective.temperature_limit.is_none() {
+        return Vec::new();
+    }
+    let could_run = |target: &&Target| {
+        let counts = objective.needs_energy() || target.heat.is_some();
+        counts && target.quarantined.is_none() && target.refusals.iter().any(Option::is_none)
+    };
+    let modelled = targets.iter().filter(could_run).filter_map(|target| {
+        let power = target.power?;
+        let what = match power.provenance {
+            EnergyProvenance::Measured | EnergyProvenance::Fitted | EnergyProvenance::Vendor => return None,
+            EnergyProvenance::Family => "that of the nearest known chip stands for it",
+            EnergyProvenance::Default => "that of a device of its class stands for it",
+        };
+        Some(Warning::EnergyModelled {
+            device: target.name.clone(),
+            provenance: power.provenance.word(),
+            reason: format!("its plugin states none and none was measured, {what}"),
+            power_mw: power.active.milliwatts(),
+            low_mw: power.low.milliwatts(),
+            high_mw: power.high.milliwatts(),
+            command: format!(
+                "polychip energy {} --devices {} --profile FILE",
+                model.display(),
+                target.name
+            ),
+        })
+    });
+    modelled.collect()
 }
 
 /// What is to be said of a plan when it has just been made: the estimates of its parts beside what the profile says, and

@@ -225,7 +225,7 @@ impl Policy {
     ///
     /// | name | value |
     /// |---|---|
-    /// | `policy` | `latency`, `energy`, `balanced`, `makespan`, `throughput` |
+    /// | `policy` | `latency`, `energy`, `balanced` ([`Policy::balanced`]), `makespan`, `throughput` |
     /// | `devices` | `cpu:0,gpu`: devices, or plugins for all of theirs |
     /// | `pin` | `PATTERN=DEVICE`; may be set several times |
     /// | `threads` | number of threads of a CPU; 0 leaves it to the plugin |

@@ -244,7 +244,7 @@ fn a_device_that_is_too_hot_is_left_out_with_a_word_and_comes_back() {
         run(&session, RunOptions::new());
         assert!(session.now_ns() - began < 60_000_000_000, "{}", session.report());
     }
-    // it falls from 100 °C by a factor of e in 20 s, and is looked at every 3 s
+    // it falls from 100 °C by a factor of e in 20 s, and is looked at every second
     assert!(session.now_ns() - began > 6_000_000_000, "{}", session.report());
     run(&session, RunOptions::new());
     let report = session.report();
@@ -263,6 +263,47 @@ fn a_device_that_is_too_hot_is_left_out_with_a_word_and_comes_back() {
     assert!(
         words.contains("left out: null:0: ") && words.contains("null:1"),
         "{words}"
+    );
+}
+
+/// An NPU of 10 ms that takes 40 once it throttles, and a CPU of 25.
+const THROTTLES: &str = "
+    [[device]]
+    name = \"npu\"
+    cost = { fixed_ns = 5e6, ps_per_byte = 0.0, fixed_nj = 1.25e7, pj_per_byte = 0.0 }
+    heat = { ambient_mc = 25000, mc_per_mw = 20.0, settle_ms = 20000, throttle_mc = 70000, throttle_permille = 4000 }
+    [[device]]
+    name = \"cpu\"
+    kind = \"cpu\"
+    cost = { fixed_ns = 1.25e7, ps_per_byte = 0.0, fixed_nj = 5e6, pj_per_byte = 0.0 }
+";
+
+#[test]
+fn a_device_that_gets_too_hot_while_it_runs_is_left_out_until_it_has_cooled() {
+    let late = |policy: Policy| {
+        let (runtime, model) = runtime(THROTTLES);
+        let session = runtime
+            .session(&model, policy.deadline(Duration::from_millis(33)))
+            .unwrap();
+        let end = session.now_ns() + 120_000_000_000;
+        while session.now_ns() < end {
+            run(&session, RunOptions::new());
+        }
+        session.report()
+    };
+    let free = late(null());
+    assert!(free.late > 0, "without a limit it throttles: {free}");
+    let limited = late(null().max_temperature(MilliCelsius::new(60_000)));
+    assert_eq!(limited.late, 0, "{limited}");
+    let [out, back] = [EventKind::LeftOut, EventKind::LetIn].map(|kind| limited.count(kind));
+    assert!(out >= 2 && back + 1 >= out, "{limited}");
+    assert!(limited.to_string().contains("left out: null:0: 6"), "{limited}");
+    // where nothing else runs the model, the plan goes on
+    let alone = Policy::latency().devices(["null:0"]);
+    let alone = late(alone.max_temperature(MilliCelsius::new(60_000)));
+    assert_eq!(
+        (alone.count(EventKind::LeftOut), alone.parts[0].device.as_str()),
+        (0, "null:0")
     );
 }
 

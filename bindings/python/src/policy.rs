@@ -25,6 +25,8 @@ impl Policy {
         made(polychip::Policy::energy(), settings)
     }
 
+    /// Time and energy together, predicted to take at most 1.5 times as long as the fastest plan, unless `energy_price` is
+    /// set.
     #[staticmethod]
     #[pyo3(signature = (**settings))]
     fn balanced(settings: Option<&Bound<'_, PyDict>>) -> PyResult<Policy> {

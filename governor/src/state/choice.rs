@@ -1,11 +1,14 @@
 //! The choice among candidates, and the pace.
 //!
-//! Invariant: a candidate that needs a lost device is never chosen; so many switches in any minute, no more.
+//! Invariants:
+//! 1. A candidate that needs a lost device is never chosen; so many switches in any minute, no more.
+//! 2. Candidates are compared in one unit: energies where all that are usable have one and energy counts, else times.
 
 use super::outlook::{Aim, Bound, Outlook, Trust};
 use super::{Governor, PACE_STEP};
 use crate::decision::{Action, Decision, Reason};
 use crate::observation::Place;
+use crate::unit::Energy;
 
 /// A minute.
 const MINUTE_NS: u64 = 60_000_000_000;
@@ -13,6 +16,12 @@ const MINUTE_NS: u64 = 60_000_000_000;
 const PACE_RISE: u32 = 50;
 /// A late plan is left for another late one only below this share of its worth.
 const MUCH_LESS: f64 = 0.6;
+
+/// The candidate of the least key, the first among equals. All keys are of one unit.
+fn least<K: PartialOrd>(candidates: impl Iterator<Item = (usize, Outlook, K)>) -> Option<(usize, Outlook)> {
+    let least = candidates.reduce(|best, other| if other.2 < best.2 { other } else { best });
+    least.map(|(index, outlook, _)| (index, outlook))
+}
 
 impl Governor {
     /// Whether a candidate's devices may be used: present, and not just back from a loss.
@@ -49,31 +58,32 @@ impl Governor {
             .map(|(_, outlook)| outlook.worth)
             .fold(0.0, f64::max);
         let slack = 1.0 - f64::from(self.settings.hysteresis_permille) / 1e3;
-        let key = |index: usize, outlook: &Outlook| {
-            let key = match (self.aim(), outlook.energy_uj) {
-                // energy waits until something is surely in time
-                (Aim::Frugal, Some(energy)) if trusted == Trust::Margin => energy,
-                _ => outlook.latency_ns,
-            };
-            if Some(index) == running { key * slack } else { key }
+        let slacked = |index: usize| if Some(index) == running { slack } else { 1.0 };
+        // energy waits until something is surely in time
+        let energies: Option<Vec<Energy>> = match self.aim() {
+            Aim::Frugal if trusted == Trust::Margin => {
+                outlooks.iter().map(|(_, found)| found.energy).collect()
+            }
+            _ => None,
         };
-        let mut best: Option<(usize, Outlook, f64)> = None;
-        for (index, outlook) in outlooks {
-            // as many frames in time as any, or nearly
-            let near = if Some(index) == running {
-                slack * slack
-            } else {
-                slack
-            };
-            if outlook.worth < most * near {
-                continue;
+        // as many frames in time as any, or nearly
+        let is_near = |index: usize, outlook: &Outlook| {
+            let near = slack * slacked(index);
+            outlook.worth >= most * near
+        };
+        match energies {
+            Some(energies) => {
+                let keys = outlooks.iter().zip(energies);
+                least(keys.filter_map(|((index, outlook), energy)| {
+                    let key = energy.times(slacked(*index));
+                    is_near(*index, outlook).then_some((*index, *outlook, key))
+                }))
             }
-            let key = key(index, &outlook);
-            if best.as_ref().is_none_or(|(_, _, least)| key < *least) {
-                best = Some((index, outlook, key));
-            }
+            None => least(outlooks.iter().filter_map(|(index, outlook)| {
+                let key = outlook.latency.times(slacked(*index));
+                is_near(*index, outlook).then_some((*index, *outlook, key))
+            })),
         }
-        best.map(|(index, outlook, _)| (index, outlook))
     }
 
     /// Compares the candidates and acts.
@@ -135,8 +145,8 @@ impl Governor {
         let whole = |value: f64| value.round() as u64;
         if let Some(deadline_ns) = self.deadline_ns.filter(|_| !from.in_time) {
             return Reason::Late {
-                latency_ns: whole(from.latency_ns),
-                than_ns: whole(to.latency_ns),
+                latency_ns: whole(from.latency.ns()),
+                than_ns: whole(to.latency.ns()),
                 deadline_ns,
             };
         }
@@ -156,14 +166,14 @@ impl Governor {
                 than_permille: from.worth.round() as u32,
             };
         }
-        match (self.aim(), to.energy_uj, from.energy_uj) {
-            (Aim::Frugal, Some(energy), Some(than)) => Reason::Frugal {
-                energy_uj: whole(energy),
-                than_uj: whole(than),
+        match (self.aim(), to.energy, from.energy) {
+            (Aim::Frugal, Some(energy), Some(than)) if energy < than => Reason::Frugal {
+                energy_uj: whole(energy.uj()),
+                than_uj: whole(than.uj()),
             },
             _ => Reason::Faster {
-                latency_ns: whole(to.latency_ns),
-                than_ns: whole(from.latency_ns),
+                latency_ns: whole(to.latency.ns()),
+                than_ns: whole(from.latency.ns()),
             },
         }
     }

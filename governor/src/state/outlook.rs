@@ -1,11 +1,14 @@
 //! What is expected of a candidate: its time, its energy, and the pace that heat and power allow.
 //!
-//! Invariant: an energy or a power that nobody stated or measured is none; no bound is made of it.
+//! Invariants:
+//! 1. An energy or a power that nobody stated or measured is none; no bound is made of it.
+//! 2. What heats a place is told in one unit for all candidates: joules where all of them say them, else busy seconds.
 
 use super::Governor;
 use crate::observation::{FinishedRun, Place};
 use crate::portfolio::{Candidate, Load};
 use crate::thermal::Place as Heat;
+use crate::unit::{Energy, Time};
 
 /// Devices heat up within seconds: no need to foresee more.
 const DEVICE_HORIZON_S: f64 = 15.0;
@@ -31,8 +34,8 @@ pub(super) enum Trust {
 /// What is expected of a candidate.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Outlook {
-    pub(super) latency_ns: f64,
-    pub(super) energy_uj: Option<f64>,
+    pub(super) latency: Time,
+    pub(super) energy: Option<Energy>,
     pub(super) in_time: bool,
     /// The pace that limits allow, in thousandths, where it is below a thousand.
     pub(super) bearable: f64,
@@ -57,14 +60,25 @@ impl Governor {
         }
     }
 
-    /// What a run spends, for the fit of heat alone: joules, or busy seconds where nobody says joules. The fit finds
-    /// how much of it warms a place, whichever it is.
-    pub(super) fn joules(&self, candidate: usize) -> f64 {
+    /// Whether what heats a place is told in joules: where every candidate says its own.
+    pub(super) fn is_in_joules(&self, place: Place) -> bool {
+        self.portfolio.candidates.iter().all(|candidate| match place {
+            Place::Package | Place::Skin => candidate.energy_uj.is_some(),
+            Place::Device(device) => {
+                let mut loads = candidate.loads.iter().filter(|load| load.device == device);
+                loads.all(|load| load.energy_uj.is_some())
+            }
+        })
+    }
+
+    /// What a run spends, for the fit of heat alone: joules, or busy seconds where some candidate does not say joules.
+    /// The fit finds how much of it warms a place, whichever it is.
+    pub(super) fn spent(&self, candidate: usize) -> f64 {
         let found = &self.portfolio.candidates[candidate];
-        let known = found
-            .energy_uj
-            .map(|uj| uj as f64 / 1e6 * self.learnt[candidate].energy);
-        known.unwrap_or_else(|| found.loads.iter().map(|load| load.busy_ns as f64 / 1e9).sum())
+        match found.energy_uj.filter(|_| self.is_in_joules(Place::Package)) {
+            Some(uj) => uj as f64 / 1e6 * self.learnt[candidate].energy,
+            None => found.loads.iter().map(|load| load.busy_ns as f64 / 1e9).sum(),
+        }
     }
 
     /// Seconds between two runs at the full rate.
@@ -77,20 +91,22 @@ impl Governor {
         (ns / 1e9).max(1e-9)
     }
 
-    /// Watts that a candidate spends at a place, at the full rate.
+    /// Watts that a candidate spends at a place, at the full rate, or the share of time for which it is busy there
+    /// ([`Governor::spent`]).
     pub(super) fn watts(&self, candidate: usize, place: Place) -> f64 {
-        let joules = match place {
-            Place::Package | Place::Skin => self.joules(candidate),
+        let spent = match place {
+            Place::Package | Place::Skin => self.spent(candidate),
             Place::Device(device) => {
                 let found = &self.portfolio.candidates[candidate];
                 let load = found.loads.iter().find(|load| load.device == device);
-                load.map_or(0.0, |load| match load.energy_uj {
+                let in_joules = self.is_in_joules(place);
+                load.map_or(0.0, |load| match load.energy_uj.filter(|_| in_joules) {
                     Some(uj) => uj as f64 / 1e6 * self.learnt[candidate].energy,
                     None => load.busy_ns as f64 / 1e9,
                 })
             }
         };
-        joules / self.cycle_s(candidate)
+        spent / self.cycle_s(candidate)
     }
 
     /// Time of a run with today's devices, without what was learnt of the candidate itself.
@@ -102,14 +118,17 @@ impl Governor {
         })
     }
 
-    /// Time that a run should have taken, given how long its devices were busy by their fences.
+    /// Time that a run should have taken, given how long its devices were busy by their fences, as far as they were
+    /// longer busy than they always are with it.
     pub(super) fn explained_ns(&self, candidate: &Candidate, run: &FinishedRun) -> f64 {
+        let learnt = &self.learnt[run.candidate];
         let seen = |load: &Load| run.loads.iter().find(|seen| seen.device == load.device);
         if !candidate.loads.iter().all(|load| seen(load).is_some()) {
             return self.slowed_ns(candidate, false);
         }
         self.stretched_ns(candidate, |load| {
-            seen(load).map_or(0.0, |seen| seen.busy_ns as f64 - load.busy_ns as f64)
+            let always = learnt.always(load.device);
+            seen(load).map_or(0.0, |seen| seen.busy_ns as f64 / always - load.busy_ns as f64)
         })
     }
 
@@ -209,10 +228,10 @@ impl Governor {
             },
         };
         Outlook {
-            latency_ns,
-            energy_uj: candidate
+            latency: Time::from_ns(latency_ns),
+            energy: candidate
                 .energy_uj
-                .map(|uj| uj as f64 * self.learnt[index].energy),
+                .map(|uj| Energy::from_uj(uj as f64).times(self.learnt[index].energy)),
             in_time,
             bearable,
             worth,

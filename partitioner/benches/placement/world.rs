@@ -202,10 +202,10 @@ fn prices(
         // drawn in the structure's order, so that the canonical order may change without changing a price
         let drawn: Vec<(bool, u64)> = (0..nodes).map(|_| (below(1000) < share, below(401))).collect();
         let mut target = Target::new(&device.name, nodes).launch(Nanos::from_nanoseconds(device.launch_ns));
-        target.power = Some(Milliwatts::new(device.power_mw));
+        target.power = Some(Milliwatts::new(device.power_mw).into());
         target.launch_energy = target
             .power
-            .and_then(|p| p.over(target.launch))
+            .and_then(|p| p.active.over(target.launch))
             .unwrap_or_default();
         target.emulated = true;
         for (node, &old) in origin.iter().enumerate() {

@@ -7,6 +7,7 @@ use super::violation::{Violation, ViolationKind};
 use crate::cost::{Cost, Provenance};
 use crate::index::{DeviceIndex, PartIndex};
 use crate::link::LinkMode;
+use crate::power::{EnergyProvenance, EnergyRange};
 use crate::unit::{Microjoules, Nanos};
 use polychip_graph::{Container, NodeId, TensorId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -221,8 +222,22 @@ fn with_target(e: &Evidence<'_>, device: usize, mut cost: Cost) -> Option<Cost> 
         || objective.power_limit.is_some()
         || (objective.temperature_limit.is_some() && target.heat.is_some());
     if cost.energy.is_none() && wanted {
-        cost.energy = Some(target.power?.over(cost.time)?);
+        let power = target.power?;
+        cost.energy = Some(power.active.over(cost.time)?);
+        cost.energy_range = Some(EnergyRange {
+            low: power.low.over(cost.time)?,
+            expected: power.active.over(cost.time)?,
+            high: power.high.over(cost.time)?,
+            provenance: power.provenance,
+        });
         cost.provenance = cost.provenance.max(Provenance::Estimated);
+    }
+    let bounded = objective.energy_budget.is_some()
+        || objective.power_limit.is_some()
+        || objective.temperature_limit.is_some();
+    // what is bounded is the most that it may be
+    if let (true, true, Some(range)) = (wanted, bounded, cost.energy_range) {
+        cost.energy = Some(range.high);
     }
     Some(cost)
 }
@@ -238,12 +253,14 @@ fn tabled(e: &Evidence<'_>, nodes: &[usize], device: usize) -> Option<Cost> {
     }
     let (mut time, mut energy) = (0u128, Some(0u128));
     let (mut provenance, mut emulated) = (Provenance::Measured, false);
+    let mut interval = Interval::default();
     for &node in nodes {
         let cost = with_target(e, device, *e.costs.node(node, device)?)?;
         time += u128::from(cost.time.picoseconds());
         energy = energy
             .zip(cost.energy)
             .map(|(sum, more)| sum + u128::from(more.nanojoules()));
+        interval.add(cost.energy, cost.energy_range);
         provenance = provenance.max(cost.provenance);
         emulated |= cost.emulated;
     }
@@ -257,9 +274,54 @@ fn tabled(e: &Evidence<'_>, nodes: &[usize], device: usize) -> Option<Cost> {
     Some(Cost {
         time: Nanos::from_picoseconds(u64::try_from(time).ok()?),
         energy,
+        energy_range: interval.given(energy),
         provenance,
         emulated,
     })
+}
+
+/// Least and most of energies that add up, where at least one of them has an interval.
+#[derive(Default)]
+struct Interval {
+    low: u128,
+    expected: u128,
+    high: u128,
+    weakest: Option<EnergyProvenance>,
+    has_any: bool,
+}
+
+impl Interval {
+    fn add(&mut self, energy: Option<Microjoules>, range: Option<EnergyRange>) {
+        let exact = energy.unwrap_or_default();
+        let (low, expected, high, from) = match range {
+            Some(range) => (range.low, range.expected, range.high, range.provenance),
+            None => (exact, exact, exact, EnergyProvenance::Vendor),
+        };
+        self.has_any |= range.is_some();
+        self.low += u128::from(low.nanojoules());
+        self.expected += u128::from(expected.nanojoules());
+        self.high += u128::from(high.nanojoules());
+        self.weakest = self.weakest.max(Some(from));
+    }
+
+    /// Adds what is taken as it is.
+    fn more(&mut self, energy: Microjoules) {
+        let more = u128::from(energy.nanojoules());
+        self.low += more;
+        self.expected += more;
+        self.high += more;
+    }
+
+    /// The interval of a sum that is known.
+    fn given(&self, sum: Option<Microjoules>) -> Option<EnergyRange> {
+        sum.filter(|_| self.has_any)?;
+        Some(EnergyRange {
+            low: Microjoules::from_nanojoules(u64::try_from(self.low).ok()?),
+            expected: Microjoules::from_nanojoules(u64::try_from(self.expected).ok()?),
+            high: Microjoules::from_nanojoules(u64::try_from(self.high).ok()?),
+            provenance: self.weakest?,
+        })
+    }
 }
 
 /// Each part costs what the tables say.
@@ -388,6 +450,22 @@ pub(super) fn totals(e: &Evidence<'_>) -> Result<(), Violation> {
         let words = format!(
             "total energy is stated as {:?}, adds up to {energy:?} nJ",
             totals.energy
+        );
+        return Err(wrong(ViolationKind::Figure, words));
+    }
+    let mut interval = Interval::default();
+    for part in &plan.parts {
+        interval.add(part.cost.energy, part.cost.energy_range);
+        interval.more(part.launch_energy);
+    }
+    for crossing in &plan.crossings {
+        interval.more(crossing.energy);
+    }
+    let range = interval.given(totals.energy);
+    if totals.energy_range != range {
+        let words = format!(
+            "total energy is stated within {:?}, adds up to {range:?}",
+            totals.energy_range
         );
         return Err(wrong(ViolationKind::Figure, words));
     }

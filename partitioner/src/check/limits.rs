@@ -69,6 +69,21 @@ pub(super) fn stated(e: &Evidence<'_>, run: Nanos) -> Result<(), Violation> {
             (within(i128::from(limit.milliwatts())), seen),
         );
     }
+    // said where it changed the plan, or is exceeded
+    let share = objective.slowest_permille.map(i128::from);
+    let slowest = plan.fastest.zip(share);
+    let slowest = slowest.map(|(fastest, share)| i128::from(fastest.picoseconds()) * share / 1000);
+    let is_said = plan.limits.iter().any(|held| held.limit == Limit::Slowest);
+    if let Some(slowest) = slowest.filter(|&slowest| !is_said && i128::from(run.picoseconds()) > slowest) {
+        return Err(wrong(format!(
+            "a run takes {run}, allowed are {slowest} ps beside the fastest plan's, and the plan does not say so"
+        )));
+    }
+    if plan.fastest.is_some() && share.is_none() {
+        return Err(wrong(
+            "the plan states the fastest one's time, which bounds nothing".to_owned(),
+        ));
+    }
     let mut resting: BTreeMap<DeviceIndex, i64> = BTreeMap::new();
     if let Some(limit) = objective.temperature_limit {
         for (device, target) in e.targets.iter().enumerate() {
@@ -119,6 +134,7 @@ pub(super) fn stated(e: &Evidence<'_>, run: Nanos) -> Result<(), Violation> {
                     Some(within(i128::from(seen))),
                 ))
             }
+            Limit::Slowest => Some((within(slowest?), Some(within(i128::from(run.picoseconds()))))),
             // a device that a temperature keeps out
             Limit::Temperature => {
                 let most = objective.temperature_limit?.millidegrees();

@@ -294,12 +294,7 @@ impl<'a> Known<'a> {
                 .min_by_key(|(from, cost)| (cost.provenance, *from == Side::Old))?;
             total = Some(match total {
                 None => cost,
-                Some(sum) => Cost {
-                    time: sum.time.checked_add(cost.time)?,
-                    energy: sum.energy.zip(cost.energy).and_then(|(a, b)| a.checked_add(b)),
-                    provenance: sum.provenance.sum(cost.provenance),
-                    emulated: sum.emulated || cost.emulated,
-                },
+                Some(sum) => sum.sum(cost)?,
             });
         }
         total

@@ -103,9 +103,8 @@ impl<'a> Changes<'a> {
             true => u128::from(seen) * 1_000_000 / u128::from(most.max(1)) + 1,
             false => 0,
         };
-        let mut miss = objective
-            .deadline
-            .map_or(0, |deadline| times(time, deadline.picoseconds()));
+        let longest = self.inputs.longest();
+        let mut miss = longest.map_or(0, |longest| times(time, longest.picoseconds()));
         let power = |energy: i64| mean(energy.max(0) as u128, Nanos::from_picoseconds(time));
         if let Some(cap) = self.caps.iter().find(|cap| cap.device.is_none()) {
             miss = miss.max(times(power(figures.energy), cap.milliwatts));

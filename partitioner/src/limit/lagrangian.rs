@@ -264,12 +264,12 @@ impl<'a> Dual<'a> {
 
 /// What limits of time and energy allow, at their multipliers.
 fn allowed(inputs: &Inputs<'_>, multipliers: &Multipliers) -> i128 {
-    let deadline = inputs.objective.deadline.map_or(0, |limit| limit.picoseconds());
+    let longest = inputs.longest().map_or(0, |limit| limit.picoseconds());
     let budget = inputs
         .objective
         .energy_budget
         .map_or(0, |limit| limit.nanojoules());
-    i128::from(multipliers.time) * i128::from(deadline) + i128::from(multipliers.energy) * i128::from(budget)
+    i128::from(multipliers.time) * i128::from(longest) + i128::from(multipliers.energy) * i128::from(budget)
 }
 
 /// What lifts the cheapest device of each node to zero.

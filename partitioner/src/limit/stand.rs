@@ -1,6 +1,6 @@
 //! Where a plan stands at each limit, and how far it is from those that it is over.
 //!
-//! Invariants: deadline, power and temperature may be missed, and are then stated; memory and an energy budget may not.
+//! Invariants: times, power and temperature may be missed, and are then stated; memory and an energy budget may not.
 
 use super::draw::{self, draw};
 use crate::error::{Error, Repr};
@@ -29,6 +29,10 @@ pub(crate) fn lines(inputs: &Inputs<'_>, plan: &Plan) -> Vec<Held> {
             signed(deadline.picoseconds()),
             Some(seen),
         ));
+    }
+    if let Some(slowest) = inputs.slowest() {
+        let figures = [slowest, plan.time()].map(|time| signed(time.picoseconds()));
+        lines.push(line(Limit::Slowest, None, figures[0], Some(figures[1])));
     }
     if let Some(budget) = objective.energy_budget {
         let seen = plan.totals.energy.map(|energy| signed(energy.nanojoules()));
@@ -99,9 +103,9 @@ pub(crate) fn miss(inputs: &Inputs<'_>, plan: &Plan) -> Option<u128> {
         let cap = caps.iter().find(|cap| cap.device == device);
         let found = match (over.limit, device) {
             (Limit::Memory | Limit::EnergyBudget, _) => return None,
-            (Limit::Deadline, _) => {
-                let deadline = inputs.objective.deadline.unwrap_or_default();
-                times(plan.time().picoseconds(), deadline.picoseconds())
+            (Limit::Deadline | Limit::Slowest, _) => {
+                let most = u64::try_from(over.most).unwrap_or(0);
+                times(plan.time().picoseconds(), most)
             }
             (Limit::Power, _) => times(drawn.all.unwrap_or(0), cap.map_or(0, |cap| cap.milliwatts)),
             (Limit::Temperature, None) => 0,

@@ -158,7 +158,7 @@ impl Executable for NullExecutable {
         let timing = Timing {
             queued_ns: Some(now_ns),
             span_ns: Some((spent.start_ns, spent.end_ns)),
-            energy_uj: Some(spent.energy_uj),
+            energy_uj: device.script.states_energy.then_some(spent.energy_uj),
         };
         let fence = NullFence::new(
             device.host.clone(),

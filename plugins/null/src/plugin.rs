@@ -362,8 +362,9 @@ impl Device for NullDevice {
         Ok(Cost {
             time_ns: Some(price.ns.round() as u64),
             launch_ns: Some(script.launch_ns),
-            energy_uj: Some((energy_nj / 1e3).round() as u64),
-            power_mw: (price.ns > 0.0).then(|| (energy_nj / price.ns * 1e3).round() as u64),
+            energy_uj: script.states_energy.then(|| (energy_nj / 1e3).round() as u64),
+            power_mw: (script.states_energy && price.ns > 0.0)
+                .then(|| (energy_nj / price.ns * 1e3).round() as u64),
             memory_bytes: None,
             error_permille: Some(script.noise_permille),
             emulated: true,

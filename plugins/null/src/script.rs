@@ -16,6 +16,7 @@
 //! cost = { fixed_ns = 500, ps_per_mac = 2.0, ps_per_byte = 10.0, pj_per_mac = 1.0 }
 //! op.Conv = { ps_per_mac = 0.5 }    # what is left out is that of `cost`
 //! actual = [{ time_permille = 1500 }] # what runs take of what `cost` states
+//! states_energy = true
 //! noise_permille = 20
 //! refuse = [{ node = "head*", reason = "vendor", detail = "known to be slow" }]
 //! compile_waits_for = "/tmp/go"     # a compilation goes on once this file is there
@@ -113,6 +114,8 @@ pub struct DeviceScript {
     pub op: BTreeMap<String, PartialWork>,
     /// What runs truly take against what `cost` states: the last that holds.
     pub actual: Vec<Actual>,
+    /// Whether it says what it draws and spends: estimates, runs and sensors. A real device without sensors does not.
+    pub states_energy: bool,
     /// Greatest relative noise of a run's time, in thousandths.
     pub noise_permille: u32,
     /// Seed of the noise.
@@ -156,6 +159,7 @@ impl Default for DeviceScript {
             cost: Work::default(),
             op: BTreeMap::new(),
             actual: Vec::new(),
+            states_energy: true,
             noise_permille: 0,
             seed: 0,
             operating_point: Vec::new(),

@@ -157,12 +157,13 @@ impl Meter {
         Telemetry {
             time_ns: now_ns,
             temperature_mc: script.heat.map(|_| self.temperature_mc.round() as i64),
-            power_mw: Some(if computing {
-                self.power_mw.round() as u64
-            } else {
-                0
+            power_mw: script.states_energy.then(|| match computing {
+                true => self.power_mw.round() as u64,
+                false => 0,
             }),
-            energy_uj: Some((self.energy_nj / 1e3).round() as u64),
+            energy_uj: script
+                .states_energy
+                .then(|| (self.energy_nj / 1e3).round() as u64),
             frequency_khz: point
                 .map(|point| point.frequency_khz)
                 .filter(|&frequency| frequency > 0),

@@ -1,12 +1,12 @@
-//! Plans that may use again what was left out for its temperature.
+//! Plans without what has become too hot, and plans that may use it again.
 //!
 //! Invariants:
-//! 1. No device is let in again without an event that names it, its temperature and the limit.
+//! 1. No device is left out or let in again without an event that names it, its temperature and the limit.
 //! 2. A device that does not say any more how hot it is has not cooled.
 //!
 //! Not here: which devices are hot (`hot`), when a session looks (`session/cooled`).
 
-use polychip_partitioner::MilliCelsius;
+use polychip_partitioner::{DeviceIndex, MilliCelsius};
 
 use super::Planned;
 use crate::error::Result;
@@ -23,6 +23,48 @@ impl Planned {
     pub(crate) fn hot_devices(&self) -> Vec<&str> {
         let hot = self.hot.iter();
         hot.map(|index| self.devices[*index].name()).collect()
+    }
+
+    /// A new plan without the devices that are hotter than a limit, with an event of each; none where the plan uses no
+    /// such device, or one of these cannot be done without.
+    pub(crate) fn without_heated(
+        &self,
+        shared: &Shared,
+        settings: Settings,
+        limit: MilliCelsius,
+    ) -> Option<Result<Planned>> {
+        let used: Vec<usize> = self.used_devices().into_iter().map(DeviceIndex::index).collect();
+        let is_known = |index: &usize| self.hot.contains(index);
+        let all = (0..self.devices.len()).filter(|index| !is_known(index));
+        let heated: Vec<(usize, i64)> = all
+            .filter_map(|index| {
+                let mc = temperature_mc(&self.devices[index])?;
+                (mc > limit.millidegrees()).then_some((index, mc))
+            })
+            .collect();
+        let mut in_use = heated.iter().filter(|(index, _)| used.contains(index)).peekable();
+        in_use.peek()?;
+        if !in_use.all(|(index, _)| self.can_do_without(DeviceIndex::new(*index))) {
+            return None;
+        }
+        let planned = self.again(shared, settings, |targets| {
+            for &(index, mc) in &heated {
+                targets[index].quarantined.get_or_insert_with(|| words(mc, limit));
+            }
+        });
+        Some(planned.map(|mut planned| {
+            for (index, mc) in heated {
+                let device = self.devices[index].name();
+                planned.tell(Event::new(
+                    EventKind::LeftOut,
+                    device,
+                    self.nodes_on(DeviceIndex::new(index)),
+                    words(mc, limit),
+                ));
+                planned.hot.push(index);
+            }
+            planned
+        }))
     }
 
     /// A new plan that may use the devices which were left out for their temperature and have cooled, with an event of

@@ -158,7 +158,7 @@ impl<'a> Judge<'a> {
         for node in 0..self.all.len() {
             let cost = self.asked.costs.node(node, index)?;
             time = time.checked_add(cost.time.picoseconds())?;
-            let own = cost.energy.or_else(|| target.power?.over(cost.time));
+            let own = cost.energy.or_else(|| Some(target.power?.over(cost.time)?.0));
             energy = energy
                 .zip(own)
                 .and_then(|(sum, own)| sum.checked_add(own.nanojoules()));

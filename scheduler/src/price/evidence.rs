@@ -17,12 +17,13 @@ use std::sync::Arc;
 use polychip_graph::{Graph, Node};
 use polychip_host::{Device, FlatGraph};
 use polychip_partitioner::{
-    Cost, DeviceIndex, LinkTable, Microjoules, Milliwatts, Nanos, Part, Provenance, Refusal, Target,
+    Cost, DeviceIndex, EnergyProvenance, EnergyRange, LinkTable, Microjoules, Milliwatts, Nanos, Part,
+    Provenance, Refusal, Target,
 };
 use polychip_profile::predict::Predicted;
 use polychip_profile::{Elsewhere, Profile, Summary, work};
 
-use super::{Rows, first_use, moving};
+use super::{Rows, first_use, moving, power};
 use crate::error::{Error, ErrorKind, Result};
 use crate::policy::Settings;
 
@@ -73,7 +74,7 @@ impl Evidence {
         for (place, device) in devices.iter().enumerate() {
             begin(place, device.name());
             let index = DeviceIndex::new(place);
-            let (mut target, stated) = ask(graph, flat, device, settings)?;
+            let (mut target, mut stated) = ask(graph, flat, device, settings)?;
             let launch = crate::link::known::launch(device, profile);
             if let Some(launch) = launch {
                 target.launch = launch.time;
@@ -84,6 +85,8 @@ impl Evidence {
             };
             let regression = profile.or_nothing(profile.regression(&device.identity(), &rows.now(index)));
             let point = settings.operating_point(device.info().kind);
+            let drawn = regression.power(&device.identity(), &point);
+            power::complete(device, settings, drawn, &mut target, &mut stated);
             layers.push(Layers {
                 stated,
                 predicted: regression.predicted(graph, &device.identity(), &point, &target),
@@ -137,11 +140,14 @@ impl Evidence {
     }
 }
 
-/// The cost that a measured part has.
+/// The cost that a measured part has; without an energy where none was measured.
 pub(super) fn measured(summary: &Summary) -> Cost {
     let cost = Cost::time(summary.p50, Provenance::Measured);
     let cost = match summary.energy_uj {
-        Some(energy) => cost.with_energy(Microjoules::from_microjoules(energy)),
+        Some(energy) => {
+            let energy = Microjoules::from_microjoules(energy);
+            cost.with_energy_within(energy, EnergyRange::exact(energy, EnergyProvenance::Measured))
+        }
         None => cost,
     };
     if summary.emulated { cost.emulated() } else { cost }
@@ -231,9 +237,11 @@ fn ask(
             target.launch = target.launch.max(Nanos::from_nanoseconds(launch));
         }
         if let Some(power) = estimate.power_mw {
-            target.power = target
+            let most = target
                 .power
-                .max(Some(threads.scaled_power(Milliwatts::new(power))));
+                .map_or(0, |before| before.active.milliwatts())
+                .max(power);
+            target.power = Some(Milliwatts::new(most).into());
         }
     }
     if !states_launch {

@@ -8,7 +8,7 @@
 //! Not here: what the profile measured, which replaces all of this (`crate::link::known`).
 
 use polychip_host::{Device, DeviceInfo, DeviceKind};
-use polychip_partitioner::{Cost, Link, Microjoules, Milliwatts, Nanos};
+use polychip_partitioner::{Cost, Link, Microjoules, Nanos};
 
 use crate::policy::Settings;
 
@@ -60,10 +60,7 @@ pub(super) fn link(from: &DeviceInfo, to: &DeviceInfo) -> Link {
 
 /// The factor from an estimate for a CPU's default threads to one for the threads that a policy asks for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ThreadScale {
-    time: f64,
-    power: f64,
-}
+pub(super) struct ThreadScale(f64);
 
 impl ThreadScale {
     pub(super) fn new(device: &Device, settings: Settings) -> ThreadScale {
@@ -71,28 +68,22 @@ impl ThreadScale {
         let all = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u32);
         match settings.threads {
             threads if is_cpu && threads > 0 => ThreadScale::between(all, threads.min(all)),
-            _ => ThreadScale {
-                time: 1.0,
-                power: 1.0,
-            },
+            _ => ThreadScale(1.0),
         }
     }
 
     fn between(all: u32, asked: u32) -> ThreadScale {
-        ThreadScale {
-            time: speed(all) / speed(asked),
-            power: f64::from(asked) / f64::from(all),
-        }
+        ThreadScale(speed(all) / speed(asked))
     }
 
-    /// The cost with the time and energy that other threads take.
+    /// The cost with the time that other threads take, at the same power: `power` knows how many cores draw it.
     pub(super) fn scaled(self, cost: Cost) -> Cost {
-        if self.time == 1.0 {
+        if self.0 == 1.0 {
             return cost;
         }
-        let picoseconds = (cost.time.picoseconds() as f64 * self.time).min((u64::MAX / 1_000_000) as f64);
+        let picoseconds = (cost.time.picoseconds() as f64 * self.0).min((u64::MAX / 1_000_000) as f64);
         let energy = cost.energy.map(|energy| {
-            let nanojoules = energy.nanojoules() as f64 * self.time * self.power;
+            let nanojoules = energy.nanojoules() as f64 * self.0;
             Microjoules::from_nanojoules(nanojoules as u64)
         });
         Cost {
@@ -100,12 +91,6 @@ impl ThreadScale {
             energy,
             ..cost
         }
-    }
-
-    /// The power of that many busy cores.
-    pub(super) fn scaled_power(self, power: Milliwatts) -> Milliwatts {
-        let milliwatts = (power.milliwatts() as f64 * self.power).round();
-        Milliwatts::new((milliwatts as u64).max(1))
     }
 }
 
@@ -141,7 +126,7 @@ mod tests {
         assert_eq!(bus(Some(1), Some(1)), Some(1));
     }
     #[test]
-    fn fewer_threads_take_longer_and_draw_less() {
+    fn fewer_threads_take_longer() {
         let scale = ThreadScale::between(8, 1);
         let before = Cost::time(
             Nanos::from_nanoseconds(1_000),
@@ -149,13 +134,9 @@ mod tests {
         )
         .with_energy(Microjoules::from_nanojoules(8_000));
         let after = scale.scaled(before);
-        // 8 threads are 5.3 times as fast as one, and draw 8 times the power
+        // 8 threads are 5.3 times as fast as one
         assert_eq!(after.time.nanoseconds(), 5_300);
-        assert_eq!(after.energy.map(Microjoules::nanojoules), Some(5_300));
-        assert_eq!(
-            scale.scaled_power(Milliwatts::new(96_000)),
-            Milliwatts::new(12_000)
-        );
+        assert_eq!(after.energy.map(Microjoules::nanojoules), Some(42_400));
         let same = ThreadScale::between(8, 8);
         assert_eq!(same.scaled(before), before);
     }

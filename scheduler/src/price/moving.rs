@@ -9,14 +9,10 @@
 //! the middle is taken. Of a bus: what the GPU's side of one was measured to take (`docs/benchmarks/energy.md`).
 
 use polychip_host::Device;
-use polychip_partitioner::{Link, LinkMode, Microjoules, Milliwatts, Nanos, Provenance};
+use polychip_partitioner::{Link, LinkMode, Microjoules, Nanos, Provenance};
 
-/// Power of a core that is awake: the sustained share per core of common parts.
-const CORE: Milliwatts = Milliwatts::new(if cfg!(target_arch = "x86_64") {
-    12_000
-} else {
-    1_500
-});
+use super::power::CORE;
+
 /// A thousand bytes through memory once, in nanojoules: 125 words of 64 bits.
 const PASS_NJ: u64 = 244;
 /// A thousand bytes over the bus of a device with memory of its own, in nanojoules.

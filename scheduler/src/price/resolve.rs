@@ -13,10 +13,13 @@
 
 use std::collections::BTreeMap;
 
-use polychip_partitioner::{Cost, CostTable, DeviceIndex, Microjoules, Milliwatts, Nanos, Provenance};
+use polychip_partitioner::{
+    Cost, CostTable, DeviceIndex, EnergyProvenance, Milliwatts, Nanos, Power, Provenance,
+};
 use polychip_profile::Summary;
 
 use super::evidence::{Evidence, Layers, measured};
+use super::power::{drawing, taking};
 use super::{Prices, runs_all};
 
 impl Evidence {
@@ -48,10 +51,15 @@ impl Evidence {
             // a plan that gives the device everything is not possible any more where it was refused a node since
             if let Some(whole) = whole.filter(|_| runs_all(target, nodes)) {
                 share_measured(&mut costs, whole.p50);
-                if let Some(power) = power(whole) {
+                if let Some(active) = power(whole) {
+                    let power = Power {
+                        idle: target.power.map_or(Milliwatts::default(), |power| power.idle),
+                        ..Power::exact(active, EnergyProvenance::Measured)
+                    };
                     target.power = Some(power);
                     // what the plugin guessed gives way to what was measured
-                    costs.iter_mut().flatten().for_each(|cost| cost.energy = None);
+                    let costs = costs.iter_mut().flatten();
+                    costs.for_each(|cost| *cost = drawing(*cost, power));
                 }
                 let key = (DeviceIndex::new(device), all.clone());
                 prices.measured.insert(key, whole.clone());
@@ -64,9 +72,8 @@ impl Evidence {
         }
         for ((device, part), summary) in &self.parts {
             let part_nodes: Vec<usize> = part.iter().map(|node| *node as usize).collect();
-            prices
-                .costs
-                .set_part(&part_nodes, device.index(), measured(summary));
+            let cost = with_energy_of(&prices, &part_nodes, device.index(), measured(summary));
+            prices.costs.set_part(&part_nodes, device.index(), cost);
             prices.measured.insert((*device, part.clone()), summary.clone());
         }
         self.charge_borders(&mut prices);
@@ -205,18 +212,24 @@ fn share_measured(costs: &mut [Option<Cost>], whole: Nanos) {
     }
 }
 
-/// The cost with another time. Its energy was stated for the old one: the power is what stays.
-fn taking(cost: Cost, picoseconds: u64, provenance: Provenance) -> Cost {
-    let energy = cost.energy.map(|energy| {
-        let before = u128::from(cost.time.picoseconds().max(1));
-        let nanojoules = u128::from(energy.nanojoules()) * u128::from(picoseconds) / before;
-        Microjoules::from_nanojoules(u64::try_from(nanojoules).unwrap_or(u64::MAX))
-    });
-    Cost {
-        time: Nanos::from_picoseconds(picoseconds),
-        energy,
-        provenance,
-        ..cost
+/// The cost of a part of which only the time was measured, with the energy that its nodes' power makes of that.
+fn with_energy_of(prices: &Prices, nodes: &[usize], device: usize, cost: Cost) -> Cost {
+    if cost.energy.is_some() {
+        return cost;
+    }
+    let mut nodes = nodes.iter().map(|node| prices.costs.node(*node, device).copied());
+    let summed = nodes
+        .next()
+        .flatten()
+        .and_then(|first| nodes.try_fold(first, |sum, cost| sum.sum(cost?)));
+    let shared = summed.filter(|sum| sum.time > Nanos::ZERO && sum.energy.is_some());
+    match (shared, prices.targets[device].power) {
+        (Some(sum), _) => Cost {
+            emulated: cost.emulated,
+            ..taking(sum, cost.time.picoseconds(), cost.provenance)
+        },
+        (None, Some(power)) => drawing(cost, power),
+        (None, None) => cost,
     }
 }
 
@@ -232,7 +245,7 @@ fn power(whole: &Summary) -> Option<Milliwatts> {
 mod tests {
     use std::sync::Arc;
 
-    use polychip_partitioner::{LinkTable, Target};
+    use polychip_partitioner::{LinkTable, Microjoules, Target};
 
     use super::*;
 
@@ -343,8 +356,14 @@ mod tests {
         assert_eq!(cost(&evidence, 0), (60, Provenance::Composed));
         assert_eq!(cost(&evidence, 2), (20, Provenance::Composed));
         // 16 µJ in 160 ns
-        let power = evidence.resolve().targets[0].power;
-        assert_eq!(power, Some(Milliwatts::new(100_000)));
+        let prices = evidence.resolve();
+        let power = Power::exact(Milliwatts::new(100_000), EnergyProvenance::Measured);
+        assert_eq!(prices.targets[0].power, Some(power));
+        // 60 ns at 100 W
+        assert_eq!(
+            prices.costs.node(0, 0).unwrap().energy.unwrap().nanojoules(),
+            6_000
+        );
         // what the device refuses now was no part of a whole that it can run
         let words = "refused".to_owned();
         evidence.targets[0].refusals[3] = Some(polychip_partitioner::Refusal { code: 13, words });

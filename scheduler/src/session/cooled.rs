@@ -1,7 +1,8 @@
-//! Devices that were left out for their temperature come back to a session that no governor watches.
+//! Devices that get hotter than the policy allows leave the plan of a session that no governor watches, and come back once
+//! they have cooled.
 //!
 //! Invariants:
-//! 1. Where nothing was left out, a run pays one load of an atomic.
+//! 1. Between two looks, and where the policy has no limit, a run pays one load of an atomic.
 //! 2. A plan is replaced between runs, by one thread; a run that finds another at it goes on with the plan that there is.
 //!
 //! Not here: which devices are hot (`hot`), governed sessions (`govern`), where all plans are ready.
@@ -9,41 +10,38 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, TryLockError};
 
+use polychip_partitioner::MilliCelsius;
+
 use crate::error::Result;
-use crate::planned::Planned;
 use crate::replan;
 use crate::session::inner::Inner;
 use crate::session::loaded::LoadedPlan;
 
-/// Chips cool within seconds; to ask a driver for a temperature takes up to milliseconds.
-const LOOK_NS: u64 = 3_000_000_000;
+/// Chips warm and cool within seconds; to ask a driver for a temperature takes up to milliseconds.
+const LOOK_NS: u64 = 1_000_000_000;
 
-/// When to look next whether a device has cooled.
+/// When to look next whether a device is too hot, or has cooled.
 #[derive(Debug)]
 pub(crate) struct Cooling(AtomicU64);
 
 impl Cooling {
     /// Of a plan that was made now.
-    pub(crate) fn new(planned: &Planned, is_governed: bool, now_ns: u64) -> Cooling {
+    pub(crate) fn new(limit: Option<MilliCelsius>, is_governed: bool, now_ns: u64) -> Cooling {
         let cooling = Cooling(AtomicU64::new(u64::MAX));
-        if !is_governed {
-            cooling.look_later(planned, now_ns);
+        if limit.is_some() && !is_governed {
+            cooling.look_later(now_ns);
         }
         cooling
     }
 
-    fn look_later(&self, planned: &Planned, now_ns: u64) {
-        let next = match planned.hot_devices().is_empty() {
-            true => u64::MAX,
-            false => now_ns.saturating_add(LOOK_NS),
-        };
-        self.0.store(next, Ordering::Relaxed);
+    fn look_later(&self, now_ns: u64) {
+        self.0.store(now_ns.saturating_add(LOOK_NS), Ordering::Relaxed);
     }
 }
 
 impl Inner {
-    /// Plans anew where a device that was left out has cooled; looks every few seconds.
-    pub(super) fn let_cooled_in(&self, now_ns: u64) {
+    /// Plans anew where a device of the plan is too hot, or one that was left out has cooled; looks every second.
+    pub(super) fn mind_heat(&self, now_ns: u64) {
         if now_ns < self.cooling.0.load(Ordering::Relaxed) {
             return;
         }
@@ -56,11 +54,13 @@ impl Inner {
             let current = self.current();
             (Arc::clone(&current.planned), Arc::clone(&current.policy))
         };
-        self.cooling.look_later(&planned, now_ns);
+        self.cooling.look_later(now_ns);
         let (Some(limit), Some(plan)) = (policy.hottest(), self.usable()) else {
             return;
         };
-        let Some(next) = planned.with_cooled(&self.shared, policy.settings(), limit) else {
+        let settings = policy.settings();
+        let heated = planned.without_heated(&self.shared, settings, limit);
+        let Some(next) = heated.or_else(|| planned.with_cooled(&self.shared, settings, limit)) else {
             return;
         };
         let before = planned.events().len();
@@ -74,10 +74,9 @@ impl Inner {
                 self.put_in_place(&plan, &policy);
                 let told = plan.planned.events().iter().skip(before);
                 told.cloned().for_each(|event| self.tell(event));
-                self.cooling.look_later(&plan.planned, now_ns);
             }
             // the plan that there is goes on
-            Err(error) => tracing::warn!("a device that has cooled is not used: {error}"),
+            Err(error) => tracing::warn!("no plan for the temperatures that hold: {error}"),
         }
     }
 }

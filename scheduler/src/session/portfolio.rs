@@ -44,9 +44,10 @@ pub(crate) fn candidate(name: &str, planned: &Planned) -> Candidate {
             .time
             .nanoseconds()
             .saturating_add(part.launch.nanoseconds());
+        // what is expected, also of a plan whose limits count the most: candidates are compared by it
         let energy = part
             .cost
-            .energy
+            .expected_energy()
             .and_then(|energy| energy.checked_add(part.launch_energy));
         let energy_uj = energy.map(|energy| energy.microjoules());
         match loads.iter_mut().find(|load| load.device == device) {
@@ -62,7 +63,7 @@ pub(crate) fn candidate(name: &str, planned: &Planned) -> Candidate {
         }
     }
     let made = Candidate::new(name, plan.time().nanoseconds(), loads);
-    match plan.totals.energy {
+    match plan.totals.expected_energy() {
         Some(energy) => made.energy(energy.microjoules()),
         None => made,
     }

@@ -1,0 +1,62 @@
+//! Times and energies as they are reckoned with inside, which nothing compares with each other.
+//!
+//! Invariant: a [`Time`] and an [`Energy`] share no trait of ours, convert into nothing and compare with their own kind
+//! alone, so that a choice among candidates is made in one unit.
+
+/// A time of a run, in nanoseconds.
+///
+/// ```compile_fail,E0308
+/// use polychip_governor::{Energy, Time};
+/// assert!(Time::from_ns(1.0) < Energy::from_uj(2.0));
+/// ```
+///
+/// ```
+/// use polychip_governor::{Energy, Time};
+/// assert!(Time::from_ns(1.0) < Time::from_ns(2.0) && Energy::from_uj(1.0) < Energy::from_uj(2.0));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Time(f64);
+
+/// An energy of a run, in microjoules.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Energy(f64);
+
+impl Time {
+    /// From nanoseconds.
+    #[must_use]
+    pub const fn from_ns(ns: f64) -> Time {
+        Time(ns)
+    }
+
+    /// In nanoseconds.
+    #[must_use]
+    pub const fn ns(self) -> f64 {
+        self.0
+    }
+
+    /// So many times as long.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Time {
+        Time(self.0 * factor)
+    }
+}
+
+impl Energy {
+    /// From microjoules.
+    #[must_use]
+    pub const fn from_uj(uj: f64) -> Energy {
+        Energy(uj)
+    }
+
+    /// In microjoules.
+    #[must_use]
+    pub const fn uj(self) -> f64 {
+        self.0
+    }
+
+    /// So many times as much.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Energy {
+        Energy(self.0 * factor)
+    }
+}
