@@ -11,7 +11,7 @@
 //!
 //! Limits, pins and plans for concurrent devices are left to the solver.
 
-use polychip_partitioner::{self as partitioner, DeviceIndex, Goal, Plan, Request};
+use polychip_partitioner::{self as partitioner, DeviceIndex, Goal, Limit, Nanos, Plan, Request};
 
 use crate::price::Prices;
 
@@ -45,20 +45,24 @@ pub(super) fn choose(
         || objective.power_limit.is_some()
         || objective.temperature_limit.is_some();
     let is_plain = objective.goal == Goal::Serial && !is_limited && asked.options.pins.is_empty();
-    if !is_plain || asked.options.longest_part.is_some() || !found.limits.is_empty() {
+    let only_slowest = found.limits.iter().all(|held| held.limit == Limit::Slowest);
+    if !is_plain || asked.options.longest_part.is_some() || !only_slowest {
         return Ok(found);
     }
+    // what `Policy::balanced` is bounded by
+    let slowest = found.fastest.and_then(|fastest| objective.slowest(fastest));
     let judge = Judge::new(asked, prices, &found, settled);
     let mut best = (judge.of_plan(&found), None);
     let rivals = settled.into_iter().map(Rival::Settled);
     let singles = (0..asked.targets.len()).map(|device| Rival::Single(DeviceIndex::new(device)));
     for rival in rivals.chain(singles) {
-        let value = match &rival {
+        let judged = match &rival {
             Rival::Single(device) => judge.of_single(*device),
-            Rival::Settled(plan) => judge.of_plan(plan),
+            Rival::Settled(plan) => judge.of_plan(plan).map(|value| (value, plan.time())),
         };
-        if let (Some(value), Some(least)) = (value, best.0)
+        if let (Some((value, time)), Some(least)) = (judged, best.0)
             && value < least
+            && slowest.is_none_or(|slowest| time <= slowest)
         {
             best = (Some(value), Some(rival));
         }
@@ -147,8 +151,8 @@ impl<'a> Judge<'a> {
         Some(value * ratio)
     }
 
-    /// The value of all nodes on one device; none where it does not run them, or a figure is not known.
-    fn of_single(&self, device: DeviceIndex) -> Option<f64> {
+    /// The value of all nodes on one device, and the time that they take; none where it does not run them, or a figure is not known.
+    fn of_single(&self, device: DeviceIndex) -> Option<(f64, Nanos)> {
         if !self.runs_all(device) {
             return None;
         }
@@ -166,7 +170,7 @@ impl<'a> Judge<'a> {
         let time = time.checked_add(target.launch.picoseconds())?;
         let energy = energy.and_then(|energy| energy.checked_add(target.launch_energy.nanojoules()));
         let risk = self.risk(device, self.is_measured(device, &self.all), 1);
-        Some(self.value(time, energy)? * risk)
+        Some((self.value(time, energy)? * risk, Nanos::from_picoseconds(time)))
     }
 
     fn value(&self, time_ps: u64, energy_nj: Option<u64>) -> Option<f64> {
