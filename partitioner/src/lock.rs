@@ -104,6 +104,7 @@ fn with_costs_of(request: Request<'_>, lock: &Plan, now: &Plan) -> Figures {
             target.launch_energy = stated.launch_energy;
             target.power = stated.power;
             target.idle = stated.idle;
+            target.resource = stated.resource;
         }
     }
     for LinkTerms { from, to, link } in &terms.links {

@@ -2,15 +2,16 @@
 //!
 //! Invariants: pure; the plan that comes out passes `check` (tests hold it to that); it keeps to
 //! every limit or the call is an error.
-//! Deliberately not here: each step's own work: `instance`, `solve`, `measured`, `limit`, `merge`, `assemble`.
+//! Deliberately not here: each step's own work: `instance`, `solve`, `measured`, `limit`, `merge`, `assemble`, and
+//! which sets of devices are planned: `fewer`, `replicas`.
 
 use crate::error::Error;
+use crate::fewer;
 use crate::instance::Inputs;
-use crate::limit;
-use crate::makespan;
 use crate::objective::Goal;
 use crate::placed::edges;
 use crate::plan::Plan;
+use crate::replicas;
 use crate::request::Request;
 
 /// Plans what is asked for.
@@ -44,9 +45,8 @@ use crate::request::Request;
 pub fn partition(request: Request<'_>) -> Result<Plan, Error> {
     let inputs = Inputs::new(request)?;
     let edges = edges(request.graph);
-    if request.objective.goal != Goal::Serial {
-        return makespan::plan(&inputs, &edges);
+    match request.objective.goal {
+        Goal::Throughput => replicas::plan(&inputs, &edges),
+        Goal::Serial | Goal::Makespan => fewer::plan(&inputs, &edges),
     }
-    let placed = limit::placed(&inputs, &edges)?;
-    limit::stated(&inputs, &edges, &placed.solution, placed.free)
 }

@@ -68,6 +68,7 @@ pub(super) fn best(
 struct Loads<'m> {
     machine: &'m Machine,
     placement: Vec<usize>,
+    /// By resource.
     devices: Vec<u64>,
     links: Vec<u64>,
     /// Uses of what is forbidden.
@@ -100,7 +101,8 @@ impl<'m> Loads<'m> {
     }
 
     fn spend(&mut self, time: u64, device: usize, more: bool) {
-        change(&mut self.devices[device], &mut self.forbidden, time, more);
+        let resource = self.machine.resource[device];
+        change(&mut self.devices[resource], &mut self.forbidden, time, more);
     }
 
     /// Whether a node starts a run of its device.

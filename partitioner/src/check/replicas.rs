@@ -1,0 +1,109 @@
+//! Whole copies of the model: each is a plan that holds by itself, on hardware of its own, and their rates add up.
+//!
+//! Invariants: copies are judged by the same rules as a plan without copies; rates are summed here by themselves.
+
+use super::evidence::Evidence;
+use super::schedule::hardware;
+use super::violation::{Violation, ViolationKind};
+use crate::objective::Goal;
+use crate::plan::Plan;
+use crate::unit::Nanos;
+use std::collections::BTreeMap;
+
+fn wrong(words: String) -> Violation {
+    Violation::new(ViolationKind::Replica, words)
+}
+
+/// Where the nodes of copies are: each on its own hardware.
+pub(super) fn placement(e: &Evidence<'_>) -> Result<(), Violation> {
+    each(e, |copy| super::placement(copy).map(|_| ()))
+}
+
+/// Copies hold by themselves.
+pub(super) fn whole(e: &Evidence<'_>) -> Result<(), Violation> {
+    each(e, |copy| {
+        let part_of = super::placement(copy)?;
+        super::figures_of(copy, &part_of)
+    })
+}
+
+fn each(e: &Evidence<'_>, judge: impl Fn(&Evidence<'_>) -> Result<(), Violation>) -> Result<(), Violation> {
+    let plan = e.plan;
+    if plan.replicas.is_empty() {
+        return Ok(());
+    }
+    if plan.objective.goal != Goal::Throughput {
+        return Err(wrong("a plan of single runs has copies of the model".to_owned()));
+    }
+    if plan.objective.power_limit.is_some() {
+        return Err(wrong(
+            "a plan with a limit of power has copies: each is judged alone".to_owned(),
+        ));
+    }
+    if !e.graph.states.is_empty() {
+        return Err(wrong("a model that keeps a state has copies".to_owned()));
+    }
+    let mut owner: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut own = |index: usize, copy: &Plan| {
+        for part in &copy.parts {
+            let on = hardware(e, part.device.index());
+            let other = *owner.entry(on).or_insert(index);
+            if other != index {
+                return Err(wrong(format!(
+                    "copies {other} and {index} are both on the hardware of {}",
+                    e.targets[on].name
+                )));
+            }
+        }
+        Ok(())
+    };
+    own(0, plan)?;
+    for (index, copy) in plan.replicas.iter().enumerate() {
+        let index = index + 1;
+        let same = (copy.objective, copy.input_home, copy.output_home)
+            == (plan.objective, plan.input_home, plan.output_home);
+        if !same {
+            return Err(wrong(format!(
+                "copy {index} is for another objective or other homes"
+            )));
+        }
+        if !copy.replicas.is_empty() {
+            return Err(wrong(format!("copy {index} has copies of its own")));
+        }
+        let copy = Evidence {
+            request: e.request,
+            plan: copy,
+        };
+        judge(&copy).map_err(|found| Violation::new(found.kind(), format!("copy {index}: {found}")))?;
+        own(index, copy.plan)?;
+    }
+    Ok(())
+}
+
+/// The time between runs of all copies together: their rates, rounded up, are added.
+pub(super) fn period(e: &Evidence<'_>) -> Result<Nanos, Violation> {
+    let stated = |plan: &Plan| match &plan.schedule {
+        Some(schedule) => Ok(u128::from(schedule.period.picoseconds())),
+        None => Err(wrong("a copy has no schedule".to_owned())),
+    };
+    let first = stated(e.plan)?;
+    let mut periods = vec![first];
+    for copy in &e.plan.replicas {
+        periods.push(stated(copy)?);
+    }
+    let period = match (periods.len(), periods.contains(&0)) {
+        (1, _) => first,
+        (_, true) => 0,
+        _ => {
+            let per_picosecond: u128 = periods
+                .iter()
+                .map(|period| ((1u128 << 100) - 1) / period + 1)
+                .sum();
+            let (whole, rest) = ((1u128 << 100) / per_picosecond, (1u128 << 100) % per_picosecond);
+            whole + u128::from(rest != 0)
+        }
+    };
+    u64::try_from(period)
+        .map(Nanos::from_picoseconds)
+        .map_err(|_| wrong("the rates of copies do not add up".to_owned()))
+}
