@@ -51,11 +51,15 @@ pub enum EventKind {
     DeadlineMissed,
     /// Runs were dropped: they were late, not the latest, or waited too long for their turn.
     Dropped,
+    /// A copy of the model gets no runs: with it, no more runs end in the same time.
+    ReplicaRests,
+    /// A copy of the model that got no runs gets some again.
+    ReplicaReturns,
 }
 
 impl EventKind {
     /// All kinds, in the order of the report.
-    pub const ALL: [EventKind; 16] = [
+    pub const ALL: [EventKind; 18] = [
         EventKind::Avoided,
         EventKind::Replanned,
         EventKind::Retried,
@@ -72,6 +76,8 @@ impl EventKind {
         EventKind::LetIn,
         EventKind::DeadlineMissed,
         EventKind::Dropped,
+        EventKind::ReplicaRests,
+        EventKind::ReplicaReturns,
     ];
 }
 
@@ -130,6 +136,8 @@ impl fmt::Display for Event {
             EventKind::TookOver => write!(f, "took over: a plan for {device}, {words}"),
             EventKind::NotPlanned => write!(f, "not planned in the background: {words}"),
             EventKind::LeftOut => write!(f, "left out: {device}: {words}"),
+            EventKind::ReplicaRests => write!(f, "replica rests: {device}: {words}"),
+            EventKind::ReplicaReturns => write!(f, "replica returns: {device}: {words}"),
             EventKind::Dropped => write!(f, "dropped: {words}"),
             EventKind::LetIn => write!(f, "let in again: {device}: {words}"),
             EventKind::DeadlineMissed => write!(f, "deadline missed: {words}"),

@@ -263,6 +263,7 @@ impl Run {
     }
 
     fn outputs(&self, mut slot: Box<Slot>) -> Result<Outputs> {
+        let taken = slot.given.taken.take();
         if let Err(error) = self.plan.complete(&mut slot) {
             self.plan.put_back(self.index, slot);
             return Err(error);
@@ -283,6 +284,12 @@ impl Run {
         }
         inner.tracer.add(plan, &mut slot, &self.submitted, outcome);
         inner.runs.fetch_add(1, Ordering::Relaxed);
+        if let Some(taken) = taken {
+            let since_ns = self.submitted.at_ns();
+            if let Some(event) = taken.ended(since_ns, since_ns.saturating_add(outcome.latency_ns)) {
+                inner.tell(event);
+            }
+        }
         plan.keep(self.index, self.flight.1);
         Ok(Outputs {
             plan: Arc::clone(plan),
