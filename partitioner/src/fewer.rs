@@ -32,7 +32,13 @@ const MOST_NODES: usize = 4000;
 pub(crate) fn plan(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Plan, Error> {
     if inputs.objective.goal != Goal::Serial {
         let all = makespan::plan(inputs, edges)?;
-        let planned = |subset: &Subset| {
+        let planned = |set: &[usize], subset: &Subset| {
+            // on one device there is no order to look for
+            if let &[device] = set {
+                let nodes = inputs.graph.node_count();
+                let parts = vec![(0..nodes).collect()];
+                return makespan::written(inputs, parts, &vec![device; nodes], 0).ok();
+            }
             let found = makespan::plan(&subset.inputs(inputs), edges).ok()?;
             subset.scheduled(inputs, &found).ok()
         };
@@ -60,7 +66,7 @@ pub(crate) fn plan(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Plan
     let best = if all.certificate.is_optimal() && !merges && sums {
         all
     } else {
-        let planned = |subset: &Subset| {
+        let planned = |_: &[usize], subset: &Subset| {
             let found = limit::placed(&subset.inputs(&uncut), edges).ok()?;
             let solution = Solution {
                 placement: subset.whole(&found.solution.placement),
@@ -84,7 +90,12 @@ pub(crate) fn plan(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Plan
 }
 
 /// The best of a plan and those of smaller sets.
-fn best(inputs: &Inputs<'_>, all: Plan, most: usize, planned: impl Fn(&Subset) -> Option<Plan>) -> Plan {
+fn best(
+    inputs: &Inputs<'_>,
+    all: Plan,
+    most: usize,
+    planned: impl Fn(&[usize], &Subset) -> Option<Plan>,
+) -> Plan {
     let devices = usable(inputs);
     let every = devices.len() <= most && inputs.graph.node_count() <= MOST_NODES;
     let sets: Vec<Vec<usize>> = match every {
@@ -99,7 +110,7 @@ fn best(inputs: &Inputs<'_>, all: Plan, most: usize, planned: impl Fn(&Subset) -
     };
     let mut best = (rank(inputs, &all), all);
     for set in sets.iter().filter(|set| runs_all(inputs, set)) {
-        let Some(plan) = Subset::new(inputs, set).and_then(|subset| planned(&subset)) else {
+        let Some(plan) = Subset::new(inputs, set).and_then(|subset| planned(set, &subset)) else {
             continue;
         };
         let rank = rank(inputs, &plan);

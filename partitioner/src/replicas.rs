@@ -22,13 +22,19 @@ use std::cmp::Reverse;
 const MOST_SETS: usize = 4;
 
 /// Most pairs that are planned where there are more devices.
-const MOST_PAIRS: usize = 12;
+const MOST_PAIRS: usize = 6;
 
 /// With more nodes no pair is planned where there are more devices than that.
 const MOST_NODES: usize = 20_000;
 
-/// Where copies are this close to the bound (in thousandths), no plan over all of many devices is looked for.
+/// Where copies are this close to the bound of a set of devices (in thousandths), no single copy over the set is looked
+/// for.
 const CLOSE: u128 = 1020;
+
+/// Whether a time between runs is that close to a bound.
+fn close(period: u64, floor: u64) -> bool {
+    u128::from(period) * 1000 <= u128::from(floor) * CLOSE
+}
 
 /// A plan for many runs.
 pub(crate) fn plan(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Plan, Error> {
@@ -140,7 +146,7 @@ impl Search<'_> {
             let floor = self.floor.of(&members);
             let hopeless = found
                 .as_ref()
-                .is_some_and(|best| floor.is_none_or(|floor| floor >= best.period));
+                .is_some_and(|best| floor.is_none_or(|floor| close(best.period, floor)));
             if !hopeless && floor.is_some() {
                 let one = self.one(&members);
                 found = better(found, one.as_ref().ok().and_then(|plan| self.kept(plan)));
@@ -190,7 +196,7 @@ impl Search<'_> {
         let alone = alone.into_iter().reduce(|a, b| a.and(&b));
         let floor = self.floor.of(&self.devices).unwrap_or(0);
         if let Some(alone) = &alone
-            && u128::from(alone.period) * 1000 <= u128::from(floor) * CLOSE
+            && close(alone.period, floor)
         {
             return Ok(alone.clone().plan(floor));
         }
@@ -208,7 +214,7 @@ impl Search<'_> {
     }
 
     /// Joins groups in pairs where one copy over both is faster than a copy on each, the largest gain first.
-    fn join(&self, groups: &mut Vec<(Vec<usize>, Option<Found>)>) {
+    fn join(&self, groups: &mut [(Vec<usize>, Option<Found>)]) {
         // rates in units of 2⁻¹⁰⁰ per picosecond
         let rate = |period: u64| (1u128 << 100) / u128::from(period.max(1));
         let own = |group: &Option<Found>| group.as_ref().map_or(0, |found| rate(found.period));
