@@ -29,7 +29,7 @@ use evidence::Evidence;
 pub fn check(request: Request<'_>, plan: &Plan) -> Result<(), Violation> {
     let evidence = Evidence { request, plan };
     let part_of = placement(&evidence)?;
-    replicas::whole(&evidence)?;
+    replicas::each(&evidence, |copy| figures_of(copy, &placement(copy)?))?;
     figures_of(&evidence, &part_of)
 }
 
@@ -60,7 +60,7 @@ fn figures_of(evidence: &Evidence<'_>, part_of: &[usize]) -> Result<(), Violatio
 pub fn check_placement(request: Request<'_>, plan: &Plan) -> Result<(), Violation> {
     let evidence = Evidence { request, plan };
     placement(&evidence)?;
-    replicas::placement(&evidence)
+    replicas::each(&evidence, |copy| placement(copy).map(|_| ()))
 }
 
 /// The rules of where nodes are; gives the part of each node.

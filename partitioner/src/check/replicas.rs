@@ -1,33 +1,24 @@
-//! Whole copies of the model: each is a plan that holds by itself, on hardware of its own, and their rates add up.
+//! Whole copies of the model: each is a plan that holds by itself, on hardware of its own.
 //!
-//! Invariants: copies are judged by the same rules as a plan without copies; rates are summed here by themselves.
+//! Invariants: copies are judged by the same rules as a plan without copies.
+//! Deliberately not here: that their rates add up (`schedule`).
 
 use super::evidence::Evidence;
 use super::schedule::hardware;
 use super::violation::{Violation, ViolationKind};
 use crate::objective::Goal;
 use crate::plan::Plan;
-use crate::unit::Nanos;
 use std::collections::BTreeMap;
 
 fn wrong(words: String) -> Violation {
     Violation::new(ViolationKind::Replica, words)
 }
 
-/// Where the nodes of copies are: each on its own hardware.
-pub(super) fn placement(e: &Evidence<'_>) -> Result<(), Violation> {
-    each(e, |copy| super::placement(copy).map(|_| ()))
-}
-
-/// Copies hold by themselves.
-pub(super) fn whole(e: &Evidence<'_>) -> Result<(), Violation> {
-    each(e, |copy| {
-        let part_of = super::placement(copy)?;
-        super::figures_of(copy, &part_of)
-    })
-}
-
-fn each(e: &Evidence<'_>, judge: impl Fn(&Evidence<'_>) -> Result<(), Violation>) -> Result<(), Violation> {
+/// Each copy is judged by the rules given, and stands on hardware of its own.
+pub(super) fn each(
+    e: &Evidence<'_>,
+    judge: impl Fn(&Evidence<'_>) -> Result<(), Violation>,
+) -> Result<(), Violation> {
     let plan = e.plan;
     if plan.replicas.is_empty() {
         return Ok(());
@@ -78,32 +69,4 @@ fn each(e: &Evidence<'_>, judge: impl Fn(&Evidence<'_>) -> Result<(), Violation>
         own(index, copy.plan)?;
     }
     Ok(())
-}
-
-/// The time between runs of all copies together: their rates, rounded up, are added.
-pub(super) fn period(e: &Evidence<'_>) -> Result<Nanos, Violation> {
-    let stated = |plan: &Plan| match &plan.schedule {
-        Some(schedule) => Ok(u128::from(schedule.period.picoseconds())),
-        None => Err(wrong("a copy has no schedule".to_owned())),
-    };
-    let first = stated(e.plan)?;
-    let mut periods = vec![first];
-    for copy in &e.plan.replicas {
-        periods.push(stated(copy)?);
-    }
-    let period = match (periods.len(), periods.contains(&0)) {
-        (1, _) => first,
-        (_, true) => 0,
-        _ => {
-            let per_picosecond: u128 = periods
-                .iter()
-                .map(|period| ((1u128 << 100) - 1) / period + 1)
-                .sum();
-            let (whole, rest) = ((1u128 << 100) / per_picosecond, (1u128 << 100) % per_picosecond);
-            whole + u128::from(rest != 0)
-        }
-    };
-    u64::try_from(period)
-        .map(Nanos::from_picoseconds)
-        .map_err(|_| wrong("the rates of copies do not add up".to_owned()))
 }

@@ -4,10 +4,10 @@
 //! `figures` has compared with the links; times are taken in 128 bits, so that no wrong figure passes by overflow.
 
 use super::evidence::Evidence;
-use super::replicas;
 use super::violation::{Violation, ViolationKind};
 use crate::index::{DeviceIndex, PartIndex};
 use crate::objective::Goal;
+use crate::plan::Plan;
 use crate::unit::Nanos;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -153,7 +153,7 @@ pub(super) fn certificate(e: &Evidence<'_>) -> Result<(), Violation> {
         return Err(wrong("the plan has no schedule".to_owned()));
     };
     let (what, real) = match e.plan.objective.goal {
-        Goal::Throughput => ("period", replicas::period(e)?),
+        Goal::Throughput => ("period", period(e)?),
         Goal::Serial | Goal::Makespan => ("makespan", schedule.makespan),
     };
     let stated = e.plan.certificate;
@@ -172,4 +172,32 @@ pub(super) fn certificate(e: &Evidence<'_>) -> Result<(), Violation> {
         ));
     }
     Ok(())
+}
+
+/// The time between runs of all copies together: their rates, rounded up, are added.
+fn period(e: &Evidence<'_>) -> Result<Nanos, Violation> {
+    let stated = |plan: &Plan| match &plan.schedule {
+        Some(schedule) => Ok(u128::from(schedule.period.picoseconds())),
+        None => Err(wrong("a copy has no schedule".to_owned())),
+    };
+    let first = stated(e.plan)?;
+    let mut periods = vec![first];
+    for copy in &e.plan.replicas {
+        periods.push(stated(copy)?);
+    }
+    let period = match (periods.len(), periods.contains(&0)) {
+        (1, _) => first,
+        (_, true) => 0,
+        _ => {
+            let per_picosecond: u128 = periods
+                .iter()
+                .map(|period| ((1u128 << 100) - 1) / period + 1)
+                .sum();
+            let (whole, rest) = ((1u128 << 100) / per_picosecond, (1u128 << 100) % per_picosecond);
+            whole + u128::from(rest != 0)
+        }
+    };
+    u64::try_from(period)
+        .map(Nanos::from_picoseconds)
+        .map_err(|_| wrong("the rates of copies do not add up".to_owned()))
 }
