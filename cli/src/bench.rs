@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     /// Sessions of the model at once, each on a thread of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     sessions: u32,
-    /// Runs of each session in flight at once; without it 1, and with `--policy throughput` one more than the plan uses devices
+    /// Runs of each session in flight at once; without it 1, and with `--policy throughput` one more than the devices of each replica
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     in_flight: Option<u32>,
     /// Write when each part of the first session ran, and what sensors said meanwhile, in the format that Perfetto and Chrome open;
@@ -75,15 +75,17 @@ impl Arguments {
         match self.session.plan_arguments.policy {
             // while one waits for its outputs, no device waits for the next
             Aim::Throughput => {
-                let mut devices: Vec<_> = planned.plan().parts.iter().map(|part| part.device).collect();
-                devices.sort_unstable();
-                devices.dedup();
-                devices.len() + 1
+                let copies = planned.plan().copies();
+                let runs: usize = copies.map(|copy| copy.used_devices().len() + 1).sum();
+                runs.min(MOST_IN_FLIGHT)
             }
             _ => 1,
         }
     }
 }
+
+/// Runs of a session that may be in flight at most.
+const MOST_IN_FLIGHT: usize = 64;
 
 /// Runs whose steps are measured at most.
 const MOST_MEASURED: u64 = 50;
@@ -283,6 +285,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         all.into_iter().collect::<anyhow::Result<Vec<Counted>>>()
     })?;
     let report = sessions[0].report();
+    let plan = sessions[0].plan();
+    let predicted_throughput_per_s = plan
+        .filter(|plan| plan.objective.goal == polychip_partitioner::Goal::Throughput)
+        .map(|plan| 1e12 / plan.interval().picoseconds().max(1) as f64);
     let seen = watched.map(Watched::end);
     let per_op = if arguments.per_op {
         let inputs: Vec<&Input> = memory[0].iter().collect();
@@ -320,6 +326,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             first_run_ns,
         },
         throughput_per_s: times.len() as f64 / seconds.max(1e-9),
+        predicted_throughput_per_s,
         latency_ns: Latency::of(times),
         deadline_ns: report.deadline_ns,
         late,

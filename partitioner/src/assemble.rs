@@ -141,6 +141,7 @@ pub(crate) fn assemble(
         limits: Vec::new(),
         unlimited: None,
         schedule: None,
+        replicas: Vec::new(),
         terms: None,
         nodes: Vec::new(),
     };

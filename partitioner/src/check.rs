@@ -9,6 +9,7 @@
 mod evidence;
 mod figures;
 mod limits;
+mod replicas;
 mod schedule;
 mod shape;
 mod violation;
@@ -28,20 +29,26 @@ use evidence::Evidence;
 pub fn check(request: Request<'_>, plan: &Plan) -> Result<(), Violation> {
     let evidence = Evidence { request, plan };
     let part_of = placement(&evidence)?;
-    figures::states(&evidence, &part_of)?;
-    figures::crossings(&evidence, &part_of)?;
-    figures::parts(&evidence)?;
-    figures::memory(&evidence)?;
-    figures::totals(&evidence)?;
-    let time = schedule::ends(&evidence)?;
-    figures::limits(&evidence, time)?;
-    limits::stated(&evidence, time)?;
+    replicas::each(&evidence, |copy| figures_of(copy, &placement(copy)?))?;
+    figures_of(&evidence, &part_of)
+}
+
+/// The rules of figures, without those of copies.
+fn figures_of(evidence: &Evidence<'_>, part_of: &[usize]) -> Result<(), Violation> {
+    figures::states(evidence, part_of)?;
+    figures::crossings(evidence, part_of)?;
+    figures::parts(evidence)?;
+    figures::memory(evidence)?;
+    figures::totals(evidence)?;
+    let time = schedule::ends(evidence)?;
+    figures::limits(evidence, time)?;
+    limits::stated(evidence, time)?;
     match evidence.plan.objective.goal {
         Goal::Serial => {
-            figures::longest_part(&evidence)?;
-            figures::certificate(&evidence, &part_of)
+            figures::longest_part(evidence)?;
+            figures::certificate(evidence, part_of)
         }
-        Goal::Makespan | Goal::Throughput => schedule::certificate(&evidence),
+        Goal::Makespan | Goal::Throughput => schedule::certificate(evidence),
     }
 }
 
@@ -51,7 +58,9 @@ pub fn check(request: Request<'_>, plan: &Plan) -> Result<(), Violation> {
 /// # Errors
 /// The first rule that the placement breaks.
 pub fn check_placement(request: Request<'_>, plan: &Plan) -> Result<(), Violation> {
-    placement(&Evidence { request, plan }).map(|_| ())
+    let evidence = Evidence { request, plan };
+    placement(&evidence)?;
+    replicas::each(&evidence, |copy| placement(copy).map(|_| ()))
 }
 
 /// The rules of where nodes are; gives the part of each node.

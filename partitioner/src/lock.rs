@@ -106,6 +106,7 @@ fn with_costs_of(request: Request<'_>, lock: &Plan, now: &Plan) -> Figures {
             // locks of older versions state the power alone
             target.power = stated.power_model.or(stated.power.map(Power::from));
             target.idle = stated.idle;
+            target.resource = stated.resource;
         }
     }
     for LinkTerms { from, to, link } in &terms.links {

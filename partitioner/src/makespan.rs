@@ -25,13 +25,14 @@ use crate::plan::{Certificate, Plan};
 use crate::problem::FORBIDDEN;
 use crate::schedule::Schedule;
 use crate::solve::Budget;
+use crate::target::resources;
 use machine::Machine;
 use search::Effort;
 
 /// Nodes whose times the search may compute: about a fifth of a second.
 const VISITS: u64 = 14_000_000;
 
-/// The best plan found for devices that work at once.
+/// The best plan of one copy found for devices that work at once.
 pub(crate) fn plan(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Plan, Error> {
     // the serial optimum is where the search starts, and what it must beat; a deadline is about the schedule
     let serial = Objective {
@@ -116,7 +117,7 @@ fn machine(inputs: &Inputs<'_>) -> Result<Machine, Error> {
     let states = states
         .filter(|state| inputs.graph.producer(state.output).is_some())
         .count();
-    Ok(Machine::new(&problem, states))
+    Ok(Machine::new(&problem, states).sharing(resources(inputs.targets)))
 }
 
 /// A lower bound of all schedules, whatever parts have stated costs, and placements that led to it.
@@ -128,19 +129,53 @@ fn lowest(inputs: &Inputs<'_>, machine: &Machine, tails: &[u64]) -> Result<game:
         seed: inputs.options.seed,
     };
     let bound = |machine: &Machine, tails: &[u64]| match inputs.objective.goal {
-        Goal::Throughput => game::play(machine, None, bound::period(machine), &budget),
-        Goal::Serial | Goal::Makespan => game::play(
-            machine,
-            Some(&bound::cuts(machine)),
-            blocks::bound(machine, tails, &budget),
-            &budget,
-        ),
+        Goal::Throughput => {
+            let mut launched = machine.clone();
+            bound::launch_first(&mut launched);
+            game::play(&launched, None, bound::period(&launched), &budget)
+        }
+        Goal::Serial | Goal::Makespan => {
+            // no run takes less time than the work of the busiest hardware
+            let mut launched = machine.clone();
+            bound::launch_first(&mut launched);
+            let work = bound::period(&launched);
+            let blocks = blocks::bound(machine, tails, &budget);
+            game::play(machine, Some(&bound::cuts(machine)), blocks.max(work), &budget)
+        }
     };
     if inputs.costs.parts().next().is_none() {
         return Ok(bound(machine, tails));
     }
+    let least = least(inputs, machine)?;
+    let tails = bound::tails(&least);
+    Ok(bound(&least, &tails))
+}
+
+/// A lower bound of the time between runs on some devices, whatever copies there are and whatever parts have stated
+/// costs: that of their work and first launches alone.
+pub(crate) struct Floor(Machine);
+
+impl Floor {
+    pub(crate) fn new(inputs: &Inputs<'_>) -> Result<Self, Error> {
+        let machine = machine(inputs)?;
+        let mut least = match inputs.costs.parts().next() {
+            None => machine,
+            Some(_) => least(inputs, &machine)?,
+        };
+        bound::launch_first(&mut least);
+        Ok(Self(least))
+    }
+
+    /// The bound with these devices alone; none where they cannot run the model.
+    pub(crate) fn of(&self, devices: &[usize]) -> Option<u64> {
+        bound::fractional(&self.0, devices)
+    }
+}
+
+/// A machine whose nodes cost no more than in any part with a stated cost.
+fn least(inputs: &Inputs<'_>, machine: &Machine) -> Result<Machine, Error> {
     // each node at the least share that any part gives it: what parts of a plan cost is never below their nodes' sum
-    let mut least = self::machine(inputs)?;
+    let mut least = machine.clone();
     for (device, nodes, cost) in inputs.costs.parts() {
         let summed = nodes
             .iter()
@@ -156,13 +191,12 @@ fn lowest(inputs: &Inputs<'_>, machine: &Machine, tails: &[u64]) -> Result<game:
             *slot = share.min(*slot);
         }
     }
-    let tails = bound::tails(&least);
-    Ok(bound(&least, &tails))
+    Ok(least)
 }
 
-/// The plan of parts that stand in an order in which they can run: put in the order of their starts, which is that in
+/// The plan of parts that stand in an order in which they can run, for one copy of the model: put in the order of their starts, which is that in
 /// which a session issues them.
-fn written(
+pub(crate) fn written(
     inputs: &Inputs<'_>,
     mut parts: Vec<Vec<usize>>,
     placement: &[usize],
@@ -173,7 +207,8 @@ fn written(
         bound: 0,
     };
     let draft = assemble(inputs, &parts, placement, none)?;
-    let starts = Schedule::of(&draft.parts, &draft.crossings, inputs.targets.len())?.starts;
+    let resources = resources(inputs.targets);
+    let starts = Schedule::of(&draft.parts, &draft.crossings, &resources)?.starts;
     let mut order: Vec<usize> = (0..parts.len()).collect();
     order.sort_by_key(|&part| (starts[part], part));
     let ordered = order
@@ -181,7 +216,7 @@ fn written(
         .map(|part| std::mem::take(&mut parts[part]))
         .collect::<Vec<_>>();
     let mut plan = assemble(inputs, &ordered, placement, none)?;
-    let schedule = Schedule::of(&plan.parts, &plan.crossings, inputs.targets.len())?;
+    let schedule = Schedule::of(&plan.parts, &plan.crossings, &resources)?;
     let objective = match inputs.objective.goal {
         Goal::Throughput => schedule.period.picoseconds(),
         Goal::Serial | Goal::Makespan => schedule.makespan.picoseconds(),

@@ -23,6 +23,8 @@ pub struct Options {
     pub seed: u64,
     /// Number of changes that the search for schedules may try, where devices work at once.
     pub schedule_moves: u32,
+    /// Let a plan for many runs hold whole copies of the model on devices of their own.
+    pub replicas: bool,
     /// Merge parts of one device afterwards where that lowers the cost.
     pub merge: bool,
     /// Cut parts that take longer, with their launch, where devices do not work at once: others get their turns in
@@ -42,6 +44,7 @@ impl Options {
             moves: 400,
             schedule_moves: 600_000,
             seed: 0,
+            replicas: true,
             merge: true,
             longest_part: None,
         }

@@ -2,17 +2,19 @@
 //!
 //! Invariants: pure; the plan that comes out passes `check` (tests hold it to that); it keeps to
 //! every limit or the call is an error.
-//! Deliberately not here: each step's own work: `instance`, `solve`, `measured`, `limit`, `merge`, `assemble`.
+//! Deliberately not here: each step's own work: `instance`, `solve`, `measured`, `limit`, `merge`, `assemble`, and
+//! which sets of devices are planned: `fewer`, `replicas`.
 
 use crate::error::Error;
+use crate::fewer;
 use crate::index::DeviceIndex;
 use crate::instance::{Inputs, Weights};
 use crate::limit;
-use crate::makespan;
 use crate::measured::value_of;
 use crate::objective::Goal;
 use crate::placed::edges;
 use crate::plan::Plan;
+use crate::replicas;
 use crate::request::Request;
 use crate::solve::Solution;
 
@@ -47,26 +49,20 @@ use crate::solve::Solution;
 pub fn partition(request: Request<'_>) -> Result<Plan, Error> {
     let mut inputs = Inputs::new(request)?;
     let edges = edges(request.graph);
-    if request.objective.goal != Goal::Serial {
-        return makespan::plan(&inputs, &edges);
-    }
-    if request.objective.slowest_permille.is_none() {
-        return limited(&inputs, &edges);
+    match request.objective.goal {
+        Goal::Throughput => return replicas::plan(&inputs, &edges),
+        Goal::Serial if request.objective.slowest_permille.is_some() => {}
+        Goal::Serial | Goal::Makespan => return fewer::plan(&inputs, &edges),
     }
     // the fastest first: what energy may cost is counted from there
-    let fastest = limited(&inputs.under(request.objective.for_time_alone()), &edges)?;
+    let fastest = fewer::plan(&inputs.under(request.objective.for_time_alone()), &edges)?;
     inputs.fastest = Some(fastest.time());
-    let plan = limited(&inputs, &edges)?;
+    let plan = fewer::plan(&inputs, &edges)?;
     match inputs.slowest().is_some_and(|slowest| plan.time() > slowest) {
         // nothing between was found
         true => stated_as(&inputs, &edges, &fastest),
         false => Ok(plan),
     }
-}
-
-fn limited(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Plan, Error> {
-    let placed = limit::placed(inputs, edges)?;
-    limit::stated(inputs, edges, &placed.solution, placed.free)
 }
 
 /// The placement of a plan as the objective of other inputs sees it. Nothing bounds the others that there are.

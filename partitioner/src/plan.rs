@@ -19,6 +19,7 @@ use crate::terms::Terms;
 use crate::unit::{Microjoules, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// Version of the plan file that this crate writes and reads.
 pub const PLAN_VERSION: u32 = 2;
@@ -69,6 +70,11 @@ pub struct Plan {
     /// plan as it stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Schedule>,
+    /// Further whole copies of the model, each on devices of its own, where the plan is for many runs: each run takes
+    /// one copy, and all copies work at once. The plan's own parts, schedule and totals are those of the first copy;
+    /// its certificate is about all together. A copy has no copies of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<Plan>,
     /// What it was priced on beside its nodes' offers, in a lock: a check of the lock plans with these figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terms: Option<Terms>,
@@ -216,6 +222,21 @@ pub fn label(name: &str, calls_itself: Option<&str>) -> String {
     }
 }
 
+/// The time between runs of copies that work at once: the least whole number of picoseconds that is no less than one
+/// over the sum of their rates, each in units of 2⁻¹⁰⁰ per picosecond, rounded up.
+pub(crate) fn together(periods: impl Iterator<Item = Nanos>) -> Nanos {
+    const UNIT: u128 = 1 << 100;
+    let mut rate = 0u128;
+    for period in periods {
+        match u128::from(period.picoseconds()) {
+            0 => return Nanos::ZERO,
+            period => rate = rate.saturating_add(UNIT.div_ceil(period)),
+        }
+    }
+    let time = UNIT.div_ceil(rate.max(1));
+    Nanos::from_picoseconds(u64::try_from(time).unwrap_or(u64::MAX))
+}
+
 impl Plan {
     /// The predicted time of one run.
     #[must_use]
@@ -228,6 +249,27 @@ impl Plan {
     /// The predicted time from a run to the next, where runs follow each other.
     #[must_use]
     pub fn interval(&self) -> Nanos {
+        match self.replicas.is_empty() {
+            true => self.own_interval(),
+            false => together(self.copies().map(Self::own_interval)),
+        }
+    }
+
+    /// The first copy, which is the plan itself, and the others, from the fastest to the slowest.
+    pub fn copies(&self) -> impl Iterator<Item = &Plan> {
+        std::iter::once(self).chain(&self.replicas)
+    }
+
+    /// The devices of the plan's own parts, each once, ascending.
+    #[must_use]
+    pub fn used_devices(&self) -> Vec<DeviceIndex> {
+        let used: BTreeSet<DeviceIndex> = self.parts.iter().map(|part| part.device).collect();
+        used.into_iter().collect()
+    }
+
+    /// The predicted time from a run of the plan's own parts, which are one copy, to the next.
+    #[must_use]
+    pub fn own_interval(&self) -> Nanos {
         match (&self.schedule, self.objective.goal) {
             (Some(schedule), Goal::Throughput) => schedule.period,
             _ => self.time(),

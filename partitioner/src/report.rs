@@ -4,7 +4,7 @@
 //! Deliberately not here: colours and terminals (the CLI has them).
 
 use crate::compare::Comparison;
-use crate::cost::Cost;
+use crate::cost::{Cost, Provenance};
 use crate::held::{Held, Limit};
 use crate::index::{DeviceIndex, PartIndex};
 use crate::link::LinkMode;
@@ -51,6 +51,9 @@ pub struct Report {
     /// When parts start, where devices work at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<Schedule>,
+    /// All whole copies of the model, where there are several: parts, crossings and totals above are the first one's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub replicas: Vec<ReplicaLine>,
     /// How good the placement is.
     pub certificate: Certificate,
     /// What simple rules would have cost.
@@ -64,6 +67,54 @@ pub struct DeviceLine {
     pub device: String,
     /// What it calls itself.
     pub name: String,
+}
+
+/// One whole copy of the model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ReplicaLine {
+    /// Its devices.
+    pub devices: Vec<String>,
+    /// Number of its parts.
+    pub parts: u32,
+    /// Predicted time of one of its runs; JSON holds picoseconds.
+    #[serde(rename = "time_ps")]
+    pub time: Nanos,
+    /// Predicted time from one of its runs to the next; JSON holds picoseconds.
+    #[serde(rename = "interval_ps")]
+    pub interval: Nanos,
+    /// Bytes of constants and boundary tensors that it holds.
+    pub bytes: u64,
+    /// The weakest provenance of its figures.
+    pub provenance: Provenance,
+    /// At least one figure comes from an emulated device.
+    pub emulated: bool,
+}
+
+impl ReplicaLine {
+    /// The copies of a plan; none where it is the only one.
+    #[must_use]
+    pub fn of(plan: &Plan) -> Vec<Self> {
+        if plan.replicas.is_empty() {
+            return Vec::new();
+        }
+        let line = |copy: &Plan| Self {
+            devices: copy
+                .used_devices()
+                .into_iter()
+                .map(|device| copy.device_label(device))
+                .collect(),
+            parts: copy.parts.len() as u32,
+            time: copy.time(),
+            interval: copy.own_interval(),
+            bytes: copy
+                .memory_bytes
+                .iter()
+                .fold(0u64, |sum, &bytes| sum.saturating_add(bytes)),
+            provenance: copy.totals.provenance,
+            emulated: copy.totals.emulated,
+        };
+        plan.copies().map(line).collect()
+    }
 }
 
 /// What a simple rule would have cost.
@@ -208,6 +259,7 @@ impl Report {
             price: price(plan),
             unknown_energy: Vec::new(),
             schedule: plan.schedule.clone(),
+            replicas: ReplicaLine::of(plan),
             certificate: plan.certificate,
             comparisons: comparisons
                 .into_iter()
@@ -279,7 +331,7 @@ fn without_energy(request: Request<'_>, plan: &Plan) -> Vec<String> {
 }
 
 /// Provenance in words, with the label of emulated devices.
-fn label(provenance: crate::cost::Provenance, emulated: bool) -> String {
+fn label(provenance: Provenance, emulated: bool) -> String {
     let emulated = if emulated { ", emulated" } else { "" };
     format!("{}{emulated}", provenance.word())
 }
@@ -401,6 +453,39 @@ impl fmt::Display for Report {
                 "predicted with devices at once: a run ends after {}, the next may follow after {}",
                 schedule.makespan, schedule.period
             )?;
+        }
+        if !self.replicas.is_empty() {
+            writeln!(
+                out,
+                "copies of the model, each run takes one; the first is the plan above"
+            )?;
+            let mut rows = vec![
+                [
+                    "copy",
+                    "devices",
+                    "parts",
+                    "time",
+                    "next after",
+                    "memory",
+                    "provenance",
+                ]
+                .map(String::from)
+                .to_vec(),
+            ];
+            for (index, copy) in self.replicas.iter().enumerate() {
+                rows.push(vec![
+                    index.to_string(),
+                    copy.devices.join(", "),
+                    copy.parts.to_string(),
+                    copy.time.to_string(),
+                    copy.interval.to_string(),
+                    size(copy.bytes),
+                    label(copy.provenance, copy.emulated),
+                ]);
+            }
+            table(&mut out, &rows, &[0, 2, 3, 4, 5]);
+            let together = Nanos::from_picoseconds(self.certificate.objective);
+            writeln!(out, "all copies together: a run every {together}")?;
         }
         // what the parts add up to is the time of a run only where one follows the other
         let of_what = match self.schedule {

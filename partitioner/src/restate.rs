@@ -13,9 +13,10 @@ use crate::measured::value_of;
 use crate::objective::Goal;
 use crate::part::Part;
 use crate::placed::edges;
-use crate::plan::Plan;
+use crate::plan::{Certificate, Plan};
 use crate::request::Request;
 use crate::solve::Solution;
+use polychip_graph::Graph;
 
 /// The plan with today's figures. Its placement must have passed `check_placement` for these inputs.
 ///
@@ -24,20 +25,25 @@ use crate::solve::Solution;
 pub fn restate(request: Request<'_>, plan: &Plan) -> Result<Plan, Error> {
     let inputs = Inputs::new(request.toward(plan.objective))?;
     let graph = request.graph;
-    let devices = plan.devices_of_nodes(graph.node_count());
-    let placement: Vec<usize> = devices
-        .iter()
-        .enumerate()
-        .map(|(node, device)| {
-            device
-                .map(DeviceIndex::index)
-                .ok_or_else(|| Error::bad_input(format!("the plan has no place for node {node}")))
-        })
-        .collect::<Result<_, _>>()?;
+    let placement = placement_of(graph, plan)?;
     let edges = edges(graph);
     if plan.objective.goal != Goal::Serial {
         let part = |part: &Part| part.nodes.iter().map(|&node| node as usize).collect();
-        return makespan::restated(&inputs, plan.parts.iter().map(part).collect(), &placement);
+        let mut restated = makespan::restated(&inputs, plan.parts.iter().map(part).collect(), &placement)?;
+        if !plan.replicas.is_empty() {
+            let bound = restated.certificate.bound;
+            let copies = plan.replicas.iter().map(|copy| {
+                let parts = copy.parts.iter().map(part).collect();
+                makespan::written(&inputs, parts, &placement_of(graph, copy)?, bound)
+            });
+            restated.replicas = copies.collect::<Result<_, _>>()?;
+            let objective = restated.interval().picoseconds();
+            restated.certificate = Certificate {
+                objective,
+                bound: restated.certificate.bound.min(objective),
+            };
+        }
+        return Ok(restated);
     }
     // a placement that is given is not bounded by the fastest one of today
     let best = limit::placed(&inputs, &edges)?;
@@ -51,11 +57,22 @@ pub fn restate(request: Request<'_>, plan: &Plan) -> Result<Plan, Error> {
     limit::stated(&inputs, &edges, &solution, best.free)
 }
 
+/// The device of each node.
+fn placement_of(graph: &Graph, plan: &Plan) -> Result<Vec<usize>, Error> {
+    let devices = plan.devices_of_nodes(graph.node_count());
+    let devices = devices.iter().enumerate().map(|(node, device)| {
+        device
+            .map(DeviceIndex::index)
+            .ok_or_else(|| Error::bad_input(format!("the plan has no place for node {node}")))
+    });
+    devices.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Cost, CostTable, LinkTable, Nanos, Provenance, Target, check, check_placement, partition};
-    use polychip_graph::{Graph, Node, Tensor};
+    use polychip_graph::{Node, Tensor};
     use polychip_ops::{DType, Op, TensorType};
 
     fn chain() -> Graph {

@@ -1,6 +1,6 @@
 //! When the parts of a plan start, where devices work at once, and how busy each device is.
 //!
-//! A device runs one part at a time, in the plan's order. A part starts as soon as its device is free and all that it
+//! A device runs one part at a time, in the plan's order, and so do devices together that share hardware. A part starts as soon as its device is free and all that it
 //! reads has arrived; it takes one launch and the time of its nodes; what it writes leaves when it ends. The link of
 //! an ordered pair of devices carries one tensor at a time, in the order of the plan's crossings, while both devices
 //! go on. Graph inputs leave their home, where they have one, at the start.
@@ -30,15 +30,20 @@ pub struct Schedule {
     /// How long each device is busy with one run; JSON holds picoseconds.
     #[serde(rename = "busy_ps")]
     pub busy: Vec<Nanos>,
-    /// How long the busiest device or link is needed for one run: no run may follow another sooner for long. JSON
+    /// Per device, the first device that shares its hardware; empty where no device shares any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<DeviceIndex>,
+    /// How long the busiest hardware or link is needed for one run: no run may follow another sooner for long. JSON
     /// holds picoseconds.
     #[serde(rename = "period_ps")]
     pub period: Nanos,
 }
 
 impl Schedule {
-    /// The schedule of parts and crossings that stand in a plan's order.
-    pub(crate) fn of(parts: &[Part], crossings: &[Crossing], devices: usize) -> Result<Self, Error> {
+    /// The schedule of parts and crossings that stand in a plan's order, on devices of which each shares the hardware
+    /// of another, or has its own.
+    pub(crate) fn of(parts: &[Part], crossings: &[Crossing], resources: &[usize]) -> Result<Self, Error> {
+        let devices = resources.len();
         let sum = |a: u64, b: u64| {
             a.checked_add(b)
                 .ok_or_else(|| Error::from(Repr::Overflow("time of the schedule".to_owned())))
@@ -56,6 +61,7 @@ impl Schedule {
         }
         let (mut free, mut links) = (vec![0u64; devices], vec![0u64; devices * devices]);
         let (mut busy, mut used) = (vec![0u64; devices], vec![0u64; devices * devices]);
+        let mut shared = vec![0u64; devices];
         let mut arrived: BTreeMap<(u32, DeviceIndex), u64> = BTreeMap::new();
         let mut makespan = 0;
         let mut send =
@@ -82,21 +88,29 @@ impl Schedule {
             let arrivals = awaited[index]
                 .iter()
                 .filter_map(|crossing| arrived.get(&(crossing.tensor, crossing.to_device)));
-            let start = arrivals.copied().max().unwrap_or(0).max(free[device]);
+            let start = arrivals.copied().max().unwrap_or(0).max(free[resources[device]]);
             let work = sum(part.launch.picoseconds(), part.cost.time.picoseconds())?;
             let end = sum(start, work)?;
             starts.push(Nanos::from_picoseconds(start));
-            free[device] = end;
+            let resource = resources[device];
+            free[resource] = end;
             busy[device] = sum(busy[device], work)?;
+            shared[resource] = sum(shared[resource], work)?;
             makespan = makespan.max(end);
             for crossing in &leaving[index] {
                 let (tensor, device, end) = send(crossing, end, &mut makespan)?;
                 arrived.insert((tensor, device), end);
             }
         }
-        let period = busy.iter().chain(&used).copied().max().unwrap_or(0);
+        let period = shared.iter().chain(&used).copied().max().unwrap_or(0);
+        let alone = resources
+            .iter()
+            .enumerate()
+            .all(|(device, &first)| device == first);
+        let resources = if alone { &[] } else { resources };
         Ok(Self {
             starts,
+            resources: resources.iter().copied().map(DeviceIndex::new).collect(),
             makespan: Nanos::from_picoseconds(makespan),
             busy: busy.into_iter().map(Nanos::from_picoseconds).collect(),
             period: Nanos::from_picoseconds(period),

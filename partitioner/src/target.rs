@@ -59,6 +59,9 @@ pub struct Target {
     pub memory_limit: Option<u64>,
     /// Set where the device is out of use for now, with the reason.
     pub quarantined: Option<String>,
+    /// Number of the hardware it shares with other devices (two plugins on the same CPU cores), which never work at
+    /// once; none where it has its hardware to itself.
+    pub resource: Option<u32>,
     /// The device is emulated; its figures are labelled so.
     pub emulated: bool,
 }
@@ -77,6 +80,7 @@ impl Target {
             heat: None,
             memory_limit: None,
             quarantined: None,
+            resource: None,
             emulated: false,
         }
     }
@@ -97,9 +101,25 @@ impl Target {
         self
     }
 
+    /// The same device, on hardware that all devices of this number share.
+    #[must_use]
+    pub fn on(mut self, resource: u32) -> Self {
+        self.resource = Some(resource);
+        self
+    }
+
     /// Whether the device says it can run a node.
     #[must_use]
     pub fn supports(&self, node: usize) -> bool {
         matches!(self.refusals.get(node), Some(None))
     }
+}
+
+/// Per device, the first device that shares its hardware: itself where it shares it with none before it.
+pub(crate) fn resources(targets: &[Target]) -> Vec<usize> {
+    let first = |(device, target): (usize, &Target)| {
+        let shared = |other: &Target| other.resource.is_some() && other.resource == target.resource;
+        targets.iter().position(shared).unwrap_or(device)
+    };
+    targets.iter().enumerate().map(first).collect()
 }

@@ -42,6 +42,9 @@ pub struct DeviceTerms {
     /// Power at all times, where known, in milliwatts.
     #[serde(rename = "idle_mw", default, skip_serializing_if = "Option::is_none")]
     pub idle: Option<Milliwatts>,
+    /// Number of the hardware that it shares, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<u32>,
 }
 
 /// A link.
@@ -84,6 +87,7 @@ impl Terms {
             power: target.power.map(|power| power.active),
             power_model: target.power,
             idle: target.idle,
+            resource: target.resource,
         });
         let pairs = (0..links.devices()).flat_map(|from| (0..links.devices()).map(move |to| (from, to)));
         let links = pairs.filter_map(|(from, to)| {

@@ -176,6 +176,7 @@ fn schedules_lie_between_the_bound_and_the_best_of_all() {
         let nodes = 2 + random.below(4);
         let mut world = world(&mut random, nodes, 2);
         world.options.schedule_moves = 4000;
+        world.options.replicas = false;
         if random.chance(15) {
             add_state(&mut world, &mut random);
         }

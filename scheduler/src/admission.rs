@@ -163,6 +163,7 @@ impl Wanted {
             (Some(period), None) => self.policy.clone().deadline(period),
             _ => self.policy.clone(),
         }
+        .replicas(false)
     }
 
     /// What is to be chosen for it.

@@ -59,11 +59,15 @@ pub enum EventKind {
     NotAdopted,
     /// The times of runs changed, so other plans are tried again.
     Reopened,
+    /// A copy of the model gets no runs: with it, no more runs end in the same time.
+    ReplicaRests,
+    /// A copy of the model that got no runs gets some again.
+    ReplicaReturns,
 }
 
 impl EventKind {
     /// All kinds, in the order of the report.
-    pub const ALL: [EventKind; 20] = [
+    pub const ALL: [EventKind; 22] = [
         EventKind::Avoided,
         EventKind::Replanned,
         EventKind::Retried,
@@ -84,6 +88,8 @@ impl EventKind {
         EventKind::RolledBack,
         EventKind::NotAdopted,
         EventKind::Reopened,
+        EventKind::ReplicaRests,
+        EventKind::ReplicaReturns,
     ];
 }
 
@@ -142,6 +148,8 @@ impl fmt::Display for Event {
             EventKind::TookOver => write!(f, "took over: a plan for {device}, {words}"),
             EventKind::NotPlanned => write!(f, "not planned in the background: {words}"),
             EventKind::LeftOut => write!(f, "left out: {device}: {words}"),
+            EventKind::ReplicaRests => write!(f, "replica rests: {device}: {words}"),
+            EventKind::ReplicaReturns => write!(f, "replica returns: {device}: {words}"),
             EventKind::Dropped => write!(f, "dropped: {words}"),
             EventKind::Adopted => write!(f, "adopted: the plan on {device}: {words}"),
             EventKind::RolledBack => write!(f, "rolled back to the plan on {device}: {words}"),

@@ -104,6 +104,7 @@ pub use session::Session;
 pub use session::govern::{CandidateReport, ChangeReport, GovernedReport, Hint, MissedLimit, ReadyPlan};
 pub use session::lateness::{LateCause, LatencyReport, LatenessReport};
 pub use session::learn::report::{LearningReport, TrialReport, TrialState};
+pub use session::replicas::ReplicaReport;
 pub use session::shapes::{ShapesReport, SpecialisationReport};
 pub use support::Support;
 pub use tensor::values::{Values, ValuesMut};

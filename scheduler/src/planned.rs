@@ -182,6 +182,10 @@ impl Planned {
 
     /// The same model with the placement of a plan that was made before, priced with today's costs.
     pub(crate) fn with_plan(shared: &Shared, model: &Model, policy: &Policy, plan: Plan) -> Result<Planned> {
+        let mut plan = plan;
+        if !policy.may_replicate() {
+            plan.replicas.clear();
+        }
         // the plan's devices in the plan's order, whatever the policy says of devices
         let policy = policy.clone().devices(plan.devices.iter().cloned());
         let mut made = Prepared::new(shared, model, &policy)?;
@@ -196,7 +200,9 @@ impl Planned {
             settings: policy.settings(),
             now: &made.now,
         };
-        made.evidence.learn(&made.graph, &made.devices, &plan.parts, rows);
+        for copy in plan.copies() {
+            made.evidence.learn(&made.graph, &made.devices, &copy.parts, rows);
+        }
         let prices = made.evidence.resolve();
         let plan =
             partitioner::restate(prices.request(&made.graph), &plan).map_err(|error| bad(error.into()))?;
@@ -210,6 +216,14 @@ impl Planned {
     /// Whether it was made from a plan file, which a session does not change by itself.
     pub(crate) fn is_locked(&self) -> bool {
         self.locked
+    }
+
+    /// One of the further copies of the model, as a plan by itself.
+    pub(crate) fn copy(&self, index: usize) -> Planned {
+        Planned {
+            plan: self.plan.replicas[index].clone(),
+            ..self.clone()
+        }
     }
 
     /// The plan.
@@ -367,12 +381,13 @@ impl Planned {
 
     /// The devices that have a part.
     pub(crate) fn used_devices(&self) -> BTreeSet<DeviceIndex> {
-        self.plan.parts.iter().map(|part| part.device).collect()
+        let parts = self.plan.copies().flat_map(|copy| &copy.parts);
+        parts.map(|part| part.device).collect()
     }
 
     /// Number of nodes on a device.
     pub(crate) fn nodes_on(&self, device: DeviceIndex) -> usize {
-        let parts = self.plan.parts.iter();
+        let parts = self.plan.copies().flat_map(|copy| &copy.parts);
         let here = parts.filter(|part| part.device == device);
         here.map(|part| part.nodes.len()).sum()
     }
@@ -389,7 +404,8 @@ impl Planned {
             .map(|(_, target)| target)
             .collect();
         let pinned = self.options.pins.values().any(|pin| *pin == device.index());
-        let parts = self.plan.parts.iter().filter(|part| part.device == device);
+        let parts = self.plan.copies().flat_map(|copy| &copy.parts);
+        let parts = parts.filter(|part| part.device == device);
         let mut nodes = parts.flat_map(|part| &part.nodes);
         !pinned && nodes.all(|node| others.iter().any(|target| target.supports(*node as usize)))
     }
@@ -533,11 +549,13 @@ impl Prepared {
             };
             round += 1;
             // what is learnt after the last round would be true of a plan that is not this one
-            if round > ROUNDS
-                || !self
-                    .evidence
-                    .learn(&self.graph, &self.devices, &found.parts, rows)
-            {
+            let mut is_new = false;
+            if round <= ROUNDS {
+                for copy in found.copies() {
+                    is_new |= self.evidence.learn(&self.graph, &self.devices, &copy.parts, rows);
+                }
+            }
+            if !is_new {
                 begin(steps - 1, "checking the plan");
                 return self.checked(shared, prices, found, settings);
             }
@@ -574,6 +592,7 @@ impl Prepared {
         Ok(Options {
             pins,
             longest_part: longest.map(|longest| Nanos::from_nanoseconds(nanoseconds(longest))),
+            replicas: policy.may_replicate(),
             ..Options::default()
         })
     }

@@ -126,6 +126,7 @@ pub struct Policy {
     late: Late,
     longest_part: Option<Duration>,
     in_flight: Option<usize>,
+    replicas: bool,
     replan: bool,
     retries: u32,
     patience: Duration,
@@ -155,6 +156,7 @@ impl Default for Policy {
             late: Late::Finish,
             longest_part: None,
             in_flight: None,
+            replicas: true,
             replan: true,
             retries: 1,
             patience: PATIENCE,
@@ -355,7 +357,15 @@ impl Policy {
         self
     }
 
-    /// Runs that may be in flight at once (default 2, at most 64); each has memory of its own. A run whose outputs were
+    /// Whether a plan for throughput may hold whole copies of the model, each on devices of its own (the default). Each
+    /// copy takes the memory of a plan; governed and admitted sessions, and what is compiled ahead, have one copy.
+    #[must_use]
+    pub fn replicas(mut self, allowed: bool) -> Self {
+        self.replicas = allowed;
+        self
+    }
+
+    /// Runs that may be in flight at once (default 2 for each copy of the model, at most 64); each has memory of its own. A run whose outputs were
     /// given is not in flight any more.
     #[must_use]
     pub fn in_flight(mut self, runs: usize) -> Self {
@@ -641,6 +651,16 @@ impl Policy {
 
     pub(crate) fn urgency(&self) -> Priority {
         self.priority
+    }
+
+    pub(crate) fn may_replicate(&self) -> bool {
+        self.replicas && self.governed.is_none()
+    }
+
+    /// Runs that may be in flight where a plan has so many copies of the model.
+    pub(crate) fn runs_of_copies(&self, copies: usize) -> usize {
+        let own = self.runs_in_flight().saturating_mul(copies.max(1));
+        self.in_flight.unwrap_or(own.min(MOST_IN_FLIGHT))
     }
 
     pub(crate) fn runs_in_flight(&self) -> usize {

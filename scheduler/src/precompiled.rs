@@ -139,6 +139,8 @@ impl Precompiled {
             true => model.clone(),
             false => specialised(shared, model, policy, &sizes)?,
         };
+        // blobs are those of one copy
+        let policy = &policy.clone().replicas(false);
         let mut planned = Planned::new(shared, &sized, policy, &|_| {})?;
         let settings = policy.settings();
         let mut made = compiled(&planned, settings);

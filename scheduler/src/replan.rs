@@ -32,7 +32,8 @@ use crate::shared::Shared;
 /// Plans that are tried. A device that refuses more patterns than that is left out altogether.
 const ROUNDS: u32 = 16;
 
-/// Compiles and loads all parts of a plan, or of the plan that the devices accept instead.
+/// Compiles and loads all parts of a plan, or of the plan that the devices accept instead; those of further copies of
+/// the model follow those of the first, in the order of the copies.
 pub(crate) fn compile(
     shared: &Shared,
     planned: Planned,
@@ -52,18 +53,27 @@ pub(crate) fn compile(
     let mut planned = planned;
     for round in 1.. {
         let settings = policy.settings();
-        let answers = compile::all(&planned, settings, shared.cache.as_deref(), &search.have);
-        let mut refused: Vec<(usize, polychip_host::Error)> = Vec::new();
-        let mut loaded = Vec::with_capacity(answers.len());
+        let replicas = planned.plan().replicas.len();
+        let copies: Vec<Planned> = (0..replicas).map(|index| planned.copy(index)).collect();
+        let plans: Vec<&Planned> = std::iter::once(&planned).chain(&copies).collect();
+        let cache = shared.cache.as_deref();
+        let answers: Vec<_> = plans
+            .iter()
+            .map(|planned| compile::all(planned, settings, cache, &search.have))
+            .collect();
+        let mut refused: Vec<(usize, usize, polychip_host::Error)> = Vec::new();
+        let mut loaded = Vec::new();
         search.have.clear();
         search.reset_now.clear();
-        for (index, answer) in answers.into_iter().enumerate() {
-            match answer {
-                Ok(part) => {
-                    search.have.add(&planned.plan().parts[index], part.clone());
-                    loaded.push(part);
+        for (copy, answers) in answers.into_iter().enumerate() {
+            for (index, answer) in answers.into_iter().enumerate() {
+                match answer {
+                    Ok(part) => {
+                        search.have.add(&plans[copy].plan().parts[index], part.clone());
+                        loaded.push(part);
+                    }
+                    Err(error) => refused.push((copy, index, error)),
                 }
-                Err(error) => refused.push((index, error)),
             }
         }
         if refused.is_empty() {
@@ -72,8 +82,8 @@ pub(crate) fn compile(
         }
         drop(loaded);
         let mut changes = Vec::new();
-        for (index, error) in refused {
-            changes.extend(search.refused(&planned, index, error, round >= ROUNDS)?);
+        for (copy, index, error) in refused {
+            changes.extend(search.refused(plans[copy], index, error, round >= ROUNDS)?);
         }
         if !changes.is_empty() {
             planned = search.without(&planned, &changes)?;

@@ -17,6 +17,7 @@ use crate::session::govern::state::Governing;
 use crate::session::inner::Inner;
 use crate::session::lateness::{LatencyReport, LatenessReport};
 use crate::session::learn::report::LearningReport;
+use crate::session::replicas::ReplicaReport;
 use crate::session::shapes::ShapesReport;
 use crate::warning::{self, Warning};
 
@@ -70,6 +71,9 @@ pub struct Report {
     pub events: Vec<Event>,
     /// How often each kind of event was seen, also beyond the events that are listed.
     pub event_counts: Vec<EventCount>,
+    /// Whole copies of the model, each on devices of its own; none where there is one. Parts and crossings above are those
+    /// of the first.
+    pub replicas: Vec<ReplicaReport>,
     /// What of the predictions is to be doubted: those that the runs contradict, and parts that were measured at other
     /// settings only.
     pub warnings: Vec<Warning>,
@@ -212,7 +216,14 @@ impl Report {
         };
         let part_median = |part: usize| part_medians.get(part).copied().flatten();
         let footprint = loaded.as_ref().map(|loaded| loaded.footprint).unwrap_or_default();
-        let copied = loaded.as_ref().map(|loaded| &loaded.wiring.copied);
+        // of all copies of the model
+        let plans = loaded
+            .iter()
+            .flat_map(|first| std::iter::once(first).chain(first.others()));
+        let (copies, copied_bytes) = plans.fold((0, 0), |(copies, bytes), plan| {
+            let copied = &plan.wiring.copied;
+            (copies + copied.copies(), bytes + copied.bytes())
+        });
         let plan = planned.plan();
         let device = |index: DeviceIndex| planned.devices()[index.index()].name().to_owned();
         let part = |(index, part): (usize, &Part)| {
@@ -254,8 +265,8 @@ impl Report {
             missed_limits: missed_limits.unwrap_or_default(),
             arena_bytes: footprint.arena_bytes,
             unshared_bytes: footprint.unshared_bytes,
-            copies: copied.map_or(0, |copied| copied.copies()),
-            copied_bytes: copied.map_or(0, |copied| copied.bytes()),
+            copies,
+            copied_bytes,
             parts: plan.parts.iter().enumerate().map(part).collect(),
             crossings: plan
                 .crossings
@@ -282,6 +293,10 @@ impl Report {
                 })
                 .filter(|line| line.count > 0)
                 .collect(),
+            replicas: loaded
+                .as_ref()
+                .and_then(|loaded| loaded.replicas())
+                .map_or_else(Vec::new, |replicas| replicas.report()),
             warnings,
             governed,
             learning: inner.learning.as_ref().map(|learning| learning.report()),
@@ -315,6 +330,7 @@ impl Report {
             crossings: Vec::new(),
             events: Vec::new(),
             event_counts: Vec::new(),
+            replicas: Vec::new(),
             warnings: Vec::new(),
             governed: None,
             learning: None,
@@ -410,6 +426,16 @@ impl fmt::Display for Report {
                 time(crossing.predicted_ns),
                 crossing.provenance
             )?;
+        }
+        if !self.replicas.is_empty() {
+            let count = self.replicas.len();
+            writeln!(
+                f,
+                "replicas: each run takes one of {count} whole copies of the model; above is the first"
+            )?;
+        }
+        for replica in &self.replicas {
+            writeln!(f, "{replica}")?;
         }
         for event in &self.events {
             writeln!(f, "{event}")?;

@@ -264,6 +264,7 @@ impl Run {
         if let Some(learning) = learning.filter(|_| is_alone) {
             learning.sample(&self.plan, &slot.given);
         }
+        let taken = slot.given.taken.take();
         if let Err(error) = self.plan.complete(&mut slot) {
             self.plan.put_back(self.index, slot);
             return Err(error);
@@ -284,6 +285,12 @@ impl Run {
         }
         inner.tracer.add(plan, &mut slot, &self.submitted, outcome);
         inner.runs.fetch_add(1, Ordering::Relaxed);
+        if let Some(taken) = taken {
+            let since_ns = self.submitted.at_ns();
+            if let Some(event) = taken.ended(since_ns, since_ns.saturating_add(outcome.latency_ns)) {
+                inner.tell(event);
+            }
+        }
         plan.keep(self.index, self.flight.1);
         if let Some(learning) = learning {
             let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);

@@ -71,6 +71,7 @@ pub(crate) mod memory;
 pub(crate) mod padding;
 pub(crate) mod portfolio;
 mod recover;
+pub(crate) mod replicas;
 pub(crate) mod shapes;
 pub(crate) mod slot;
 mod state;
@@ -129,6 +130,7 @@ impl Special {
         let learning = Learning::new(&plan.planned, &policy, !kept.is_empty());
         let cooling = Cooling::new(policy.hottest(), is_watched, now_ns);
         let wiring = &plan.wiring;
+        let places = policy.runs_of_copies(plan.planned.plan().copies().count());
         let inner = Arc::new(Inner {
             id,
             inputs: wiring.inputs.iter().map(|input| input.spec.clone()).collect(),
@@ -149,6 +151,7 @@ impl Special {
             latest: Arc::default(),
             cooling,
             kept: Mutex::new(kept),
+            places,
             lateness: Lateness::new(devices, policy.frame_deadline(), policy.hottest()),
             events: Mutex::new(events),
             tracer: Tracer::default(),
@@ -302,10 +305,9 @@ impl Session {
         let index = self.input_index(name)?;
         let spec = &self.0.inputs[index];
         let usable = self.0.latest().and_then(|inner| inner.usable());
-        let bound = usable.filter(|_| spec.open.is_empty()).and_then(|plan| {
-            let users = memory::input_users(&plan.wiring, index, plan.planned.devices());
-            TensorMemory::new(spec, true, plan.number, &users).ok()
-        });
+        let bound = usable
+            .filter(|_| spec.open.is_empty())
+            .and_then(|plan| TensorMemory::new(spec, true, plan.number, &plan.input_users(index)).ok());
         let memory = match bound {
             Some(memory) => memory,
             // sizes are open or a device is lost: the next run's devices get the memory
@@ -413,7 +415,8 @@ impl Session {
         let memory = match self.0.latest().filter(|_| self.0.model().is_none()) {
             Some(inner) => {
                 let plan = inner.ready()?;
-                memory::output(&plan.wiring, index, plan.planned.devices(), plan.number)?
+                let users = plan.output_users(index);
+                memory::output(&plan.wiring, index, plan.output_number(index), &users)?
             }
             None => TensorMemory::new(spec, false, u64::MAX, &[])?,
         };
@@ -593,6 +596,7 @@ impl Session {
             return Err(Error::new(ErrorKind::BadInput, words));
         }
         let (inner, padding) = self.0.of(inputs)?;
+        flights.raise(inner.places);
         inner.check_inputs(inputs, states, padding.as_deref())?;
         inner.check_outputs(outputs, inputs, states, padding.as_deref())?;
         let stateful = !states.is_empty();
@@ -619,9 +623,11 @@ impl Session {
             .learning
             .as_ref()
             .and_then(|learning| learning.trial(&inner, is_alone && !stateful, submitted.at_ns()));
-        let plan = trial.map_or_else(|| inner.ready(), Ok)?;
+        let ready = trial.map_or_else(|| inner.ready(), Ok)?;
+        let (plan, taken) = ready.choose(stateful);
         let (index, mut slot) = plan.take_slot()?;
         slot.given.ticket = Some(ticket);
+        slot.given.taken = taken;
         if let Err(error) = give(&plan, &mut slot, inputs, outputs, padding) {
             plan.put_back(index, slot);
             return Err(error);

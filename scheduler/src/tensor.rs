@@ -59,8 +59,6 @@ pub(crate) struct Bound {
     memory: Memory,
     /// Those that import host memory first: the host reads and writes through the first.
     buffers: Vec<DeviceBuffer>,
-    /// `written` when the devices that do not import memory of the host got their copies.
-    copied: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -70,6 +68,8 @@ pub(crate) struct DeviceBuffer {
     pub(crate) buffer: Arc<Buffer>,
     /// It is the tensor's memory itself; else the device has a copy.
     pub(crate) is_import: bool,
+    /// `written` when the device, which does not import memory of the host, got its copy.
+    copied: AtomicU64,
 }
 
 impl Bound {
@@ -88,13 +88,13 @@ impl Bound {
                 device: *index,
                 buffer: Arc::new(buffer),
                 is_import,
+                copied: AtomicU64::new(u64::MAX),
             });
         }
         Ok(Arc::new(Bound {
             plan,
             memory,
             buffers,
-            copied: AtomicU64::new(u64::MAX),
         }))
     }
 
@@ -326,12 +326,20 @@ impl TensorMemory {
         Ok(())
     }
 
-    /// Copies an input to the devices that do not import memory of the host, where they do not have it yet.
-    pub(crate) fn copy_to_devices(&self, bound: &Bound, copied: &Copied) -> Result<()> {
+    /// Copies an input to the devices that read it and do not import memory of the host, where they do not have it yet.
+    pub(crate) fn copy_to_devices(
+        &self,
+        bound: &Bound,
+        reads: impl Fn(usize) -> bool,
+        copied: &Copied,
+    ) -> Result<()> {
         let written = self.written.load(Ordering::Acquire);
-        if bound.buffers.iter().all(|bound| bound.is_import)
-            || (!self.is_lent() && bound.copied.load(Ordering::Acquire) == written)
-        {
+        let is_lent = self.is_lent();
+        let lacks = |target: &&DeviceBuffer| {
+            let has = !is_lent && target.copied.load(Ordering::Acquire) == written;
+            !target.is_import && !has && reads(target.device)
+        };
+        if !bound.buffers.iter().any(|target| lacks(&target)) {
             return Ok(());
         }
         let failed = |error| {
@@ -342,15 +350,15 @@ impl TensorMemory {
             )
         };
         let source = bound.memory.read_beside_runs().map_err(failed)?;
-        for target in bound.buffers.iter().filter(|bound| !bound.is_import) {
-            let mut target = target
+        for target in bound.buffers.iter().filter(lacks) {
+            let mut opened = target
                 .buffer
                 .access(Access::Write, 0, self.bytes)
                 .map_err(failed)?;
-            target.copy_from_slice(&source);
+            opened.copy_from_slice(&source);
             copied.add(self.bytes);
+            target.copied.store(written, Ordering::Release);
         }
-        bound.copied.store(written, Ordering::Release);
         Ok(())
     }
 

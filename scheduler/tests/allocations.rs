@@ -68,6 +68,8 @@ fn a_warm_run_allocates_nothing() {
         settled <= frozen,
         "50 warm runs of a session that has settled make {settled} allocations, of a frozen one {frozen}"
     );
+    let [one, two] = [false, true].map(replicated);
+    assert_eq!(two, one, "100 warm runs on two copies, beside one copy");
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/shapes/shapes.onnx");
     let runtime = Runtime::builder().only_given_folders().build().unwrap();
     let model = runtime.load(model).unwrap();
@@ -177,6 +179,45 @@ fn scripted(learn: Learn) -> u64 {
         COUNT.load(Ordering::Relaxed) - before
     });
     tries.min().unwrap_or(u64::MAX)
+}
+
+/// Runs of a session with two copies of the model on scripted devices, or one; the plugin itself allocates for each run.
+fn replicated(replicas: bool) -> u64 {
+    use model::{F32, node, port};
+    let model = model::Model {
+        nodes: vec![node("Neg", "neg", &["x"], &["y"])],
+        inputs: vec![port("x", F32, &["64"])],
+        outputs: vec![port("y", F32, &["64"])],
+        ..model::Model::default()
+    };
+    let device = "[[device]]\ncost = { fixed_ns = 1000000, ps_per_byte = 0.0, ps_per_mac = 0.0 }\n";
+    let runtime = Runtime::builder()
+        .link(polychip_sdk::plugin_query::<polychip_null::NullPlugin>)
+        .configure("null", "script", device.repeat(2))
+        .only_given_folders()
+        .virtual_time()
+        .build()
+        .unwrap();
+    let model = runtime.load_bytes("neg.onnx", model.bytes()).unwrap();
+    let policy = Policy::throughput().devices(["null"]).replicas(replicas);
+    let session = runtime.session(&model, policy).unwrap();
+    let mut x = session.input("x").unwrap();
+    x.write(&[0.5f32; 64]).unwrap();
+    let run = || {
+        let both = [(), ()].map(|()| session.submit(&[&x]).unwrap());
+        for run in both {
+            let outputs = run.wait(Duration::from_secs(60)).unwrap();
+            assert_eq!(outputs.at(0).unwrap().values::<f32>().unwrap()[0], -0.5);
+        }
+    };
+    (0..120).for_each(|_| run());
+    let before = COUNT.load(Ordering::Relaxed);
+    (0..50).for_each(|_| run());
+    let allocations = COUNT.load(Ordering::Relaxed) - before;
+    let shares = session.report().replicas;
+    assert_eq!(shares.len(), if replicas { 2 } else { 0 });
+    assert!(shares.iter().all(|copy| copy.runs > 60), "{shares:?}");
+    allocations
 }
 
 /// Four sessions of all classes on one place of the CPU: all runs but one wait for their turns.

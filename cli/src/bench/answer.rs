@@ -30,6 +30,9 @@ pub(crate) struct Answer {
     pub(super) latency_ns: Latency,
     /// Runs of all sessions that gave their outputs in a second, from the end of the warm-up to the last outputs.
     pub(super) throughput_per_s: f64,
+    /// The same of one session as its plan predicts it, all replicas together; none for plans that do not aim at
+    /// throughput.
+    pub(super) predicted_throughput_per_s: Option<f64>,
     /// What a run was to be done within, in nanoseconds.
     pub(super) deadline_ns: Option<u64>,
     /// Runs that took longer from submit to the end of their last part; 0 without a deadline.
@@ -196,6 +199,15 @@ impl std::fmt::Display for Answer {
                 sessions => format!(" in each of {sessions} sessions"),
             }
         )?;
+        if let Some(predicted) = self.predicted_throughput_per_s {
+            let report = &self.report;
+            let emulated = report.emulated || report.replicas.iter().any(|replica| replica.emulated);
+            let emulated = if emulated { ", emulated" } else { "" };
+            writeln!(
+                f,
+                "predicted: {predicted:.1} runs a second of a session{emulated}"
+            )?;
+        }
         let Start {
             runtime_ns,
             model_ns,

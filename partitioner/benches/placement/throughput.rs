@@ -12,7 +12,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Nanos, Objective, Provenance, Refusal, Target, check, partition,
+    Cost, CostTable, Link, LinkTable, Nanos, Objective, Options, Provenance, Refusal, Target, check,
+    partition,
 };
 use serde::{Deserialize, Serialize};
 
@@ -83,7 +84,12 @@ pub(crate) fn rows(inputs: Option<&Path>, dump: Option<&Path>) -> Result<Vec<Row
         }
         let hash = witness::hash(&world.problem);
         let highs = found.get(&name).filter(|found| found.hash == hash);
-        let request = world.request().toward(Objective::throughput());
+        // what the witness bounds is one copy
+        let options = Options {
+            replicas: false,
+            ..Options::default()
+        };
+        let request = world.request().toward(Objective::throughput()).with(&options);
         let mut plan = None;
         let plan_time = time(1, Duration::ZERO, || {
             plan = Some(partition(request));

@@ -7,6 +7,7 @@ use super::evidence::Evidence;
 use super::violation::{Violation, ViolationKind};
 use crate::index::{DeviceIndex, PartIndex};
 use crate::objective::Goal;
+use crate::plan::Plan;
 use crate::unit::Nanos;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,6 +23,17 @@ fn differs(what: &str, stated: Nanos, real: u128) -> Result<(), Violation> {
             stated.picoseconds()
         ))),
     }
+}
+
+/// The first of the devices on the hardware of a device.
+pub(super) fn hardware(e: &Evidence<'_>, device: usize) -> usize {
+    let Some(number) = e.targets[device].resource else {
+        return device;
+    };
+    let mut devices = 0..e.targets.len();
+    devices
+        .find(|&other| e.targets[other].resource == Some(number))
+        .unwrap_or(device)
 }
 
 /// When a run ends; a stated schedule is what parts and crossings give.
@@ -47,10 +59,22 @@ pub(super) fn ends(e: &Evidence<'_>) -> Result<Nanos, Violation> {
             e.targets.len()
         )));
     }
-    // queues: parts of each device, and what each link will carry once it has been written
+    // hardware by the first device on it
+    let hardware: Vec<DeviceIndex> = (0..e.targets.len())
+        .map(|device| DeviceIndex::new(hardware(e, device)))
+        .collect();
+    let stated = &schedule.resources;
+    let alone = (0..e.targets.len()).all(|device| hardware[device].index() == device);
+    if *stated != hardware && !(alone && stated.is_empty()) {
+        return Err(wrong(format!(
+            "devices are stated to share hardware as {stated:?}, they share it as {hardware:?}"
+        )));
+    }
+    // queues: parts of each hardware, and what each link will carry once it has been written
     let mut queues: BTreeMap<DeviceIndex, VecDeque<usize>> = BTreeMap::new();
     for (index, part) in plan.parts.iter().enumerate() {
-        queues.entry(part.device).or_default().push_back(index);
+        let on = hardware[part.device.index()];
+        queues.entry(on).or_default().push_back(index);
     }
     let mut idle: BTreeMap<DeviceIndex, u128> = BTreeMap::new();
     let mut link_idle: BTreeMap<(DeviceIndex, DeviceIndex), u128> = BTreeMap::new();
@@ -108,13 +132,16 @@ pub(super) fn ends(e: &Evidence<'_>) -> Result<Nanos, Violation> {
     }
     differs("the makespan", schedule.makespan, last)?;
     let mut longest = link_work.values().copied().max().unwrap_or(0);
+    let mut work_of: BTreeMap<DeviceIndex, u128> = BTreeMap::new();
     for (device, &stated) in schedule.busy.iter().enumerate() {
         let own = plan.parts.iter().filter(|part| part.device.index() == device);
         let work: u128 = own
             .map(|part| u128::from(part.launch.picoseconds()) + u128::from(part.cost.time.picoseconds()))
             .sum();
         differs(&format!("the work of {}", e.targets[device].name), stated, work)?;
-        longest = longest.max(work);
+        let shared = work_of.entry(hardware[device]).or_default();
+        *shared += work;
+        longest = longest.max(*shared);
     }
     differs("the period", schedule.period, longest)?;
     Ok(schedule.makespan)
@@ -126,7 +153,7 @@ pub(super) fn certificate(e: &Evidence<'_>) -> Result<(), Violation> {
         return Err(wrong("the plan has no schedule".to_owned()));
     };
     let (what, real) = match e.plan.objective.goal {
-        Goal::Throughput => ("period", schedule.period),
+        Goal::Throughput => ("period", period(e)?),
         Goal::Serial | Goal::Makespan => ("makespan", schedule.makespan),
     };
     let stated = e.plan.certificate;
@@ -145,4 +172,32 @@ pub(super) fn certificate(e: &Evidence<'_>) -> Result<(), Violation> {
         ));
     }
     Ok(())
+}
+
+/// The time between runs of all copies together: their rates, rounded up, are added.
+fn period(e: &Evidence<'_>) -> Result<Nanos, Violation> {
+    let stated = |plan: &Plan| match &plan.schedule {
+        Some(schedule) => Ok(u128::from(schedule.period.picoseconds())),
+        None => Err(wrong("a copy has no schedule".to_owned())),
+    };
+    let first = stated(e.plan)?;
+    let mut periods = vec![first];
+    for copy in &e.plan.replicas {
+        periods.push(stated(copy)?);
+    }
+    let period = match (periods.len(), periods.contains(&0)) {
+        (1, _) => first,
+        (_, true) => 0,
+        _ => {
+            let per_picosecond: u128 = periods
+                .iter()
+                .map(|period| ((1u128 << 100) - 1) / period + 1)
+                .sum();
+            let (whole, rest) = ((1u128 << 100) / per_picosecond, (1u128 << 100) % per_picosecond);
+            whole + u128::from(rest != 0)
+        }
+    };
+    u64::try_from(period)
+        .map(Nanos::from_picoseconds)
+        .map_err(|_| wrong("the rates of copies do not add up".to_owned()))
 }

@@ -41,6 +41,8 @@ pub enum ViolationKind {
     Schedule,
     /// A limit is exceeded, and it may not be or the plan does not say so; or a plan's line about a limit is wrong.
     Limit,
+    /// Copies of the model share hardware, or stand where there may be none.
+    Replica,
     /// The certificate contradicts the plan.
     Certificate,
 }

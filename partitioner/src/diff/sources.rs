@@ -12,7 +12,7 @@ use super::pairs;
 use crate::cost::{Cost, Provenance};
 use crate::index::DeviceIndex;
 use crate::objective::Goal;
-use crate::plan::{Crossing, Plan};
+use crate::plan::{Crossing, Plan, together};
 use crate::record::Offer;
 use crate::schedule::Schedule;
 use crate::unit::{Microjoules, Nanos};
@@ -160,8 +160,20 @@ fn own_figures(plan: &Plan, provenance: Provenance) -> Figures {
 fn priced(plan: &Plan, provenance: Provenance) -> Option<Figures> {
     let time = match plan.schedule {
         Some(_) => {
-            let schedule = Schedule::of(&plan.parts, &plan.crossings, plan.devices.len()).ok()?;
+            let own = |plan: &Plan| {
+                let shared = plan.schedule.as_ref().map(|schedule| &schedule.resources);
+                let first = |device: usize| shared?.get(device).map(|first| first.index());
+                let resources: Vec<usize> = (0..plan.devices.len())
+                    .map(|device| first(device).unwrap_or(device))
+                    .collect();
+                Schedule::of(&plan.parts, &plan.crossings, &resources).ok()
+            };
+            let schedule = own(plan)?;
             match plan.objective.goal {
+                Goal::Throughput if !plan.replicas.is_empty() => {
+                    let periods = plan.copies().map(|copy| Some(own(copy)?.period));
+                    together(periods.collect::<Option<Vec<_>>>()?.into_iter())
+                }
                 Goal::Throughput => schedule.period,
                 _ => schedule.makespan,
             }

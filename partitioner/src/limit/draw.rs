@@ -73,7 +73,7 @@ pub(crate) struct Draw {
 
 /// What a plan draws.
 pub(crate) fn draw(inputs: &Inputs<'_>, plan: &Plan) -> Draw {
-    let interval = plan.interval();
+    let interval = plan.own_interval();
     let energy = plan.totals.energy;
     let devices = (0..inputs.targets.len()).map(|device| {
         let parts = plan.parts.iter().filter(|part| part.device.index() == device);

@@ -174,6 +174,7 @@ fn play(block: &Block<'_>, from: Option<usize>, to: Option<usize>, case: &Case, 
     let mut machine = Machine {
         nodes,
         devices,
+        resource: (0..devices).collect(),
         cost,
         launch: whole.launch.clone(),
         tensors: Vec::new(),

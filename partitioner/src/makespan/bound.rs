@@ -17,6 +17,12 @@ use crate::problem::{FORBIDDEN, add};
 /// Weights of devices add up to this.
 const WHOLE: u64 = 1 << 12;
 
+/// Weights of hardware that shares out runs add up to this at most.
+const SHARES: u64 = 1 << 20;
+
+/// Costs that the search for these weights may compute.
+const SHARED_VISITS: usize = 4_000_000;
+
 /// With more devices, sets of devices in use are not told apart.
 const MOST_SETS: usize = 4;
 
@@ -84,10 +90,94 @@ pub(super) fn cuts(machine: &Machine) -> Vec<usize> {
     (0..nodes).filter(|&node| cut[node]).collect()
 }
 
+/// Charges each device's launch to the first node: the part that holds it has one launch at least.
+pub(super) fn launch_first(machine: &mut Machine) {
+    for (cost, &launch) in machine.cost.iter_mut().zip(&machine.launch) {
+        *cost = add(*cost, launch);
+    }
+}
+
 /// A lower bound of every period: the least time in which all devices together hold the work.
 pub(super) fn period(machine: &Machine) -> u64 {
-    let all = (1 << machine.devices) - 1;
-    held(&machine.cost, &vec![0; machine.devices], all).unwrap_or(0)
+    let all: Vec<usize> = (0..machine.devices).collect();
+    fractional(machine, &all).unwrap_or(0)
+}
+
+/// A lower bound of the time between runs on some devices: the least time in which they hold the work of a run, of
+/// which each node may be shared out among devices as runs are among copies. It is the dual of that linear program:
+/// under any weights of the hardware that add up to one, no sharing is cheaper than each node where it is cheapest.
+/// None where the devices cannot run the model.
+pub(super) fn fractional(machine: &Machine, devices: &[usize]) -> Option<u64> {
+    let mut hardware: Vec<usize> = devices.iter().map(|&device| machine.resource[device]).collect();
+    hardware.sort_unstable();
+    hardware.dedup();
+    let columns = hardware.len();
+    let mut rows = vec![FORBIDDEN; machine.nodes * columns];
+    for (node, row) in rows.chunks_mut(columns.max(1)).enumerate() {
+        for &device in devices {
+            let column = hardware.binary_search(&machine.resource[device]).ok()?;
+            row[column] = row[column].min(machine.cost(node, device));
+        }
+        row.iter().any(|&cost| cost != FORBIDDEN).then_some(())?;
+    }
+    // first weights: equal ones, and how fast each is beside the best for what it can run
+    let fast = (0..columns).map(|column| {
+        let (mut least, mut own) = (0u128, 0u128);
+        for row in rows.chunks(columns).filter(|row| row[column] != FORBIDDEN) {
+            least += u128::from(row.iter().copied().min().unwrap_or(0));
+            own += u128::from(row[column]);
+        }
+        match own {
+            0 => 1,
+            own => (least << 20).div_ceil(own).max(1),
+        }
+    });
+    let fast: Vec<u128> = fast.collect();
+    let whole: u128 = fast.iter().sum();
+    let share = |own: &u128| (own * u128::from(SHARES) / whole.max(1)) as u64;
+    let starts = [
+        fast.iter().map(share).collect(),
+        vec![SHARES / columns.max(1) as u64; columns],
+    ];
+    starts.into_iter().map(|start| weighed_best(&rows, start)).max()
+}
+
+/// The best bound found by moving weight between pairs of columns.
+fn weighed_best(rows: &[u64], mut weights: Vec<u64>) -> u64 {
+    let columns = weights.len();
+    let weighed = |weights: &[u64]| {
+        rows.chunks(columns).fold(0u128, |sum, row| {
+            let allowed = row.iter().zip(weights).filter(|(cost, _)| **cost != FORBIDDEN);
+            let least = allowed.map(|(&cost, &weight)| u128::from(cost) * u128::from(weight));
+            sum.saturating_add(least.min().unwrap_or(0))
+        })
+    };
+    let mut visits = SHARED_VISITS / rows.len().max(1);
+    let mut best = weighed(&weights);
+    let mut step = SHARES / 8;
+    while step >= SHARES / 8192 && columns > 1 && visits > 0 {
+        let mut better = false;
+        for pair in 0..columns * columns {
+            let (from, to) = (pair / columns, pair % columns);
+            while from != to && weights[from] >= step && visits > 0 {
+                visits -= 1;
+                weights[from] -= step;
+                weights[to] += step;
+                let sum = weighed(&weights);
+                if sum <= best {
+                    weights[from] += step;
+                    weights[to] -= step;
+                    break;
+                }
+                best = sum;
+                better = true;
+            }
+        }
+        if !better {
+            step /= 4;
+        }
+    }
+    u64::try_from(best / u128::from(SHARES)).unwrap_or(FORBIDDEN)
 }
 
 /// The nodes from one cut to the next, which is the last of them.

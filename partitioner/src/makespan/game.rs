@@ -24,7 +24,7 @@ const ROUNDS: usize = 40;
 
 /// What the mean is made of.
 struct Mean {
-    /// Per block and device.
+    /// Per block and device, at the first device of those that share hardware.
     work: Vec<u64>,
     /// Per link.
     links: Vec<u64>,
@@ -146,7 +146,8 @@ impl Mean {
         for node in 0..machine.nodes {
             let (block, device) = (block_of[node], placement[node]);
             let cost = machine.cost(node, device);
-            work[block * devices + device] = add(work[block * devices + device], cost);
+            let shared = &mut work[block * devices + machine.resource[device]];
+            *shared = add(*shared, cost);
             let mut start = match block {
                 0 => add(machine.launch[device], machine.arrival(node, device)),
                 _ => 0,
@@ -187,11 +188,12 @@ impl Mean {
             let spent = (0..devices).map(|device| {
                 let launching = most[device].map_or(0, |node| launches.count[node * devices + device]);
                 let launching = launching.saturating_mul(machine.launch[device]);
-                add(add(work[block * devices + device], launching), aside[device])
+                let shared = work[block * devices + machine.resource[device]];
+                add(add(shared, launching), aside[device])
             });
             let (device, busiest) = busiest(&spent.collect::<Vec<_>>());
             let Some((_, mut node)) = longest[block].filter(|&(way, _)| way >= busiest) else {
-                self.work[block * devices + device] += weight;
+                self.work[block * devices + machine.resource[device]] += weight;
                 self.add_launches(&launches, block_of, most[device], device, weight);
                 continue;
             };
@@ -251,7 +253,8 @@ impl Mean {
         self.whole += weight;
         let (mut work, mut links) = (vec![0u64; devices], vec![0u64; devices * devices]);
         for (node, &device) in placement.iter().enumerate() {
-            work[device] = add(work[device], machine.cost(node, device));
+            let shared = &mut work[machine.resource[device]];
+            *shared = add(*shared, machine.cost(node, device));
         }
         for tensor in &machine.tensors {
             let from = tensor.writer.map_or(tensor.from, |writer| placement[writer]);
@@ -291,7 +294,8 @@ impl Mean {
                     costs.push(FORBIDDEN);
                     continue;
                 }
-                let weight = self.work[block_of[node] * devices + device] + self.through[node];
+                let shared = block_of[node] * devices + machine.resource[device];
+                let weight = self.work[shared] + self.through[node];
                 let mut cost = weigh(weight, own)?;
                 if block_of[node] == 0 {
                     let start = add(machine.launch[device], machine.arrival(node, device));

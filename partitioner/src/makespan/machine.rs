@@ -1,7 +1,7 @@
 //! What a schedule runs on: devices that work at once, and links between them.
 //!
-//! The model, which `check` judges by code of its own. A device runs one part at a time, in the plan's order. A part
-//! starts as soon as its device is free and all that it reads has arrived; it takes one launch and the time of its
+//! The model, which `check` judges by code of its own. A device, and devices that share hardware together, runs one
+//! part at a time, in the plan's order. A part starts as soon as its device is free and all that it reads has arrived; it takes one launch and the time of its
 //! nodes; what it writes leaves when it ends. The link of an ordered pair of devices carries one tensor at a time, in
 //! the order in which parts of the sending device end, while both devices go on computing; a tensor goes to a device
 //! once. Graph inputs leave their home, where they have one, at the start; the run ends when all parts have ended
@@ -14,6 +14,7 @@
 use crate::problem::{FORBIDDEN, Problem, Source};
 
 /// A tensor that somebody reads, or that has a home.
+#[derive(Clone)]
 pub(super) struct Tensor {
     /// None for a graph input.
     pub(super) writer: Option<usize>,
@@ -32,9 +33,12 @@ pub(super) struct Read {
     pub(super) tensor: usize,
 }
 
+#[derive(Clone)]
 pub(super) struct Machine {
     pub(super) nodes: usize,
     pub(super) devices: usize,
+    /// Per device, the first device that shares its hardware; these never work at once.
+    pub(super) resource: Vec<usize>,
     pub(super) cost: Vec<u64>,
     pub(super) launch: Vec<u64>,
     pub(super) tensors: Vec<Tensor>,
@@ -72,6 +76,7 @@ impl Machine {
         let mut machine = Self {
             nodes,
             devices,
+            resource: (0..devices).collect(),
             cost: (0..nodes * devices)
                 .map(|at| problem.cost(at / devices, at % devices))
                 .collect(),
@@ -106,6 +111,12 @@ impl Machine {
             });
         }
         machine
+    }
+
+    /// The same machine, whose devices share hardware.
+    pub(super) fn sharing(mut self, resource: Vec<usize>) -> Self {
+        self.resource = resource;
+        self
     }
 
     pub(super) fn cost(&self, node: usize, device: usize) -> u64 {

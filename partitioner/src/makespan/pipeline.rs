@@ -18,6 +18,9 @@ use std::collections::BTreeSet;
 /// Most ideals of a graph that is split by dynamic programming: pairs of them are visited.
 const MOST_IDEALS: usize = 1024;
 
+/// Changes in a row that gain nothing, after which none is looked for.
+const MOST_IDLE: u32 = 12_000;
+
 /// Most devices of such a split: sets of them are told apart.
 const MOST_DEVICES: usize = 4;
 
@@ -39,7 +42,12 @@ pub(super) fn best(
     let mut below = |limit: usize| (random.next_u64() % limit.max(1) as u64) as usize;
     let mut key = loads.key();
     let mut undo = Vec::new();
+    let mut idle = 0;
     for _ in 0..if machine.nodes > 0 { effort.moves } else { 0 } {
+        idle += 1;
+        if idle > MOST_IDLE || machine.devices == 1 {
+            break;
+        }
         let (from, device) = (below(machine.nodes), below(machine.devices));
         let to = (from + (1 << below(7))).min(machine.nodes);
         undo.clear();
@@ -53,6 +61,9 @@ pub(super) fn best(
         }
         let changed = loads.key();
         if changed <= key {
+            if changed < key {
+                idle = 0;
+            }
             key = changed;
             continue;
         }
@@ -68,6 +79,7 @@ pub(super) fn best(
 struct Loads<'m> {
     machine: &'m Machine,
     placement: Vec<usize>,
+    /// By resource.
     devices: Vec<u64>,
     links: Vec<u64>,
     /// Uses of what is forbidden.
@@ -100,7 +112,8 @@ impl<'m> Loads<'m> {
     }
 
     fn spend(&mut self, time: u64, device: usize, more: bool) {
-        change(&mut self.devices[device], &mut self.forbidden, time, more);
+        let resource = self.machine.resource[device];
+        change(&mut self.devices[resource], &mut self.forbidden, time, more);
     }
 
     /// Whether a node starts a run of its device.

@@ -173,7 +173,11 @@ fn list(machine: &Machine, rank: &[u64], rest: &[u64]) -> Option<(Vec<u32>, Vec<
                 false => machine.arrival(node, device),
             };
             let cost = machine.cost(node, device);
-            let begin = gap(&busy[device], arrivals.max().unwrap_or(0).max(fed), cost);
+            let begin = gap(
+                &busy[machine.resource[device]],
+                arrivals.max().unwrap_or(0).max(fed),
+                cost,
+            );
             let value = add(add(begin, cost), rest[node * devices + device]);
             if value != FORBIDDEN && best.is_none_or(|(least, ..)| value < least) {
                 best = Some((value, device, begin));
@@ -181,8 +185,9 @@ fn list(machine: &Machine, rank: &[u64], rest: &[u64]) -> Option<(Vec<u32>, Vec<
         }
         let (_, device, begin) = best?;
         (placed[node], start[node], finish[node]) = (Some(device), begin, begin + machine.cost(node, device));
-        let place = busy[device].partition_point(|&(other, _)| other < begin);
-        busy[device].insert(place, (begin, finish[node]));
+        let busy = &mut busy[machine.resource[device]];
+        let place = busy.partition_point(|&(other, _)| other < begin);
+        busy.insert(place, (begin, finish[node]));
         for (reader, _) in machine.readers(node) {
             waiting[reader] -= 1;
             if waiting[reader] == 0 {

@@ -191,7 +191,8 @@ impl<'m> Timeline<'m> {
             let (before, after) = self.rest.split_at_mut(end * width);
             let now = &mut before[start * width..(start + 1) * width];
             now.copy_from_slice(&after[..width]);
-            let mut rest = now[device];
+            let own = machine.resource[device];
+            let mut rest = now[own];
             let mut work = machine.launch[device];
             for &node in draft.order[start..end].iter().rev() {
                 work = add(work, machine.cost(node as usize, device));
@@ -213,8 +214,8 @@ impl<'m> Timeline<'m> {
                     }
                 }
             }
-            now[device] = add(work, rest);
-            self.lead[start] = now[device];
+            now[own] = add(work, rest);
+            self.lead[start] = now[own];
             self.sound = start;
         }
     }
@@ -269,7 +270,8 @@ impl<'m> Timeline<'m> {
         let nodes = draft.order.len();
         while possible && at < nodes && (at < to || self.part[at] as usize != at) {
             let device = usize::from(draft.device[draft.order[at] as usize]);
-            let mut ready = now[at * width + device];
+            let own = machine.resource[device];
+            let mut ready = now[at * width + own];
             let mut work = machine.launch[device];
             let mut end = at;
             while end < nodes && (end == at || !draft.starts(end)) {
@@ -305,7 +307,7 @@ impl<'m> Timeline<'m> {
             let (before, after) = now.split_at_mut(end * width);
             let after = &mut after[..width];
             after.copy_from_slice(&before[at * width..(at + 1) * width]);
-            after[device] = done;
+            after[own] = done;
             let end_of_all = end_word(devices);
             after[end_of_all] = after[end_of_all].max(done);
             for place in at..end {

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use polychip_graph::{Graph, Node};
-use polychip_host::{Device, FlatGraph};
+use polychip_host::{Device, DeviceKind, FlatGraph};
 use polychip_partitioner::{
     Cost, DeviceIndex, EnergyProvenance, EnergyRange, LinkTable, Microjoules, Milliwatts, Nanos, Part,
     Provenance, Refusal, Target,
@@ -31,6 +31,9 @@ use crate::policy::Settings;
 /// magnitude below one core of any machine that runs this.
 const UNKNOWN_MACS_PER_S: u64 = 1_000_000_000;
 const UNKNOWN_BYTES_PER_S: u64 = 1_000_000_000;
+/// The cores of the CPU, which every plugin that computes on them shares.
+const CPU_CORES: u32 = 0;
+
 /// All that is known of a model on some devices.
 #[derive(Debug, Clone)]
 pub(crate) struct Evidence {
@@ -202,6 +205,7 @@ fn ask(
     let mut costs = vec![None; graph.node_count()];
     target.memory_limit = info.memory_bytes;
     target.emulated = info.emulated;
+    target.resource = (info.kind == DeviceKind::Cpu && !info.emulated).then_some(CPU_CORES);
     if device.is_quarantined() {
         target.quarantined = Some("lost or hung, and not reset since".into());
         return Ok((target, costs));

@@ -93,7 +93,7 @@ impl Loaded {
     /// Devices with the number of their parts that were loaded before and are to be loaded again.
     pub(crate) fn missing(&self, planned: &Planned) -> Vec<(DeviceIndex, usize)> {
         let mut missing: std::collections::BTreeMap<DeviceIndex, usize> = std::collections::BTreeMap::new();
-        for part in &planned.plan().parts {
+        for part in planned.plan().copies().flat_map(|copy| &copy.parts) {
             if self.find(part).is_none() && self.blob(part).is_some() {
                 *missing.entry(part.device).or_default() += 1;
             }

@@ -7,6 +7,7 @@
 //! 4. Who waits sleeps until a place is free; only while one that was given up may end unseen, it looks.
 
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ const NAMED: usize = 8;
 /// The places of a session.
 #[derive(Debug)]
 pub(crate) struct Flights {
-    most: usize,
+    most: AtomicUsize,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -99,13 +100,27 @@ impl Flights {
     /// Places for `most` runs.
     pub(crate) fn new(most: usize) -> Flights {
         Flights {
-            most,
+            most: AtomicUsize::new(most),
             state: Mutex::new(State {
                 out: Vec::with_capacity(most),
                 ..State::default()
             }),
             changed: Condvar::new(),
         }
+    }
+
+    /// Places for at least `most` runs from now on.
+    pub(crate) fn raise(&self, most: usize) {
+        if self.most.load(Ordering::Acquire) < most {
+            let mut state = self.lock();
+            let (room, out) = (most, state.out.len());
+            state.out.reserve(room.saturating_sub(out));
+            self.most.fetch_max(most, Ordering::AcqRel);
+        }
+    }
+
+    fn most(&self) -> usize {
+        self.most.load(Ordering::Acquire)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -122,7 +137,8 @@ impl Flights {
     /// A place, where one is free and nobody waits; at most `most` are taken where that is fewer.
     pub(crate) fn take(self: &Arc<Self>, most: usize) -> Option<Ticket> {
         let mut state = self.lock();
-        let is_free = state.out.len() < self.most.min(most) && state.first == state.next && !state.is_closed;
+        let is_free =
+            state.out.len() < self.most().min(most) && state.first == state.next && !state.is_closed;
         is_free.then(|| self.ticket(&mut state))
     }
 
@@ -132,7 +148,7 @@ impl Flights {
     pub(crate) fn wait(self: &Arc<Self>, most: usize, patience: Duration, look: impl Fn()) -> Option<Ticket> {
         /// Runs that were given up end without a word.
         const LOOK: Duration = Duration::from_millis(20);
-        let most = self.most.min(most);
+        let most = self.most().min(most);
         let until = Instant::now().checked_add(patience);
         let mut state = self.lock();
         let own = state.next;
@@ -213,7 +229,7 @@ impl Flights {
         let runs = named(&state.out);
         let is_given_up = state.out.iter().any(|flight| flight.is_given_up);
         drop(state);
-        let mut words = match (stateful, self.most) {
+        let mut words = match (stateful, self.most()) {
             (true, _) => format!(
                 "a run is in flight, and the next one reads the state that it writes: {runs}. Wait for it \
                  (Run::wait, Session::submit_blocking)"

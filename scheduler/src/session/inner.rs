@@ -48,6 +48,8 @@ pub(crate) struct Inner {
     pub(super) latest: Arc<AtomicU64>,
     pub(crate) lateness: Lateness,
     pub(super) cooling: Cooling,
+    /// Runs that may be in flight, as the first plan needs them.
+    pub(super) places: usize,
     /// Plans that an admitted session keeps ready.
     pub(crate) kept: Mutex<Vec<Kept>>,
     pub(crate) events: Mutex<EventLog>,
@@ -258,9 +260,12 @@ impl Inner {
 
     pub(crate) fn keep_track(&self, plan: &Arc<LoadedPlan>) {
         let mut old = self.old.lock().unwrap_or_else(PoisonError::into_inner);
-        let one = Arc::downgrade(plan);
-        old.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&one));
-        old.push(one);
+        // runs hold their own copy alone
+        for plan in std::iter::once(plan).chain(plan.others()) {
+            let one = Arc::downgrade(plan);
+            old.retain(|other| other.strong_count() > 0 && !other.ptr_eq(&one));
+            old.push(one);
+        }
     }
 
     pub(crate) fn now_ns(&self) -> u64 {

@@ -28,8 +28,9 @@ use crate::session::conductor::Conductor;
 use crate::session::history::History;
 use crate::session::memory::{self, Footprint};
 use crate::session::padding;
+use crate::session::replicas::{ReplicaReport, Replicas, Taken};
 use crate::session::slot::{Given, Progress, Slot};
-use crate::session::wiring::{OutputSource, PartWiring, Wiring};
+use crate::session::wiring::{self, OutputSource, PartWiring, Wiring};
 use crate::shared::Shared;
 
 /// How long a chip shows the clock and the temperature of what it computed last: governors of clocks wait longer than
@@ -54,6 +55,10 @@ pub(crate) struct LoadedPlan {
     pub(crate) planned: Arc<Planned>,
     pub(crate) wiring: Arc<Wiring>,
     parts: Vec<LoadedPart>,
+    /// Of the first copy of the model: the others.
+    others: Vec<Arc<LoadedPlan>>,
+    /// All copies, and which of them this is; none where it is the only one.
+    copies: Option<(Arc<Replicas>, usize)>,
     pub(crate) footprint: Footprint,
     slots: Mutex<Slots>,
     /// One per slot, made with it where parts wait for each other across plugins; else when parts first wait for their
@@ -61,7 +66,8 @@ pub(crate) struct LoadedPlan {
     conductors: Vec<OnceLock<Conductor>>,
     priority: polychip_host::Priority,
     pub(crate) history: Mutex<History>,
-    failed: AtomicBool,
+    /// Shared by all copies, which are replaced together.
+    failed: Arc<AtomicBool>,
 }
 
 struct Slots {
@@ -104,6 +110,47 @@ impl LoadedPlan {
         parts: Vec<LoadedPart>,
         policy: &Policy,
         times_ns: Option<&[u64]>,
+    ) -> Result<LoadedPlan> {
+        let failed = Arc::<AtomicBool>::default();
+        let one = |planned, parts| {
+            let failed = Arc::clone(&failed);
+            LoadedPlan::one(shared, number, session, planned, parts, policy, times_ns, failed)
+        };
+        let replicas = planned.plan().replicas.len();
+        if replicas == 0 {
+            return one(planned, parts);
+        }
+        let mut parts = parts.into_iter();
+        let mut take = |planned: &Planned| parts.by_ref().take(planned.plan().parts.len()).collect();
+        let mut copies = Vec::with_capacity(1 + replicas);
+        let own = take(&planned);
+        copies.push(one(planned.clone(), own)?);
+        for index in 0..replicas {
+            let copy = planned.copy(index);
+            let own = take(&copy);
+            copies.push(one(copy, own)?);
+        }
+        let set = Arc::new(replicas_of(&copies));
+        for (index, copy) in copies.iter_mut().enumerate() {
+            copy.copies = Some((Arc::clone(&set), index));
+        }
+        let mut copies = copies.into_iter();
+        let mut first = copies.next().expect("invariant: the first copy was made");
+        first.others = copies.map(Arc::new).collect();
+        Ok(first)
+    }
+
+    /// One copy of the model.
+    #[allow(clippy::too_many_arguments)] // what a plan is made of
+    fn one(
+        shared: &Arc<Shared>,
+        number: u64,
+        session: usize,
+        planned: Planned,
+        parts: Vec<LoadedPart>,
+        policy: &Policy,
+        times_ns: Option<&[u64]>,
+        failed: Arc<AtomicBool>,
     ) -> Result<LoadedPlan> {
         let devices = planned.devices();
         let (lanes, threads) = (&shared.lanes, policy.settings().threads);
@@ -154,7 +201,9 @@ impl LoadedPlan {
             slots: Mutex::new(slots),
             conductors,
             priority: policy.urgency(),
-            failed: AtomicBool::new(false),
+            failed,
+            others: Vec::new(),
+            copies: None,
         };
         // the others are made when as many runs are in flight
         if let Some((index, slot, footprint)) = plan.new_slot()? {
@@ -216,8 +265,67 @@ impl LoadedPlan {
         conductor.expect("invariant: a slot whose parts wait for each other has a conductor")
     }
 
-    /// What its slots and constants take, in bytes.
+    /// The further copies of the model.
+    pub(crate) fn others(&self) -> &[Arc<LoadedPlan>] {
+        &self.others
+    }
+
+    /// What runs are given to copies by; none where there is one.
+    pub(crate) fn replicas(&self) -> Option<&Arc<Replicas>> {
+        self.copies.as_ref().map(|(set, _)| set)
+    }
+
+    /// The copy that the next run takes, with the run's place there. Runs that follow each other, on states, take the
+    /// first copy.
+    pub(crate) fn choose(self: Arc<Self>, stateful: bool) -> (Arc<LoadedPlan>, Option<Taken>) {
+        match &self.copies {
+            Some((set, 0)) if !stateful => {
+                let taken = set.take(self.clock().now_ns());
+                let plan = match taken.copy() {
+                    0 => Arc::clone(&self),
+                    index => Arc::clone(&self.others[index - 1]),
+                };
+                (plan, Some(taken))
+            }
+            _ => (self, None),
+        }
+    }
+
+    /// The devices that read an input, in any copy: it is bound to all of them at once.
+    pub(crate) fn input_users(&self, index: usize) -> Vec<(usize, polychip_host::Device)> {
+        let devices = self.planned.devices();
+        match &self.copies {
+            Some((set, _)) => set.input_users(index, devices),
+            None => memory::input_users(&self.wiring, index, devices),
+        }
+    }
+
+    /// The devices that an output is bound to: those of all copies, where each shares memory with the host; else those
+    /// of this one.
+    pub(crate) fn output_users(&self, index: usize) -> Vec<(usize, polychip_host::Device)> {
+        let devices = self.planned.devices();
+        match &self.copies {
+            Some((set, _)) if set.shares_output(index) => set.output_users(index, devices),
+            _ => memory::output_users(&self.wiring, index, devices),
+        }
+    }
+
+    /// The number that memory of an output is bound with.
+    pub(crate) fn output_number(&self, index: usize) -> u64 {
+        match &self.copies {
+            // no plan of a session has such a number
+            Some((set, copy)) if !set.shares_output(index) => self.number | (*copy as u64 + 1) << 32,
+            _ => self.number,
+        }
+    }
+
+    /// What its slots and constants take, in bytes, with those of all copies.
     pub(crate) fn bytes(&self) -> u64 {
+        let others = self.others.iter().map(|copy| copy.bytes());
+        others.fold(self.own_bytes(), u64::saturating_add)
+    }
+
+    fn own_bytes(&self) -> u64 {
         let slots = self.lock().count as u64;
         let one = self.footprint.arena_bytes + self.footprint.output_bytes;
         let infos = self.parts.iter().map(|part| part.executable.info());
@@ -256,11 +364,14 @@ impl LoadedPlan {
     /// The parts that can go on in another plan, and the blobs of the others.
     pub(crate) fn reusable(&self) -> Loaded {
         let mut loaded = Loaded::default();
-        for (described, part) in self.planned.plan().parts.iter().zip(&self.parts) {
-            if self.device(part).is_quarantined() || part.executable.is_void() {
-                loaded.keep_blob(described, part);
-            } else {
-                loaded.add(described, part.clone());
+        let others = self.others.iter().map(Arc::as_ref);
+        for copy in std::iter::once(self).chain(others) {
+            for (described, part) in copy.planned.plan().parts.iter().zip(&copy.parts) {
+                if self.device(part).is_quarantined() || part.executable.is_void() {
+                    loaded.keep_blob(described, part);
+                } else {
+                    loaded.add(described, part.clone());
+                }
             }
         }
         loaded
@@ -391,10 +502,16 @@ impl LoadedPlan {
     }
 
     fn bind(&self, slot: &mut Slot, given: &Given) -> Result<()> {
-        let (wiring, devices) = (&*self.wiring, self.planned.devices());
+        let wiring = &*self.wiring;
         for (index, input) in &given.inputs {
-            let bound = input.bound_to(self.number, || memory::input_users(wiring, *index, devices))?;
-            input.copy_to_devices(&bound, &self.wiring.copied)?;
+            let bound = input.bound_to(self.number, || self.input_users(*index))?;
+            let readers = &wiring.inputs[*index].readers;
+            let reads = |device: usize| {
+                readers
+                    .iter()
+                    .any(|&(part, _)| wiring.parts[part].device == device)
+            };
+            input.copy_to_devices(&bound, reads, &self.wiring.copied)?;
             for &(part, port) in &wiring.inputs[*index].readers {
                 let wired = &wiring.parts[part];
                 let buffer = bound
@@ -419,8 +536,10 @@ impl LoadedPlan {
                 continue;
             }
             if let Some((_, output)) = given.outputs.iter().find(|(output, _)| *output == index) {
-                if !output.is_bound_to(self.number) {
-                    output.rebind(self.number, &memory::output_users(wiring, index, devices))?;
+                // who uses it is asked for only where it is bound to others
+                let number = self.output_number(index);
+                if !output.is_bound_to(number) {
+                    output.rebind(number, &self.output_users(index))?;
                 }
                 memory::bind_output(wiring, slot, index, output)?;
                 slot.app_bound[index] = true;
@@ -483,9 +602,10 @@ impl LoadedPlan {
         self.conductor(index).cancel();
     }
 
-    /// Takes back slots of runs that were given up and have ended.
+    /// Takes back slots of runs that were given up and have ended, of all copies.
     pub(crate) fn reap_ended(&self) {
         self.reap(Duration::ZERO);
+        self.others.iter().for_each(|copy| copy.reap_ended());
     }
 
     fn cancel_abandoned(&self) {
@@ -562,11 +682,13 @@ impl LoadedPlan {
     /// Writes the measured part times into the profile database, and forgets them here. Clock and temperature are stated
     /// where the last run ended just now: what a chip shows later says nothing of its runs.
     pub(crate) fn record(&self) -> Result<()> {
+        self.others.iter().try_for_each(|copy| copy.record())?;
         self.write(self.forget())
     }
 
     /// Writes those measured part times into the profile database that it has not got, and keeps them here too.
     pub(crate) fn record_fresh(&self) -> Result<()> {
+        self.others.iter().try_for_each(|copy| copy.record_fresh())?;
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = history.split_fresh();
         drop(history);
@@ -612,6 +734,48 @@ impl LoadedPlan {
         }
         Ok(())
     }
+}
+
+/// What runs are given to copies by.
+fn replicas_of(copies: &[LoadedPlan]) -> Replicas {
+    let first = &copies[0];
+    let devices = first.planned.devices();
+    let union = |users: &dyn Fn(&Wiring) -> Vec<(usize, polychip_host::Device)>| {
+        let all = copies.iter().flat_map(|copy| users(&copy.wiring));
+        let mut all: Vec<usize> = all.map(|(index, _)| index).collect();
+        all.sort_by_key(|index| wiring::binding_order(*index, devices));
+        all.dedup();
+        all
+    };
+    let described = copies.iter().map(|copy| {
+        let plan = copy.planned.plan();
+        let used = plan.used_devices().into_iter();
+        ReplicaReport {
+            devices: used
+                .map(|device| devices[device.index()].name().to_owned())
+                .collect(),
+            predicted_interval_ns: plan.own_interval().nanoseconds(),
+            measured_interval_ns: None,
+            runs: 0,
+            rests: false,
+            emulated: plan.totals.emulated,
+        }
+    });
+    let inputs = 0..first.wiring.inputs.len();
+    let outputs = 0..first.wiring.outputs.len();
+    Replicas::new(
+        described.collect(),
+        inputs
+            .map(|index| union(&|wiring| memory::input_users(wiring, index, devices)))
+            .collect(),
+        outputs
+            .map(|index| {
+                let users = union(&|wiring| memory::output_users(wiring, index, devices));
+                let shared = users.iter().all(|&user| devices[user].info().imports_memory());
+                (users, shared)
+            })
+            .collect(),
+    )
 }
 
 impl Drop for LoadedPlan {

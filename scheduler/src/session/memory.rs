@@ -122,10 +122,14 @@ pub(crate) fn hand_through(input: &TensorMemory, output: &TensorMemory) -> Resul
 }
 
 /// Memory for an output that the app binds itself.
-pub(crate) fn output(wiring: &Wiring, index: usize, devices: &[Device], plan: u64) -> Result<TensorMemory> {
+pub(crate) fn output(
+    wiring: &Wiring,
+    index: usize,
+    plan: u64,
+    users: &[(usize, Device)],
+) -> Result<TensorMemory> {
     let tensor = written(wiring, index).ok_or_else(|| unwritten(wiring, index))?;
-    let (spec, users) = (spec_of(wiring, tensor), users(wiring, tensor, devices));
-    TensorMemory::new(&spec, false, plan, &users)
+    TensorMemory::new(&spec_of(wiring, tensor), false, plan, users)
 }
 
 /// That an output has no memory of its own that a run could write.
@@ -260,6 +264,7 @@ fn copies_from(
         device,
         buffer,
         is_import,
+        ..
     } in memory.buffers()
     {
         let reached = *device == writer || (*is_import && shared_done);

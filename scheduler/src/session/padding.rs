@@ -14,7 +14,6 @@ use polychip_ops::DType;
 use crate::error::Result;
 use crate::session::buckets::Padding;
 use crate::session::loaded::LoadedPlan;
-use crate::session::memory;
 use crate::session::slot::Slot;
 use crate::session::wiring::OutputSource;
 use crate::tensor::{Hold, TensorMemory};
@@ -33,7 +32,7 @@ pub(crate) fn pad(
     let memory = match kept.filter(|memory| !memory.is_in_flight()) {
         Some(memory) => memory,
         None => {
-            let users = memory::input_users(wiring, index, plan.planned.devices());
+            let users = plan.input_users(index);
             let spec = &wiring.inputs[index].spec;
             Arc::new(TensorMemory::new(spec, true, plan.number, &users)?)
         }

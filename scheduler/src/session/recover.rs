@@ -111,10 +111,11 @@ impl Inner {
         let given = std::mem::take(&mut slot.given);
         plan.give_up(index, slot);
         let again = self.ready().and_then(|plan| {
+            let (plan, taken) = plan.choose(given.states.is_some());
             let (index, slot) = plan.wait_for_slot()?;
-            Ok((plan, index, slot))
+            Ok((plan, index, slot, taken))
         });
-        let (plan, index, mut slot) = match again {
+        let (plan, index, mut slot, taken) = match again {
             Ok(again) => again,
             Err(second) => {
                 let context = format!("{error}; not run again");
@@ -122,6 +123,7 @@ impl Inner {
             }
         };
         slot.given = given;
+        slot.given.taken = taken;
         self.tell(Event::new(EventKind::Retried, &device, 0, error.to_string()));
         Ok((plan, index, slot))
     }

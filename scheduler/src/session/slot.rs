@@ -24,6 +24,7 @@ use crate::session::bell::Bell;
 use crate::session::buckets::Padding;
 use crate::session::copy::Copy;
 use crate::session::flights::Ticket;
+use crate::session::replicas::Taken;
 use crate::session::state::States;
 use crate::session::turns::Turns;
 use crate::session::wiring::{OutputSource, OutputWiring, Wiring};
@@ -112,6 +113,8 @@ pub(crate) struct Given {
     pub(crate) padding: Option<Arc<Padding>>,
     /// The run is one of those that the policy allows in flight.
     pub(crate) ticket: Option<Ticket>,
+    /// Its place in a copy of the model, where there are several.
+    pub(crate) taken: Option<Taken>,
     /// The states that it reads and writes, which go on when it has gone well.
     pub(crate) states: Option<Arc<States>>,
 }
@@ -124,6 +127,7 @@ impl Given {
             cut: Vec::new(),
             padding: None,
             ticket: None,
+            taken: None,
             states: None,
         }
     }
@@ -135,6 +139,7 @@ impl Given {
         self.cut.clear();
         self.padding = None;
         self.states = None;
+        self.taken = None;
         self.ticket = None;
     }
 

@@ -105,6 +105,14 @@ pub(crate) struct Wiring {
     pub(crate) copied: Arc<Copied>,
 }
 
+/// Where a device stands among those that a tensor is bound to: those that import memory of the host come first, as the
+/// host reads and writes through the first.
+pub(crate) fn binding_order(index: usize, devices: &[Device]) -> (bool, bool, bool, usize) {
+    let info = devices[index].info();
+    let (host, files) = (info.imports_host_memory, info.imports_memory_files);
+    (!host, !files, !info.imports_memory(), index)
+}
+
 impl Wiring {
     /// Whether a part writes an output.
     pub(crate) fn is_written(&self, output: usize) -> bool {
@@ -143,11 +151,7 @@ impl Wiring {
         devices: &[Device],
     ) -> Vec<(usize, Device)> {
         let mut found: Vec<usize> = parts.into_iter().map(|part| self.parts[part].device).collect();
-        found.sort_by_key(|index| {
-            let info = devices[*index].info();
-            let (host, files) = (info.imports_host_memory, info.imports_memory_files);
-            (!host, !files, !info.imports_memory(), *index)
-        });
+        found.sort_by_key(|index| binding_order(*index, devices));
         found.dedup();
         found
             .into_iter()
