@@ -86,6 +86,35 @@ fn bench_counts_late_runs_and_gives_throughput_and_percentiles() {
 }
 
 #[test]
+fn bench_shows_each_copy_of_the_model() {
+    let place = place();
+    let alike = "[[device]]\ncost = { fixed_ns = 5e6, ps_per_byte = 0 }\n".repeat(2);
+    let arguments = [&BENCH[..], &["--policy", "throughput"]].concat();
+    let json = place
+        .with(&alike, "bench", &[&arguments[..], &["--json"]].concat())
+        .json("bench");
+    assert_eq!(json["in_flight"], 4);
+    // 10 ms a run on either device
+    let predicted = json["predicted_throughput_per_s"].as_f64().unwrap();
+    assert!((199.0..=200.1).contains(&predicted), "{predicted}");
+    let replicas = json["report"]["replicas"].as_array().unwrap();
+    let devices: Vec<&Value> = replicas.iter().map(|replica| &replica["devices"][0]).collect();
+    assert_eq!(devices, ["null:0", "null:1"]);
+    assert!(
+        replicas.iter().all(|replica| replica["emulated"] == true),
+        "{replicas:?}"
+    );
+    let text = place.with(&alike, "bench", &arguments).ok();
+    for words in [
+        "runs a second of a session, emulated",
+        "replicas: each run takes one of 2 whole copies",
+        "  null:0: predicted 100.0 runs/s, measured ",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
 fn throughput_keeps_a_run_more_in_flight_than_there_are_devices() {
     let place = place();
     let in_flight = |more: &[&str]| {
