@@ -13,7 +13,6 @@ use std::sync::{Arc, TryLockError};
 use polychip_partitioner::MilliCelsius;
 
 use crate::error::Result;
-use crate::planned::Planned;
 use crate::replan;
 use crate::session::inner::Inner;
 use crate::session::loaded::LoadedPlan;
