@@ -27,6 +27,9 @@ const FIRST_RUNS: u64 = 2;
 /// A copy that is predicted to be slower than the fastest by more than this gets no first runs by itself.
 const SLOWER: u64 = 20;
 
+/// A copy that is predicted to be slower than the fastest by more than this begins at rest.
+const MUCH_SLOWER: u64 = 2;
+
 /// A whole copy of the model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReplicaReport {
@@ -221,8 +224,12 @@ impl Dispatch {
             free_ns: 0,
             last_end_ns: 0,
         };
+        let fastest = predicted_ns.iter().copied().min().unwrap_or(0);
+        let takes_part = predicted_ns
+            .iter()
+            .map(|&predicted| predicted <= fastest.saturating_mul(MUCH_SLOWER));
         Self {
-            contention: Contention::new(predicted_ns.len()),
+            contention: Contention::new(takes_part.collect()),
             copies: predicted_ns.iter().map(copy).collect(),
         }
     }
