@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. An input is host memory that the reading devices use in place; nothing is copied at submit unless a
-//!    device cannot import host memory.
+//!    device cannot import that memory. A copy goes to memory that was made when the tensor was bound to the plan.
 //! 2. A write to an input that is in flight is refused, not delayed. It is in flight until its run has
 //!    given its outputs or an error, so that a run may be tried again on what it was given.
 //! 3. Memory that an output of one run and an input of another share is written by one run, or read by any number.
@@ -15,20 +15,22 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use polychip_host::{Access, AccessGuard, Buffer, Memory};
+use polychip_host::{Access, AccessGuard, Memory};
 use polychip_ops::{DType, PACKED_BYTES};
 
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
-use crate::session::arena::ALIGNMENT;
 use crate::session::copy::Copied;
+use bound::Use;
 use holds::Holds;
 use values::{Values, ValuesMut};
 
 #[cfg(feature = "ndarray")]
 mod array;
+mod bound;
 mod holds;
 pub(crate) mod values;
 
+pub(crate) use bound::{Bound, DeviceBuffer};
 pub(crate) use holds::Hold;
 pub use values::Element;
 
@@ -50,70 +52,6 @@ pub(crate) struct TensorMemory {
     written: AtomicU64,
 }
 
-/// The memory as the devices of one plan see it.
-#[derive(Debug)]
-pub(crate) struct Bound {
-    /// Which plan of the session.
-    plan: u64,
-    memory: Memory,
-    /// Those that import host memory first: the host reads and writes through the first.
-    buffers: Vec<DeviceBuffer>,
-    /// `written` when the devices that do not import memory of the host got their copies.
-    copied: AtomicU64,
-}
-
-#[derive(Debug)]
-pub(crate) struct DeviceBuffer {
-    /// Index of the device in the plan.
-    pub(crate) device: usize,
-    pub(crate) buffer: Arc<Buffer>,
-    is_import: bool,
-}
-
-impl Bound {
-    fn new(
-        spec: &TensorSpec,
-        plan: u64,
-        memory: Memory,
-        devices: &[(usize, polychip_host::Device)],
-    ) -> Result<Arc<Bound>> {
-        let mut buffers = Vec::with_capacity(devices.len());
-        for (index, device) in devices {
-            let is_import = device.info().imports_memory();
-            let buffer = if is_import {
-                device.import_buffer(&memory)
-            } else {
-                device.create_buffer(spec.bytes.max(1), ALIGNMENT)
-            };
-            buffers.push(DeviceBuffer {
-                device: *index,
-                buffer: Arc::new(buffer.map_err(|error| no_memory(&spec.name, error))?),
-                is_import,
-            });
-        }
-        Ok(Arc::new(Bound {
-            plan,
-            memory,
-            buffers,
-            copied: AtomicU64::new(u64::MAX),
-        }))
-    }
-
-    pub(crate) fn buffers(&self) -> &[DeviceBuffer] {
-        &self.buffers
-    }
-
-    pub(crate) fn buffer(&self, device: usize) -> Option<&Arc<Buffer>> {
-        let found = self.buffers.iter().find(|bound| bound.device == device);
-        found.map(|bound| &bound.buffer)
-    }
-
-    /// Whether a run that was started and not seen to end uses the memory.
-    fn is_in_flight(&self) -> bool {
-        self.memory.is_in_flight() || self.buffers.iter().any(|bound| bound.buffer.is_in_flight())
-    }
-}
-
 fn infos(devices: &[(usize, polychip_host::Device)]) -> impl Iterator<Item = &polychip_host::DeviceInfo> {
     devices.iter().map(|(_, device)| device.info())
 }
@@ -121,7 +59,6 @@ fn infos(devices: &[(usize, polychip_host::Device)]) -> impl Iterator<Item = &po
 fn no_memory(name: &str, error: polychip_host::Error) -> Error {
     let kind = match (error.kind(), kind_of_host(error.kind())) {
         (_, ErrorKind::DeviceLost) => ErrorKind::DeviceLost,
-        // memory of the app that the device cannot take as it lies
         (polychip_host::ErrorKind::Unsupported, _) => ErrorKind::BadInput,
         _ => ErrorKind::DeviceFailed,
     };
@@ -145,7 +82,7 @@ impl TensorMemory {
             bytes: spec.bytes,
             is_host,
             is_lent: AtomicBool::new(false),
-            bound: Mutex::new(Bound::new(spec, plan, memory, devices)?),
+            bound: Mutex::new(Bound::new(spec, plan, memory, devices, Use::Made)?),
             holds: Arc::default(),
             written: AtomicU64::new(0),
         })
@@ -199,7 +136,7 @@ impl TensorMemory {
             is_host,
             is_lent: AtomicBool::new(false),
             // the first run binds it to the devices that use it then
-            bound: Mutex::new(Bound::new(spec, u64::MAX, memory, &[])?),
+            bound: Mutex::new(Bound::new(spec, u64::MAX, memory, &[], Use::Made)?),
             holds: Arc::default(),
             written: AtomicU64::new(0),
         })
@@ -291,34 +228,36 @@ impl TensorMemory {
         plan: u64,
         devices: &[(usize, polychip_host::Device)],
     ) -> Result<()> {
-        let memory = if (self.is_lent() || !bound.is_in_flight()) && bound.memory.suits(infos(devices)) {
+        let usage = match (self.is_lent(), self.is_host) {
+            (false, _) => Use::Made,
+            (true, true) => Use::LentInput,
+            (true, false) => Use::LentOutput,
+        };
+        let memory = if usage != Use::Made || (!bound.is_in_flight() && bound.memory.suits(infos(devices))) {
             Ok(bound.memory.clone())
-        } else if self.is_lent() {
-            let suits = |(_, device): &&(usize, polychip_host::Device)| bound.memory.suits([device.info()]);
-            let device = devices.iter().find(|device| !suits(device));
-            let words = format!(
-                "tensor {:?}: {} cannot use the memory given in place: it takes {}",
-                self.name,
-                device.map_or("a device", |(_, device)| device.name()),
-                device.map_or_else(String::new, |(_, device)| device.info().imports())
-            );
-            return Err(Error::new(ErrorKind::BadInput, words));
         } else if self.is_host {
             bound.memory.duplicate(infos(devices))
         } else {
             Memory::for_devices(self.bytes, infos(devices))
         };
         let memory = memory.map_err(|error| no_memory(&self.name, error))?;
-        *bound = Bound::new(&self.spec(), plan, memory, devices)?;
+        *bound = Bound::new(&self.spec(), plan, memory, devices, usage)?;
         Ok(())
     }
 
-    /// Copies an input to the devices that do not import memory of the host, where they do not have it yet.
+    /// Copies an input to the devices that do not import its memory, where they do not have it yet. The run that it is
+    /// copied for holds it.
     pub(crate) fn copy_to_devices(&self, bound: &Bound, copied: &Copied) -> Result<()> {
-        let written = self.written.load(Ordering::Acquire);
-        if bound.buffers.iter().all(|bound| bound.is_import)
-            || (!self.is_lent() && bound.copied.load(Ordering::Acquire) == written)
-        {
+        if !bound.buffers.iter().any(|bound| bound.is_copy) {
+            return Ok(());
+        }
+        // nobody says when the app's memory changes, but it does not while a run has it
+        let version = match self.is_lent() {
+            true => self.holds.period(),
+            false => self.written.load(Ordering::Acquire),
+        };
+        let mut holds = bound.copied();
+        if *holds == version {
             return Ok(());
         }
         let failed = |error| {
@@ -329,7 +268,7 @@ impl TensorMemory {
             )
         };
         let source = bound.memory.read_beside_runs().map_err(failed)?;
-        for target in bound.buffers.iter().filter(|bound| !bound.is_import) {
+        for target in bound.buffers.iter().filter(|bound| bound.is_copy) {
             let mut target = target
                 .buffer
                 .access(Access::Write, 0, self.bytes)
@@ -337,7 +276,7 @@ impl TensorMemory {
             target.copy_from_slice(&source);
             copied.add(self.bytes);
         }
-        bound.copied.store(written, Ordering::Release);
+        *holds = version;
         Ok(())
     }
 

@@ -455,6 +455,12 @@ impl Memory {
         })
     }
 
+    /// Whether the memory begins at a multiple of so many bytes.
+    #[must_use]
+    pub fn is_aligned(&self, bytes: usize) -> bool {
+        self.data().addr().is_multiple_of(bytes.max(1))
+    }
+
     /// First byte, for a device to import.
     pub(crate) fn data(&self) -> *mut u8 {
         let place = self.shared.place.as_ref();
