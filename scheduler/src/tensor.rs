@@ -20,7 +20,7 @@ use polychip_ops::{DType, PACKED_BYTES};
 
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
 use crate::session::copy::Copied;
-use bound::Use;
+use bound::{Use, no_memory};
 use holds::Holds;
 use values::{Values, ValuesMut};
 
@@ -56,15 +56,6 @@ fn infos(devices: &[(usize, polychip_host::Device)]) -> impl Iterator<Item = &po
     devices.iter().map(|(_, device)| device.info())
 }
 
-fn no_memory(name: &str, error: polychip_host::Error) -> Error {
-    let kind = match (error.kind(), kind_of_host(error.kind())) {
-        (_, ErrorKind::DeviceLost) => ErrorKind::DeviceLost,
-        (polychip_host::ErrorKind::Unsupported, _) => ErrorKind::BadInput,
-        _ => ErrorKind::DeviceFailed,
-    };
-    Error::caused(kind, format!("memory of tensor {name:?}"), error)
-}
-
 impl TensorMemory {
     /// Memory for a tensor that these devices of a plan use.
     pub(crate) fn new(
@@ -82,7 +73,13 @@ impl TensorMemory {
             bytes: spec.bytes,
             is_host,
             is_lent: AtomicBool::new(false),
-            bound: Mutex::new(Bound::new(spec, plan, memory, devices, Use::Made)?),
+            bound: Mutex::new(Bound::new(
+                (&spec.name, spec.dtype, spec.bytes),
+                plan,
+                memory,
+                devices,
+                Use::Made,
+            )?),
             holds: Arc::default(),
             written: AtomicU64::new(0),
         })
@@ -136,7 +133,13 @@ impl TensorMemory {
             is_host,
             is_lent: AtomicBool::new(false),
             // the first run binds it to the devices that use it then
-            bound: Mutex::new(Bound::new(spec, u64::MAX, memory, &[], Use::Made)?),
+            bound: Mutex::new(Bound::new(
+                (&spec.name, spec.dtype, spec.bytes),
+                u64::MAX,
+                memory,
+                &[],
+                Use::Made,
+            )?),
             holds: Arc::default(),
             written: AtomicU64::new(0),
         })
@@ -241,7 +244,7 @@ impl TensorMemory {
             Memory::for_devices(self.bytes, infos(devices))
         };
         let memory = memory.map_err(|error| no_memory(&self.name, error))?;
-        *bound = Bound::new(&self.spec(), plan, memory, devices, usage)?;
+        *bound = Bound::new((&self.name, self.dtype, self.bytes), plan, memory, devices, usage)?;
         Ok(())
     }
 

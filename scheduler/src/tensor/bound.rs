@@ -12,8 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use polychip_host::{Buffer, Device, Memory};
 use polychip_ops::DType;
 
-use super::{TensorSpec, no_memory};
-use crate::error::{ErrorKind, Result, kind_of_host};
+use crate::error::{Error, ErrorKind, Result, kind_of_host};
 use crate::session::arena::ALIGNMENT;
 
 /// The memory as the devices of one plan see it.
@@ -52,19 +51,19 @@ pub(super) enum Use {
 
 impl Bound {
     pub(super) fn new(
-        spec: &TensorSpec,
+        (name, dtype, bytes): (&str, DType, u64),
         plan: u64,
         memory: Memory,
         devices: &[(usize, Device)],
         usage: Use,
     ) -> Result<Arc<Bound>> {
-        let failed = |error| no_memory(&spec.name, error);
+        let failed = |error| no_memory(name, error);
         let mut imports = Vec::with_capacity(devices.len());
         for (_, device) in devices {
             let import = match (device.info().imports_memory(), usage) {
                 (false, _) => None,
                 (true, Use::Made) => Some(device.import_buffer(&memory).map_err(failed)?),
-                (true, Use::LentInput | Use::LentOutput) => import_lent(spec, device, &memory)?,
+                (true, Use::LentInput | Use::LentOutput) => import_lent(name, dtype, device, &memory)?,
             };
             imports.push(import);
         }
@@ -84,7 +83,7 @@ impl Bound {
                 let staged = devices.iter().zip(&imports);
                 let staged = staged.filter(|(device, import)| is_staged(device, import));
                 let staged = staged.map(|((_, device), _)| device.info());
-                Some(Memory::for_devices(spec.bytes, staged).map_err(failed)?)
+                Some(Memory::for_devices(bytes, staged).map_err(failed)?)
             }
             false => None,
         };
@@ -99,7 +98,7 @@ impl Bound {
                     (buffer, std::mem::take(&mut is_first_staged))
                 }
                 (None, _) => {
-                    let own = device.create_buffer(spec.bytes.max(1), ALIGNMENT);
+                    let own = device.create_buffer(bytes.max(1), ALIGNMENT);
                     (own.map_err(failed)?, true)
                 }
             };
@@ -140,9 +139,9 @@ impl Bound {
 }
 
 /// A device's buffer over memory of the app; none where the device does not take it as it lies.
-fn import_lent(spec: &TensorSpec, device: &Device, memory: &Memory) -> Result<Option<Buffer>> {
+fn import_lent(name: &str, dtype: DType, device: &Device, memory: &Memory) -> Result<Option<Buffer>> {
     // whatever a device imports, its kernels read whole elements; a complex one is a pair of floats
-    let element = match spec.dtype {
+    let element = match dtype {
         DType::C64 => 4,
         DType::C128 => 8,
         dtype => dtype.byte_width().unwrap_or(1),
@@ -152,13 +151,21 @@ fn import_lent(spec: &TensorSpec, device: &Device, memory: &Memory) -> Result<Op
     }
     match device.import_buffer(memory) {
         Ok(buffer) => Ok(Some(buffer)),
-        Err(error) if kind_of_host(error.kind()) == ErrorKind::DeviceLost => {
-            Err(no_memory(&spec.name, error))
-        }
+        Err(error) if kind_of_host(error.kind()) == ErrorKind::DeviceLost => Err(no_memory(name, error)),
         // an address off the device's alignment, a size, a kind of memory that its driver does not take
         Err(error) => {
-            tracing::debug!("tensor {:?} is copied for {}: {error}", spec.name, device.name());
+            tracing::debug!("tensor {:?} is copied for {}: {error}", name, device.name());
             Ok(None)
         }
     }
+}
+
+/// That there is no memory for a tensor.
+pub(super) fn no_memory(name: &str, error: polychip_host::Error) -> Error {
+    let kind = match (error.kind(), kind_of_host(error.kind())) {
+        (_, ErrorKind::DeviceLost) => ErrorKind::DeviceLost,
+        (polychip_host::ErrorKind::Unsupported, _) => ErrorKind::BadInput,
+        _ => ErrorKind::DeviceFailed,
+    };
+    Error::caused(kind, format!("memory of tensor {name:?}"), error)
 }
