@@ -634,9 +634,9 @@ polychip_status_t polychip_tensor_create(polychip_runtime_t runtime,
                                          polychip_tensor_t *out_tensor,
                                          struct polychip_failure *failure);
 
-// Makes a tensor of memory of the app: `bytes` bytes from `data` on, at least as many as the tensor takes, at a multiple of
-// an element's size (devices are fastest at a multiple of 64). Nothing is copied; a device that cannot use such memory
-// is named by the run's failure, or has a copy, which the report counts. The memory must stay until `release` is called
+// Makes a tensor of memory of the app: `bytes` bytes from `data` on, at least as many as the tensor takes, at any
+// address. A device that can import the memory uses it in place (OpenVINO's at a multiple of 64, GPUs of 4096, the CPU at a
+// multiple of an element's size); for any other each run copies it, which the report counts. The memory must stay until `release` is called
 // with `user`: when the tensor is destroyed and no run uses it, from any thread. Where this call fails, `release` is not
 // called. With null the app sees itself to it that the memory stays until all runs that use it have ended. While a run
 // uses the tensor, the app does not write the memory, nor reads it where the run writes. Thread-safe.

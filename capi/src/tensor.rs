@@ -56,16 +56,6 @@ impl Form {
             bytes: bytes as u64,
         })
     }
-
-    /// Bytes that the address of a tensor must be a multiple of.
-    pub(crate) fn alignment(&self) -> usize {
-        match self.dtype {
-            // a pair of floats each
-            DType::C64 => 4,
-            DType::C128 => 8,
-            dtype => dtype.byte_width().unwrap_or(1),
-        }
-    }
 }
 
 /// Whether strides are those of elements in row-major order without gaps.

@@ -2,8 +2,7 @@
 //!
 //! Invariants:
 //! 1. An input is host memory that the reading devices use in place; nothing is copied at submit unless a
-//!    device cannot import host memory. Memory of the app that a device cannot import as it lies, for its address or its
-//!    kind, is copied through memory of the session, and the report counts that: such memory never fails a run.
+//!    device cannot import that memory. A copy goes to memory that was made when the tensor was bound to the plan.
 //! 2. A write to an input that is in flight is refused, not delayed. It is in flight until its run has
 //!    given its outputs or an error, so that a run may be tried again on what it was given.
 //! 3. Memory that an output of one run and an input of another share is written by one run, or read by any number.
@@ -16,20 +15,22 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use polychip_host::{Access, AccessGuard, Buffer, Memory};
+use polychip_host::{Access, AccessGuard, Memory};
 use polychip_ops::{DType, PACKED_BYTES};
 
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
-use crate::session::arena::ALIGNMENT;
 use crate::session::copy::Copied;
+use bound::{Use, no_memory};
 use holds::Holds;
 use values::{Values, ValuesMut};
 
 #[cfg(feature = "ndarray")]
 mod array;
+mod bound;
 mod holds;
 pub(crate) mod values;
 
+pub(crate) use bound::{Bound, DeviceBuffer};
 pub(crate) use holds::Hold;
 pub use values::Element;
 
@@ -51,103 +52,8 @@ pub(crate) struct TensorMemory {
     written: AtomicU64,
 }
 
-/// The memory as the devices of one plan see it.
-#[derive(Debug)]
-pub(crate) struct Bound {
-    /// Which plan of the session.
-    plan: u64,
-    memory: Memory,
-    /// Those that import host memory first: the host reads and writes through the first.
-    buffers: Vec<DeviceBuffer>,
-}
-
-#[derive(Debug)]
-pub(crate) struct DeviceBuffer {
-    /// Index of the device in the plan.
-    pub(crate) device: usize,
-    pub(crate) buffer: Arc<Buffer>,
-    /// It is the tensor's memory itself; else the device has a copy.
-    pub(crate) is_import: bool,
-    /// `written` when the device, which does not import memory of the host, got its copy.
-    copied: AtomicU64,
-}
-
-impl Bound {
-    fn new(
-        spec: &TensorSpec,
-        plan: u64,
-        memory: Memory,
-        devices: &[(usize, polychip_host::Device)],
-        is_lent: bool,
-    ) -> Result<Arc<Bound>> {
-        let mut buffers = Vec::with_capacity(devices.len());
-        for (index, device) in devices {
-            let (buffer, is_import) =
-                buffer(spec, &memory, device, is_lent).map_err(|error| no_memory(&spec.name, error))?;
-            buffers.push(DeviceBuffer {
-                device: *index,
-                buffer: Arc::new(buffer),
-                is_import,
-                copied: AtomicU64::new(u64::MAX),
-            });
-        }
-        Ok(Arc::new(Bound {
-            plan,
-            memory,
-            buffers,
-        }))
-    }
-
-    pub(crate) fn buffers(&self) -> &[DeviceBuffer] {
-        &self.buffers
-    }
-
-    pub(crate) fn buffer(&self, device: usize) -> Option<&Arc<Buffer>> {
-        let found = self.buffers.iter().find(|bound| bound.device == device);
-        found.map(|bound| &bound.buffer)
-    }
-
-    /// Whether a run that was started and not seen to end uses the memory.
-    fn is_in_flight(&self) -> bool {
-        self.memory.is_in_flight() || self.buffers.iter().any(|bound| bound.buffer.is_in_flight())
-    }
-}
-
-/// A device's buffer of a tensor, and whether it is the memory itself.
-fn buffer(
-    spec: &TensorSpec,
-    memory: &Memory,
-    device: &polychip_host::Device,
-    is_lent: bool,
-) -> polychip_host::Result<(Buffer, bool)> {
-    let info = device.info();
-    if !info.imports_memory() {
-        return Ok((device.create_buffer(spec.bytes.max(1), ALIGNMENT)?, false));
-    }
-    let width = spec.dtype.byte_width().unwrap_or(1);
-    if !is_lent || (memory.suits([info]) && memory.is_aligned_to(width)) {
-        match device.import_buffer(memory) {
-            // an address or a file that the device does not take
-            Err(error) if is_lent && error.kind() == polychip_host::ErrorKind::Unsupported => {}
-            made => return Ok((made?, true)),
-        }
-    }
-    let staging = Memory::for_devices(spec.bytes.max(1), [info])?;
-    Ok((device.import_buffer(&staging)?, false))
-}
-
 fn infos(devices: &[(usize, polychip_host::Device)]) -> impl Iterator<Item = &polychip_host::DeviceInfo> {
     devices.iter().map(|(_, device)| device.info())
-}
-
-fn no_memory(name: &str, error: polychip_host::Error) -> Error {
-    let kind = match (error.kind(), kind_of_host(error.kind())) {
-        (_, ErrorKind::DeviceLost) => ErrorKind::DeviceLost,
-        // memory of the app that the device cannot take as it lies
-        (polychip_host::ErrorKind::Unsupported, _) => ErrorKind::BadInput,
-        _ => ErrorKind::DeviceFailed,
-    };
-    Error::caused(kind, format!("memory of tensor {name:?}"), error)
 }
 
 impl TensorMemory {
@@ -167,7 +73,13 @@ impl TensorMemory {
             bytes: spec.bytes,
             is_host,
             is_lent: AtomicBool::new(false),
-            bound: Mutex::new(Bound::new(spec, plan, memory, devices, false)?),
+            bound: Mutex::new(Bound::new(
+                (&spec.name, spec.dtype, spec.bytes),
+                plan,
+                memory,
+                devices,
+                Use::Made,
+            )?),
             holds: Arc::default(),
             written: AtomicU64::new(0),
         })
@@ -221,7 +133,13 @@ impl TensorMemory {
             is_host,
             is_lent: AtomicBool::new(false),
             // the first run binds it to the devices that use it then
-            bound: Mutex::new(Bound::new(spec, u64::MAX, memory, &[], false)?),
+            bound: Mutex::new(Bound::new(
+                (&spec.name, spec.dtype, spec.bytes),
+                u64::MAX,
+                memory,
+                &[],
+                Use::Made,
+            )?),
             holds: Arc::default(),
             written: AtomicU64::new(0),
         })
@@ -313,8 +231,12 @@ impl TensorMemory {
         plan: u64,
         devices: &[(usize, polychip_host::Device)],
     ) -> Result<()> {
-        let is_lent = self.is_lent();
-        let memory = if is_lent || (!bound.is_in_flight() && bound.memory.suits(infos(devices))) {
+        let usage = match (self.is_lent(), self.is_host) {
+            (false, _) => Use::Made,
+            (true, true) => Use::LentInput,
+            (true, false) => Use::LentOutput,
+        };
+        let memory = if usage != Use::Made || (!bound.is_in_flight() && bound.memory.suits(infos(devices))) {
             Ok(bound.memory.clone())
         } else if self.is_host {
             bound.memory.duplicate(infos(devices))
@@ -322,22 +244,31 @@ impl TensorMemory {
             Memory::for_devices(self.bytes, infos(devices))
         };
         let memory = memory.map_err(|error| no_memory(&self.name, error))?;
-        *bound = Bound::new(&self.spec(), plan, memory, devices, is_lent)?;
+        *bound = Bound::new((&self.name, self.dtype, self.bytes), plan, memory, devices, usage)?;
         Ok(())
     }
 
-    /// Copies an input to the devices that read it and do not import memory of the host, where they do not have it yet.
+    /// Copies an input to the devices that read it and do not import its memory, where they do not have it yet. The run
+    /// that it is copied for holds it.
     pub(crate) fn copy_to_devices(
         &self,
         bound: &Bound,
         reads: impl Fn(usize) -> bool,
         copied: &Copied,
     ) -> Result<()> {
-        let written = self.written.load(Ordering::Acquire);
-        let is_lent = self.is_lent();
+        if !bound.buffers.iter().any(|bound| bound.is_copy) {
+            return Ok(());
+        }
+        // nobody says when the app's memory changes, but it does not while a run has it
+        let version = match self.is_lent() {
+            true => self.holds.period(),
+            false => self.written.load(Ordering::Acquire),
+        };
+        let _alone = bound.copying();
         let lacks = |target: &&DeviceBuffer| {
-            let has = !is_lent && target.copied.load(Ordering::Acquire) == written;
-            !target.is_import && !has && reads(target.device)
+            // staging memory is that of several devices
+            let is_read = target.is_staged || reads(target.device);
+            target.is_copy && is_read && target.copied.load(Ordering::Acquire) != version
         };
         if !bound.buffers.iter().any(|target| lacks(&target)) {
             return Ok(());
@@ -357,7 +288,7 @@ impl TensorMemory {
                 .map_err(failed)?;
             opened.copy_from_slice(&source);
             copied.add(self.bytes);
-            target.copied.store(written, Ordering::Release);
+            target.copied.store(version, Ordering::Release);
         }
         Ok(())
     }

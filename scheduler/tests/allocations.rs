@@ -70,6 +70,8 @@ fn a_warm_run_allocates_nothing() {
     );
     let [one, two] = [false, true].map(replicated);
     assert_eq!(two, one, "100 warm runs on two copies, beside one copy");
+    #[cfg(target_os = "linux")]
+    assert_eq!(staged(), 0, "50 warm runs whose input no device imports");
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/shapes/shapes.onnx");
     let runtime = Runtime::builder().only_given_folders().build().unwrap();
     let model = runtime.load(model).unwrap();
@@ -218,6 +220,34 @@ fn replicated(replicas: bool) -> u64 {
     assert_eq!(shares.len(), if replicas { 2 } else { 0 });
     assert!(shares.iter().all(|copy| copy.runs > 60), "{shares:?}");
     allocations
+}
+
+/// Allocations of runs that read an input at an odd address of the app's, and copy it.
+#[cfg(target_os = "linux")]
+fn staged() -> u64 {
+    const BYTES: u64 = 3 * 96 * 96 * 4;
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/shapes/shapes.onnx");
+    let runtime = Runtime::builder().only_given_folders().build().unwrap();
+    let model = runtime.load(model).unwrap();
+    let session = runtime.session(&model, Policy::latency().threads(1)).unwrap();
+    let file = rustix::fs::memfd_create("app", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    rustix::fs::ftruncate(&file, BYTES + 1).unwrap();
+    let memory = polychip::Memory::of_file(file, 1, BYTES).unwrap();
+    let image = session.input_from("image", &[1, 3, 96, 96], &memory).unwrap();
+    let runs = |count: u64| {
+        for _ in 0..count {
+            let run = session.submit(&[&image]).unwrap();
+            drop(run.wait(Duration::from_secs(60)).unwrap());
+        }
+    };
+    runs(120);
+    std::thread::sleep(Duration::from_millis(300));
+    runs(20);
+    let before = COUNT.load(Ordering::Relaxed);
+    runs(50);
+    let made = COUNT.load(Ordering::Relaxed) - before;
+    assert_eq!(session.report().copied_bytes, 190 * BYTES);
+    made
 }
 
 /// Four sessions of all classes on one place of the CPU: all runs but one wait for their turns.

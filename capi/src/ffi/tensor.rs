@@ -163,9 +163,9 @@ pub unsafe extern "C" fn polychip_tensor_create(
     unsafe { entry(failure, call) }
 }
 
-/// Makes a tensor of memory of the app: `bytes` bytes from `data` on, at least as many as the tensor takes, at a multiple of
-/// an element's size (devices are fastest at a multiple of 64). Nothing is copied; a device that cannot use such memory
-/// is named by the run's failure, or has a copy, which the report counts. The memory must stay until `release` is called
+/// Makes a tensor of memory of the app: `bytes` bytes from `data` on, at least as many as the tensor takes, at any
+/// address. A device that can import the memory uses it in place (OpenVINO's at a multiple of 64, GPUs of 4096, the CPU at a
+/// multiple of an element's size); for any other each run copies it, which the report counts. The memory must stay until `release` is called
 /// with `user`: when the tensor is destroyed and no run uses it, from any thread. Where this call fails, `release` is not
 /// called. With null the app sees itself to it that the memory stays until all runs that use it have ended. While a run
 /// uses the tensor, the app does not write the memory, nor reads it where the run writes. Thread-safe.
@@ -185,14 +185,6 @@ pub unsafe extern "C" fn polychip_tensor_lend(
         // SAFETY: as above.
         let place = unsafe { Out::new(out_tensor, "out_tensor") }?;
         let data = NonNull::new(data.cast::<u8>()).ok_or_else(|| null("data"))?;
-        let alignment = form.alignment();
-        if !(data.as_ptr() as usize).is_multiple_of(alignment) {
-            let words = format!(
-                "data lies at {data:p}, which is no multiple of {alignment}, the size of an element of {}",
-                form.dtype.name()
-            );
-            return Err(Failure::argument(words));
-        }
         if bytes < form.bytes || bytes > isize::MAX as u64 {
             let words = format!(
                 "a tensor of {} with shape {:?} takes {} bytes, {bytes} were given",
@@ -241,14 +233,6 @@ pub unsafe extern "C" fn polychip_tensor_import(
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn imported(import: &polychip_import, form: &Form) -> Result<Memory> {
-    let alignment = form.alignment() as u64;
-    if !import.offset.is_multiple_of(alignment) {
-        return Err(Failure::argument(format!(
-            "offset {} is no multiple of {alignment}, the size of an element of {}",
-            import.offset,
-            form.dtype.name()
-        )));
-    }
     match import.kind {
         POLYCHIP_IMPORT_FILE => {
             let file = duplicated(import.descriptor)?;

@@ -207,8 +207,9 @@ static void tensors(void)
           polychip_tensor_lend(&desc, values, UINT64_MAX, NULL, NULL, &tensor, &failure));
     FAILS(POLYCHIP_ERROR_BAD_ARGUMENT, "data is null",
           polychip_tensor_lend(&desc, NULL, 48, NULL, NULL, &tensor, &failure));
-    FAILS(POLYCHIP_ERROR_BAD_ARGUMENT, "no multiple of 4",
-          polychip_tensor_lend(&desc, (char *)values + 2, 48, NULL, NULL, &tensor, &failure));
+    // any address will do: devices that cannot use it have copies
+    OK(polychip_tensor_lend(&desc, (char *)values + 2, 48, NULL, NULL, &tensor, &failure));
+    OK(polychip_tensor_destroy(tensor, &failure));
     OK(polychip_tensor_lend(&desc, values, sizeof values, NULL, NULL, &tensor, &failure));
 
     FAILS(POLYCHIP_ERROR_BAD_ARGUMENT, "not mapped", polychip_tensor_unmap(tensor, &failure));

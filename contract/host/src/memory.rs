@@ -291,12 +291,6 @@ impl Memory {
         })
     }
 
-    /// Whether it begins at a multiple of so many bytes.
-    #[must_use]
-    pub fn is_aligned_to(&self, bytes: usize) -> bool {
-        (self.data() as usize).is_multiple_of(bytes.max(1))
-    }
-
     /// Whether the memory is an anonymous file.
     #[must_use]
     pub fn is_file(&self) -> bool {
@@ -459,6 +453,12 @@ impl Memory {
             shared: Arc::clone(&self.shared),
             bytes,
         })
+    }
+
+    /// Whether the memory begins at a multiple of so many bytes.
+    #[must_use]
+    pub fn is_aligned(&self, bytes: usize) -> bool {
+        self.data().addr().is_multiple_of(bytes.max(1))
     }
 
     /// First byte, for a device to import.

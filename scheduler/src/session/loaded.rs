@@ -502,7 +502,7 @@ impl LoadedPlan {
     }
 
     fn bind(&self, slot: &mut Slot, given: &Given) -> Result<()> {
-        let wiring = &*self.wiring;
+        let (wiring, devices) = (&*self.wiring, self.planned.devices());
         for (index, input) in &given.inputs {
             let bound = input.bound_to(self.number, || self.input_users(*index))?;
             let readers = &wiring.inputs[*index].readers;
@@ -541,13 +541,13 @@ impl LoadedPlan {
                 if !output.is_bound_to(number) {
                     output.rebind(number, &self.output_users(index))?;
                 }
-                memory::bind_output(wiring, slot, index, output)?;
+                memory::bind_output(wiring, slot, index, output, devices)?;
                 slot.app_bound[index] = true;
             } else if slot.app_bound[index] {
                 // the last run wrote into the app's memory
                 let own = slot.outputs[index].take();
                 if let Some(memory) = &own {
-                    memory::bind_output(wiring, slot, index, memory)?;
+                    memory::bind_output(wiring, slot, index, memory, devices)?;
                 }
                 slot.outputs[index] = own;
                 slot.app_bound[index] = false;

@@ -97,7 +97,14 @@ pub(crate) fn slot(wiring: &Wiring, devices: &[Device], plan: u64) -> Result<(Sl
             bind(wiring, &mut submissions, part, port, &(Arc::clone(buffer), 0))?;
         }
         let writer = wiring.parts[tensor.writer.0].device;
-        copies[tensor.writer.0].extend(copies_from(wiring, &bound, memory.bytes, writer, tensor.output));
+        copies[tensor.writer.0].extend(copies_from(
+            wiring,
+            &bound,
+            memory.bytes,
+            writer,
+            tensor.output,
+            devices,
+        ));
         if let Some(output) = tensor.output {
             footprint.output_bytes += tensor.bytes;
             outputs[output] = Some(memory);
@@ -159,7 +166,7 @@ pub(crate) fn grow_output(
         ..spec_of(wiring, tensor)
     };
     let memory = TensorMemory::new(&spec, false, plan, &users(wiring, tensor, devices))?;
-    bind_output(wiring, slot, index, &memory)?;
+    bind_output(wiring, slot, index, &memory, devices)?;
     slot.outputs[index] = Some(memory);
     Ok(())
 }
@@ -217,6 +224,7 @@ pub(crate) fn bind_output(
     slot: &mut Slot,
     index: usize,
     memory: &TensorMemory,
+    devices: &[Device],
 ) -> Result<()> {
     let Some(tensor) = wiring.between.iter().find(|tensor| tensor.output == Some(index)) else {
         return Ok(());
@@ -237,39 +245,36 @@ pub(crate) fn bind_output(
     let writer = wiring.parts[tensor.writer.0].device;
     let copies = &mut slot.copies[tensor.writer.0];
     copies.retain(|copy| copy.output != Some(index));
-    copies.extend(copies_from(wiring, &bound, memory.bytes, writer, Some(index)));
+    copies.extend(copies_from(
+        wiring,
+        &bound,
+        memory.bytes,
+        writer,
+        Some(index),
+        devices,
+    ));
     Ok(())
 }
 
-/// Copies of a tensor from the device that wrote it to those that do not have its memory.
+/// Copies of a tensor from the device that wrote it to those that share no memory with it.
 fn copies_from(
     wiring: &Wiring,
     memory: &Bound,
     bytes: u64,
     writer: usize,
     output: Option<usize>,
+    devices: &[Device],
 ) -> Vec<Copy> {
-    let of_writer = memory.buffers().iter().find(|bound| bound.device == writer);
-    let Some(DeviceBuffer {
-        buffer: from,
-        is_import,
-        ..
-    }) = of_writer
-    else {
+    let imports = |index: usize| devices[index].info().imports_memory();
+    let Some(from) = memory.buffer(writer) else {
         return Vec::new();
     };
-    let mut shared_done = *is_import;
+    let mut shared_done = imports(writer);
     let mut copies = Vec::new();
-    for DeviceBuffer {
-        device,
-        buffer,
-        is_import,
-        ..
-    } in memory.buffers()
-    {
-        let reached = *device == writer || (*is_import && shared_done);
+    for DeviceBuffer { device, buffer, .. } in memory.buffers() {
+        let reached = *device == writer || (imports(*device) && shared_done);
         if !reached {
-            shared_done |= *is_import;
+            shared_done |= imports(*device);
             copies.push(Copy {
                 output,
                 from: (Arc::clone(from), 0),

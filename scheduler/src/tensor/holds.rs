@@ -4,26 +4,39 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use polychip_host::{Access, AccessGuard};
 
 use super::TensorMemory;
 use crate::error::Result;
 
-/// Runs that have memory and have not given their outputs or an error yet: how many that read it, or one that writes it.
+/// Runs that have memory and have not given their outputs or an error yet: in the low half how many that read it, or
+/// one that writes it; in the high half how often the first of them came, so that one exchange changes both.
 #[derive(Debug, Default)]
-pub(crate) struct Holds(AtomicU32);
+pub(crate) struct Holds(AtomicU64);
 
 impl Holds {
     /// Whether a run has the memory.
     pub(crate) fn is_any(&self) -> bool {
-        self.0.load(Ordering::Acquire) > 0
+        self.0.load(Ordering::Acquire) & COUNT > 0
+    }
+
+    /// The time for which runs have had the memory without a gap, by its number: the app does not write it meanwhile.
+    pub(crate) fn period(&self) -> u64 {
+        self.0.load(Ordering::Acquire) >> PERIOD_SHIFT
     }
 }
 
+const PERIOD_SHIFT: u32 = 32;
+const COUNT: u64 = (1 << PERIOD_SHIFT) - 1;
 /// A run that writes has the memory.
-const WRITER: u32 = u32::MAX;
+const WRITER: u64 = COUNT;
+
+/// The holds once the first run has come, which counts as this many.
+fn begun(holds: u64, count: u64) -> u64 {
+    (holds >> PERIOD_SHIFT).wrapping_add(1) << PERIOD_SHIFT | count
+}
 
 /// A run's hold on a tensor: from submit until it has given its outputs or an error.
 #[derive(Debug)]
@@ -32,7 +45,11 @@ pub(crate) struct Hold(Arc<TensorMemory>);
 impl Hold {
     /// A hold of a run that reads; `None` where one that writes has the memory.
     pub(crate) fn of_reader(memory: &Arc<TensorMemory>) -> Option<Hold> {
-        let one_more = |holds: u32| (holds != WRITER).then(|| holds + 1);
+        let one_more = |holds: u64| match holds & COUNT {
+            0 => Some(begun(holds, 1)),
+            WRITER => None,
+            _ => Some(holds + 1),
+        };
         let holds = &memory.holds.0;
         let taken = holds.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
         taken.is_ok().then(|| Hold(Arc::clone(memory)))
@@ -41,7 +58,8 @@ impl Hold {
     /// The only hold, for a run that writes; `None` where another run has one.
     pub(crate) fn alone(memory: &Arc<TensorMemory>) -> Option<Hold> {
         let holds = &memory.holds.0;
-        let first = holds.compare_exchange(0, WRITER, Ordering::AcqRel, Ordering::Acquire);
+        let alone = |holds: u64| (holds & COUNT == 0).then(|| begun(holds, WRITER));
+        let first = holds.fetch_update(Ordering::AcqRel, Ordering::Acquire, alone);
         first.is_ok().then(|| Hold(Arc::clone(memory)))
     }
 
@@ -61,12 +79,10 @@ impl Deref for Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let less = |holds: u32| {
-            Some(if holds == WRITER {
-                0
-            } else {
-                holds.saturating_sub(1)
-            })
+        let less = |holds: u64| match holds & COUNT {
+            0 => None,
+            WRITER => Some(holds & !COUNT),
+            _ => Some(holds - 1),
         };
         let _ = self
             .0
