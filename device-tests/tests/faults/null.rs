@@ -14,7 +14,7 @@ const EPOCH: u64 = 20;
 /// ONNX's code of f32.
 const F32: u64 = 1;
 /// Enough that the CPU, which is fast at it, leaves parts to other devices.
-const ELEMENTS: usize = 1 << 17;
+const ELEMENTS: usize = 1 << 18;
 
 /// Two devices of some ops each; what they do not offer is the CPU's.
 fn script(rng: &mut ChaCha8Rng) -> String {
