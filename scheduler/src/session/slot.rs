@@ -32,6 +32,8 @@ use crate::tensor::{Hold, TensorMemory};
 
 /// How long a cancelled part may take to end before its device is quarantined.
 const GRACE: Duration = Duration::from_millis(200);
+/// A virtual clock that has not moved for so long, by the machine's clock, stands still.
+const STANDSTILL: Duration = Duration::from_secs(2);
 /// The last wait before a run counts as hung.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 /// How often ends are looked for that nobody tells of.
@@ -267,7 +269,7 @@ impl Slot {
         }
     }
 
-    /// Waits for all parts until the run is so old, on the runtime's clock alone.
+    /// Waits for all parts until the run is so old, on the runtime's clock alone; gives up where that stands still.
     pub(crate) fn finish_within(
         &mut self,
         wiring: &Wiring,
@@ -275,11 +277,13 @@ impl Slot {
         most: Duration,
     ) -> Result<Progress> {
         let start_ns = self.started.map_or(0, |(_, host_ns)| host_ns);
+        // whose turn does not come, or who hangs, moves no virtual clock
+        let patient = Instant::now() + most.max(STANDSTILL);
         loop {
             let age = Duration::from_nanos(clock.now_ns().saturating_sub(start_ns));
             let left = most.saturating_sub(age);
             let progress = self.go_on(wiring, clock, left)?;
-            if progress == Progress::Done || left.is_zero() {
+            if progress == Progress::Done || left.is_zero() || Instant::now() >= patient {
                 return Ok(progress);
             }
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use polychip::telemetry::{Rules, Sampler, Sensors};
-use polychip::{EventKind, Input, MilliCelsius, Policy, Runtime, Session};
+use polychip::{EventKind, Input, Learn, MilliCelsius, Policy, Runtime, Session};
 
 use crate::emulated::{Emulated, PERIOD_NS, READ_NS, Shown};
 use crate::fixed::Fixed;
@@ -129,7 +129,7 @@ impl Live {
         let surface = options
             .surface_limit
             .unwrap_or(setting.table.board.skin_limit_mc as i64);
-        let plain = Policy::latency().devices(["soc"]).in_flight(1);
+        let plain = Policy::latency().devices(["soc"]).in_flight(1).learn(Learn::No);
         let mut policy = plain
             .clone()
             .frame_period(period)

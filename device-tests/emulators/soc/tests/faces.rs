@@ -7,7 +7,7 @@ mod model;
 use std::time::Duration;
 
 use model::{F32, node, port};
-use polychip::{Policy, Runtime};
+use polychip::{Learn, Policy, Runtime};
 use polychip_soc::chip::{Chip, Load};
 use polychip_soc::emulated::Shown;
 use polychip_soc::live::{Live, Options, Stance};
@@ -68,7 +68,7 @@ fn a_session_and_the_simulation_agree_on_time_energy_and_heat() {
         .build()
         .unwrap();
     let model = runtime.load(written(folder.path())).unwrap();
-    let policy = Policy::latency().devices(["soc"]).in_flight(1);
+    let policy = Policy::latency().devices(["soc"]).in_flight(1).learn(Learn::No);
     let session = runtime.session(&model, policy).unwrap();
     let planned = session.planned().unwrap();
     let plan = planned.plan().clone();
