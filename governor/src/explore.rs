@@ -160,6 +160,8 @@ struct Block {
     times: [Vec<f64>; 2],
     /// Runs told, the uncounted ones too.
     told: [usize; 2],
+    /// Runs of the incumbent that ended while others were waited for.
+    waited: usize,
 }
 
 impl Block {
@@ -170,6 +172,7 @@ impl Block {
             asked: [0; 2],
             times: [Vec::with_capacity(pairs), Vec::with_capacity(pairs)],
             told: [0; 2],
+            waited: 0,
         }
     }
 }
@@ -453,7 +456,11 @@ impl Explorer {
         let block = self.block.as_mut()?;
         let side = usize::from(is_incumbent);
         if block.told[side] >= block.asked[side] {
-            // one that was under way before the block
+            // one that was under way before the block; or runs of the block failed, or were dropped, and are never told
+            block.waited += 1;
+            if block.waited >= WINDOW {
+                self.block = None;
+            }
             return None;
         }
         block.told[side] += 1;

@@ -299,3 +299,21 @@ fn an_arm_that_is_slower_once_adopted_is_left_again() {
     );
     assert_eq!(explorer.incumbent(), 0);
 }
+
+#[test]
+fn a_trial_whose_runs_are_never_told_of_is_given_up() {
+    let mut explorer = Explorer::new(ExplorerSettings::default(), "a", 1.0);
+    let arm = explorer.add("b", 8e6, 1.0);
+    explorer.ended(0, 10e6, true, 0);
+    explorer.shadow(arm, shadow(8e6, Some(10e6), true));
+    // the app drops the first runs of the arm
+    for _ in 0..2 {
+        assert_eq!(explorer.next(true), arm);
+    }
+    for _ in 0..400 {
+        let taken = explorer.next(true);
+        let ns = if taken == arm { 8e6 } else { 10e6 };
+        explorer.ended(taken, ns, true, 0);
+    }
+    assert_eq!(explorer.incumbent(), arm);
+}
