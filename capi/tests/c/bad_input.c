@@ -228,9 +228,6 @@ static void tensors(void)
     import.kind = 9;
     FAILS(POLYCHIP_ERROR_BAD_ARGUMENT, "kind 9", polychip_tensor_import(&desc, &import, &tensor, &failure));
     import.kind = POLYCHIP_IMPORT_FILE;
-    import.offset = 2;
-    FAILS(POLYCHIP_ERROR_BAD_ARGUMENT, "offset 2", polychip_tensor_import(&desc, &import, &tensor, &failure));
-    import.offset = 0;
     import.descriptor = open("/dev/null", O_RDWR);
     CHECK(import.descriptor >= 0);
     FAILS(POLYCHIP_ERROR_BAD_INPUT, "the file has 0 bytes",

@@ -159,7 +159,7 @@ static void on_record(void *user, uint32_t level, const char *source, const char
     records++;
 }
 
-/* The app's log gets the library's records: a profile that is of no use is one. */
+/* The app's log gets the library's records. A profile that cannot be read is an error, not a record. */
 static void records_reach_the_log(const char *folder)
 {
     polychip_builder_t builder;
@@ -171,6 +171,9 @@ static void records_reach_the_log(const char *folder)
     OK(polychip_builder_create(&builder, &failure));
     OK(polychip_builder_set(builder, "plugins", folder, &failure));
     snprintf(profile, sizeof profile, "%s/relu.onnx", folder);
+    OK(polychip_builder_set(builder, "profile", profile, &failure));
+    FAILS(POLYCHIP_ERROR_BAD_PROFILE, "file is not a database", polychip_runtime_create(builder, &runtime, &failure));
+    snprintf(profile, sizeof profile, "%s/callbacks.profile", folder);
     OK(polychip_builder_set(builder, "profile", profile, &failure));
     OK(polychip_runtime_create(builder, &runtime, &failure));
     OK(polychip_runtime_refusals(runtime, &text, &failure));
