@@ -25,6 +25,8 @@ pub struct Options {
     pub schedule_moves: u32,
     /// Let a plan for many runs hold whole copies of the model on devices of their own.
     pub replicas: bool,
+    /// Let a copy of a plan for many runs span several devices even where one device alone could run the model.
+    pub split_copies: bool,
     /// Merge parts of one device afterwards where that lowers the cost.
     pub merge: bool,
     /// Cut parts that take longer, with their launch, where devices do not work at once: others get their turns in
@@ -45,6 +47,7 @@ impl Options {
             schedule_moves: 600_000,
             seed: 0,
             replicas: true,
+            split_copies: true,
             merge: true,
             longest_part: None,
         }

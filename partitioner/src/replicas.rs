@@ -147,7 +147,7 @@ impl Search<'_> {
             let hopeless = found
                 .as_ref()
                 .is_some_and(|best| floor.is_none_or(|floor| close(best.period, floor)));
-            if !hopeless && floor.is_some() {
+            if !hopeless && floor.is_some() && self.may_span(&members, found.is_some()) {
                 let one = self.one(&members);
                 found = better(found, one.as_ref().ok().and_then(|plan| self.kept(plan)));
                 if set == all {
@@ -185,7 +185,7 @@ impl Search<'_> {
                 groups.push((vec![device], found.map(|(_, found)| found.clone())));
             }
         }
-        if self.inputs.graph.node_count() <= MOST_NODES && self.copies {
+        if self.inputs.graph.node_count() <= MOST_NODES && self.copies && self.inputs.options.split_copies {
             self.join(&mut groups);
         }
         let mut alone: Vec<Found> = groups.into_iter().filter_map(|(_, found)| found).collect();
@@ -196,7 +196,7 @@ impl Search<'_> {
         let alone = alone.into_iter().reduce(|a, b| a.and(&b));
         let floor = self.floor.of(&self.devices).unwrap_or(0);
         if let Some(alone) = &alone
-            && close(alone.period, floor)
+            && (close(alone.period, floor) || !self.may_span(&self.devices, true))
         {
             return Ok(alone.clone().plan(floor));
         }
@@ -257,6 +257,11 @@ impl Search<'_> {
                 groups[b].1 = None;
             }
         }
+    }
+
+    /// Whether one copy over these devices is looked for, where there is another plan for them or none.
+    fn may_span(&self, members: &[usize], has_other: bool) -> bool {
+        members.len() == 1 || !has_other || self.inputs.options.split_copies
     }
 
     fn members(&self, set: usize) -> Vec<usize> {

@@ -310,3 +310,38 @@ fn a_device_more_is_never_worse() {
     }
     assert!(compared > 80, "{compared}");
 }
+
+#[test]
+fn a_copy_is_split_only_where_that_is_asked_for_or_no_device_can_run_all() {
+    let whole = |world: &World| World {
+        options: Options {
+            split_copies: false,
+            ..Options::default()
+        },
+        targets: world.targets.clone(),
+        graph: world.graph.clone(),
+        costs: world.costs.clone(),
+        links: world.links.clone(),
+        objective: world.objective,
+    };
+    // few devices, and more than are planned set by set: the two good at one half each are 5 times faster together
+    for more in [0, 4] {
+        let row = |first: &[u64]| [first, &vec![4000; more]].concat();
+        let mut world = chain(&[row(&[100, 900]), row(&[900, 100])], 0, 1);
+        assert!(planned(&world).copies().any(|copy| copy.used_devices().len() > 1));
+        let plan = planned(&whole(&world));
+        assert!(plan.copies().all(|copy| copy.used_devices().len() == 1), "{plan:?}");
+        assert_eq!(plan.copies().count(), 2 + more);
+        // the bound is still that of all plans
+        assert!(!plan.certificate.is_optimal());
+        let no = Some(polychip_partitioner::Refusal {
+            code: 1,
+            words: "no".into(),
+        });
+        for device in 0..2 + more {
+            world.targets[device].refusals[device % 2] = no.clone();
+        }
+        let plan = planned(&whole(&world));
+        assert!(plan.copies().all(|copy| copy.used_devices().len() > 1));
+    }
+}
