@@ -2,7 +2,8 @@
 //!
 //! A copy on the CPU may slow down the host threads that feed other devices, so that fewer runs end with it than
 //! without. Rates are measured in windows, alternately with and without the slowest copy, while the app keeps all copies
-//! busy; a copy that does not raise the rate gets no runs, and is tried again ever more rarely.
+//! busy; a copy that does not raise the rate gets no runs, and is tried again ever more rarely. Windows are short and a
+//! clear difference ends the comparison, since half of its time is lost to a copy that is worth having.
 //!
 //! A copy that is predicted to be much slower than the fastest begins at rest: what it might add is less than what it
 //! might cost until that is measured. An H100 gave 1,007 runs/s of ResNet-50 alone, and 338 with a copy on the 16 cores
@@ -13,20 +14,26 @@
 //! Not here: which copy a run takes, and telling of it (`replicas`).
 
 /// Least length of a window, and least number of runs that end in it.
-const WINDOW_NS: u64 = 200_000_000;
+const WINDOW_NS: u64 = 50_000_000;
 const WINDOW_RUNS: u64 = 16;
 
-/// Windows of one comparison: with, without, without, with, and so on, so that a drift counts for both.
-const WINDOWS: usize = 6;
+/// Time and runs with the copy, and without it, after which a comparison ends. Its windows are with, without, without,
+/// with, and so on, so that a drift counts for both.
+const SIDE_NS: u64 = 600_000_000;
+const SIDE_RUNS: u64 = 48;
 
-/// A window with the copy in which the rate is below this share, in thousandths, of that without it ends the comparison.
+/// A rate with the copy outside these shares, in thousandths, of that without it ends the comparison.
 const CLEARLY_LESS: u128 = 900;
+const CLEARLY_MORE: u128 = 1250;
 
 /// Runs per thousand by which the rate must rise.
 const GAIN: u128 = 1005;
 
-/// Time between a change and the next window: runs that were begun before it end.
-const SETTLE_NS: u64 = 50_000_000;
+/// Time between a change and the next window, in times between runs of the copy, and at least and at most: runs that
+/// were begun before it end.
+const SETTLE_RUNS: u64 = 4;
+const LEAST_SETTLE_NS: u64 = 5_000_000;
+const MOST_SETTLE_NS: u64 = 50_000_000;
 
 /// Before the first comparison, and before the next copy is looked at.
 const REST_NS: u64 = 500_000_000;
@@ -63,6 +70,8 @@ struct Comparison {
     suspect: usize,
     /// The window that is open, from 0.
     window: usize,
+    /// How long a change takes to show.
+    settle_ns: u64,
     settled_ns: u64,
     start_ns: Option<u64>,
     runs: u64,
@@ -82,11 +91,18 @@ impl Comparison {
         matches!(self.window % 4, 0 | 3) != self.rests
     }
 
-    /// Whether far fewer runs end with it than without.
+    /// Whether far fewer or far more runs end with it than without.
     fn is_clear(&self) -> bool {
         let [(without, without_ns), (with, with_ns)] =
             self.sums.map(|(runs, ns)| (u128::from(runs), u128::from(ns)));
-        without_ns > 0 && with_ns > 0 && with * without_ns * 1000 < without * with_ns * CLEARLY_LESS
+        let (with, without) = (with * without_ns * 1000, without * with_ns);
+        without_ns > 0 && with_ns > 0 && (with < without * CLEARLY_LESS || with > without * CLEARLY_MORE)
+    }
+
+    /// Whether both sides were seen for long enough, and equally often.
+    fn is_full(&self) -> bool {
+        let long = |&(runs, ns): &(u64, u64)| runs >= SIDE_RUNS && ns >= SIDE_NS;
+        self.window.is_multiple_of(2) && self.sums.iter().all(long)
     }
 }
 
@@ -180,19 +196,16 @@ impl Contention {
                 // what gets no runs slows nothing down
                 let unused = with && open.sums[1].1 == time_ns && open.taken == 0;
                 open.window += 1;
-                let next = (open.window < WINDOWS && !open.is_clear()).then_some(());
+                let is_over = open.is_clear() || open.is_full();
                 (open.start_ns, open.runs) = (None, 0);
                 (open.submitted, open.unfed) = (0, 0);
-                open.settled_ns = now_ns.saturating_add(SETTLE_NS);
-                match next {
-                    _ if idle || unused => {
-                        let suspect = open.suspect;
-                        self.put_off(now_ns, suspect);
-                        None
-                    }
-                    Some(()) => None,
-                    None => self.judge(now_ns),
+                open.settled_ns = now_ns.saturating_add(open.settle_ns);
+                if idle || unused {
+                    let suspect = open.suspect;
+                    self.put_off(now_ns, suspect);
+                    return None;
                 }
+                if is_over { self.judge(now_ns) } else { None }
             }
         }
     }
@@ -208,18 +221,20 @@ impl Contention {
             .find(|&copy| !self.takes_part[copy] && self.retries[copy].at_ns <= now_ns);
         // those that were found worth having lately are not looked at
         let due = |copy: usize| self.takes_part[copy] && self.kept[copy].at_ns <= now_ns;
-        let suspect = resting.or_else(|| {
-            let (_, copy) = slowest(&self.takes_part)?;
-            due(copy).then_some(copy)
+        let suspect = resting.map(|copy| (MOST_SETTLE_NS, copy)).or_else(|| {
+            let (period_ns, copy) = slowest(&self.takes_part)?;
+            let settle_ns = period_ns.saturating_mul(SETTLE_RUNS);
+            due(copy).then_some((settle_ns.clamp(LEAST_SETTLE_NS, MOST_SETTLE_NS), copy))
         });
-        let Some(suspect) = suspect else {
+        let Some((settle_ns, suspect)) = suspect else {
             self.rest(now_ns, REST_NS);
             return;
         };
         self.phase = Phase::Compare(Comparison {
             suspect,
             window: 0,
-            settled_ns: now_ns.saturating_add(SETTLE_NS),
+            settle_ns,
+            settled_ns: now_ns.saturating_add(settle_ns),
             start_ns: None,
             runs: 0,
             taken: 0,
@@ -358,6 +373,22 @@ mod tests {
     fn a_copy_that_adds_runs_stays() {
         let mut world = World::new();
         assert!(world.run(120_000 * MS, MS, MS, 10 * MS, true).is_empty());
+        assert!(world.contention.takes_part(1));
+    }
+
+    #[test]
+    fn what_is_clear_is_found_out_at_little_cost() {
+        // an equal copy rests for one window and the times around it, of three seconds
+        let mut world = World::new();
+        let mut rested = 0;
+        while world.now < 3_000 * MS {
+            let before = world.now;
+            assert!(world.run(before + 1, MS, MS, MS, true).is_empty());
+            if !world.contention.allows(1) {
+                rested += world.now - before;
+            }
+        }
+        assert!((1..70 * MS).contains(&rested), "{rested}");
         assert!(world.contention.takes_part(1));
     }
 
