@@ -1,6 +1,7 @@
 //! A CPU part and a GPU part over one memory, in both directions: nothing is copied between them.
 //!
 //! - Whole sessions: the report counts no copy, and the answers are right.
+//! - What the plugin has to copy is counted: a place that kernels cannot be given, and a GPU that carries its tensors.
 //! - One buffer by hand: the address that the GPU's buffer gives to the host lies in the memory that the CPU's part
 //!   writes to, over a memory file and over plain pages. A dma-buf is another mapping of the same pages.
 //!
@@ -51,6 +52,7 @@ fn main() -> Result<()> {
         trial("plain_pages_are_the_same_memory_for_both", None, || {
             by_hand(&Memory::new(MEMORY)?)
         }),
+        trial("what_a_gpu_copies_is_counted", None, copies_are_counted),
         trial("a_session_over_dma_bufs_copies_nothing", either, || {
             session_copies_nothing(Some("dma-buf"))
         }),
@@ -227,12 +229,49 @@ fn session_copies_nothing(imports: Option<&str>) -> Result<()> {
             report.parts
         );
         ensure!(
-            report.copies == 0 && report.copied_bytes == 0,
-            "{} copies of {} bytes with {middle} in the middle",
+            report.copies == 0 && report.copied_bytes == 0 && report.device_copied_bytes == 0,
+            "{} copies of {} bytes with {middle} in the middle, {} bytes by the plugin",
             report.copies,
-            report.copied_bytes
+            report.copied_bytes,
+            report.device_copied_bytes
         );
     }
+    Ok(())
+}
+
+/// Bytes that the plugin copies: of ports at places that it cannot bind, and of all where it carries them.
+fn copies_are_counted() -> Result<()> {
+    let host = Host::builder().linked(polychip_gpu::query).build();
+    let gpu = host.devices().first().context("no GPU")?;
+    let quarter = MEMORY / 4;
+    for (from, to, copied) in [
+        (0, quarter, 0),
+        (4, quarter, BYTES),
+        (0, quarter + 4, BYTES),
+        (8, quarter + 12, 2 * BYTES),
+    ] {
+        let mut part = Part::new(gpu, &Memory::file(MEMORY)?, Op::Relu, from, to)?;
+        for _ in 0..3 {
+            let fence = part.executable.execute(&mut part.submission, &[])?;
+            fence.wait(PATIENCE)?;
+            let told = fence.timing()?.copied_bytes;
+            ensure!(told == Some(copied), "from {from} to {to}: {told:?}, not {copied}");
+        }
+    }
+    let runtime = Runtime::builder()
+        .only_given_folders()
+        .link(polychip_gpu::query)
+        .configure("gpu", "carry", "on")
+        .build()?;
+    let model = runtime.load_bytes("both.onnx", model()?)?;
+    let session = runtime.session(&model, Policy::latency().devices(["gpu:0"]))?;
+    for round in 0..3 {
+        let mut x = session.input("i0")?;
+        x.write(&input(round).collect::<Vec<f32>>())?;
+        session.submit(&[&x])?.wait(PATIENCE)?;
+    }
+    let report = session.report();
+    ensure!(report.device_copied_bytes == 3 * 2 * BYTES, "{report}");
     Ok(())
 }
 

@@ -63,6 +63,9 @@ pub struct Report {
     pub copies: u64,
     /// The same, in bytes.
     pub copied_bytes: u64,
+    /// Bytes of inputs and outputs of parts that plugins copied or converted instead of using them where they lie, and
+    /// that crossed a link to memory of a device's own; 0 where a plugin does not say.
+    pub device_copied_bytes: u64,
     /// The parts in order.
     pub parts: Vec<PartReport>,
     /// Tensors that cross between devices or parts.
@@ -220,10 +223,13 @@ impl Report {
         let plans = loaded
             .iter()
             .flat_map(|first| std::iter::once(first).chain(first.others()));
-        let (copies, copied_bytes) = plans.fold((0, 0), |(copies, bytes), plan| {
+        let (mut copies, mut copied_bytes, mut device_copied_bytes) = (0, 0, 0);
+        for plan in plans {
             let copied = &plan.wiring.copied;
-            (copies + copied.copies(), bytes + copied.bytes())
-        });
+            copies += copied.copies();
+            copied_bytes += copied.bytes();
+            device_copied_bytes += copied.bytes_in_devices();
+        }
         let plan = planned.plan();
         let device = |index: DeviceIndex| planned.devices()[index.index()].name().to_owned();
         let part = |(index, part): (usize, &Part)| {
@@ -267,6 +273,7 @@ impl Report {
             unshared_bytes: footprint.unshared_bytes,
             copies,
             copied_bytes,
+            device_copied_bytes,
             parts: plan.parts.iter().enumerate().map(part).collect(),
             crossings: plan
                 .crossings
@@ -326,6 +333,7 @@ impl Report {
             unshared_bytes: 0,
             copies: 0,
             copied_bytes: 0,
+            device_copied_bytes: 0,
             parts: Vec::new(),
             crossings: Vec::new(),
             events: Vec::new(),
@@ -436,6 +444,16 @@ impl fmt::Display for Report {
         }
         for replica in &self.replicas {
             writeln!(f, "{replica}")?;
+        }
+        if self.copied_bytes > 0 || self.device_copied_bytes > 0 {
+            let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+            writeln!(
+                f,
+                "copied: {:.1} MiB between devices in {} copies, {:.1} MiB by plugins for their runs",
+                mib(self.copied_bytes),
+                self.copies,
+                mib(self.device_copied_bytes)
+            )?;
         }
         for event in &self.events {
             writeln!(f, "{event}")?;

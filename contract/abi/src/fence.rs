@@ -13,6 +13,8 @@ pub const POLYCHIP_TIMING_SPAN: u32 = 1;
 pub const POLYCHIP_TIMING_QUEUED: u32 = 2;
 /// `energy_uj` holds a value.
 pub const POLYCHIP_TIMING_ENERGY: u32 = 4;
+/// `copied_bytes` holds a value.
+pub const POLYCHIP_TIMING_COPIED: u32 = 8;
 
 /// What the device measured of a run. Times are on the host's clock.
 #[repr(C)]
@@ -30,6 +32,9 @@ pub struct polychip_timing {
     pub end_ns: u64,
     /// Energy of the run, in microjoules.
     pub energy_uj: u64,
+    /// Bytes of ports that the plugin or its library copied or converted for the run instead of using them where they
+    /// lie. Copies between the host's and the device's side of a buffer count with the next run that binds it.
+    pub copied_bytes: u64,
 }
 
 sized!(polychip_timing);

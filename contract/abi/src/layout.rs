@@ -132,7 +132,7 @@ fields! {
         struct_size, priority, bindings, binding_count, binding_stride, waits, wait_count,
         deadline_ns, flags, reserved,
     }
-    polychip_timing { struct_size, valid, queued_ns, start_ns, end_ns, energy_uj }
+    polychip_timing { struct_size, valid, queued_ns, start_ns, end_ns, energy_uj, copied_bytes }
     polychip_step { struct_size, flags, name, nodes, node_count, time_ns, operations, moved_bytes }
     polychip_telemetry {
         struct_size, valid, time_ns, temperature_mc, power_mw, energy_uj, frequency_khz,

@@ -36,6 +36,8 @@ pub struct Timing {
     pub span_ns: Option<(u64, u64)>,
     /// Energy of the run, in microjoules.
     pub energy_uj: Option<u64>,
+    /// Bytes of ports that the plugin or its library copied for the run; none where the plugin does not say.
+    pub copied_bytes: Option<u64>,
 }
 
 /// A step of a run, as the device measured it.
@@ -239,6 +241,7 @@ impl Fence {
             queued_ns: has(abi::POLYCHIP_TIMING_QUEUED).then_some(found.queued_ns),
             span_ns: has(abi::POLYCHIP_TIMING_SPAN).then_some((found.start_ns, found.end_ns)),
             energy_uj: has(abi::POLYCHIP_TIMING_ENERGY).then_some(found.energy_uj),
+            copied_bytes: has(abi::POLYCHIP_TIMING_COPIED).then_some(found.copied_bytes),
         })
     }
 

@@ -255,6 +255,12 @@ pub trait Buffer: Send + Sync + Sized + 'static {
     /// Where cache maintenance fails.
     fn end_access(&self) -> Result<()>;
 
+    /// Bytes that were copied between the host's and the device's side of the buffer since this was last asked: a run that
+    /// binds the buffer counts them ([`Timing::copied_bytes`](crate::Timing::copied_bytes)).
+    fn take_copied_bytes(&self) -> u64 {
+        0
+    }
+
     /// The memory, for another device to import; it lives as long as the buffer.
     ///
     /// # Errors

@@ -10,7 +10,7 @@
 //!
 //! Not here: how a driver takes memory ([`Side`]).
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{Access, Buffer, Error, ErrorKind, HostBuffer, Memory, MemoryKind, Result};
@@ -71,6 +71,8 @@ pub struct DeviceBuffer<S: Side> {
     lost: AtomicBool,
     /// Whether the host opened a mirrored buffer for writing.
     written: AtomicBool,
+    /// Bytes copied between the two sides that no run has counted yet.
+    copied: AtomicU64,
 }
 
 impl<S: Side> DeviceBuffer<S> {
@@ -108,6 +110,7 @@ impl<S: Side> DeviceBuffer<S> {
             stale: AtomicBool::new(false),
             lost: AtomicBool::new(false),
             written: AtomicBool::new(false),
+            copied: AtomicU64::new(0),
         };
         if let Some(opening) = buffer.side.opening() {
             buffer.piece(&opening)?;
@@ -216,6 +219,7 @@ impl<S: Side> DeviceBuffer<S> {
             .ok_or_else(gone)?;
         let mut all = vec![0; self.bytes];
         self.side.read(&opening, &piece, &mut all)?;
+        self.copied.fetch_add(self.bytes as u64, Ordering::Relaxed);
         self.host.copy_in(0, &all)
     }
 
@@ -225,7 +229,9 @@ impl<S: Side> DeviceBuffer<S> {
             return Ok(());
         };
         let piece = self.piece(&opening)?;
-        self.side.write(&opening, &piece, &self.all()?)
+        self.side.write(&opening, &piece, &self.all()?)?;
+        self.copied.fetch_add(self.bytes as u64, Ordering::Relaxed);
+        Ok(())
     }
 }
 
@@ -265,6 +271,11 @@ impl<S: Side> Buffer for DeviceBuffer<S> {
         self.host.end_access()
     }
 
+    fn take_copied_bytes(&self) -> u64 {
+        // a shared buffer is never copied, and needs no write to a word that threads share
+        if self.mirrored { self.copied.swap(0, Ordering::Relaxed) } else { 0 }
+    }
+
     fn export(&self, kind: MemoryKind) -> Result<Memory> {
         if self.mirrored {
             // another device would see the copy only
@@ -276,8 +287,6 @@ impl<S: Side> Buffer for DeviceBuffer<S> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU64;
-
     use super::*;
 
     /// A device whose memory is a vector.
@@ -431,6 +440,8 @@ mod tests {
         assert_eq!(seen, [7, 8, 9]);
         buffer.copy_in(1, &[5]).unwrap();
         assert_eq!(*piece.lock().unwrap(), [7, 5, 9]);
+        // two writes of the host and one read of the device's, each of the whole buffer; counted once
+        assert_eq!((buffer.take_copied_bytes(), buffer.take_copied_bytes()), (9, 0));
         // another opening has memory of its own, with the host's bytes
         let again = buffer.piece(&Arc::new(2)).unwrap();
         assert_eq!(*again.lock().unwrap(), [7, 5, 9]);

@@ -19,6 +19,8 @@ pub struct Timing {
     pub span_ns: Option<(u64, u64)>,
     /// Energy of the run, in microjoules.
     pub energy_uj: Option<u64>,
+    /// Bytes of ports that were copied or converted for the run instead of being used where they lie.
+    pub copied_bytes: Option<u64>,
 }
 
 impl Timing {
@@ -28,11 +30,13 @@ impl Timing {
         abi::polychip_timing {
             valid: bit(self.queued_ns.is_some(), abi::POLYCHIP_TIMING_QUEUED)
                 | bit(self.span_ns.is_some(), abi::POLYCHIP_TIMING_SPAN)
-                | bit(self.energy_uj.is_some(), abi::POLYCHIP_TIMING_ENERGY),
+                | bit(self.energy_uj.is_some(), abi::POLYCHIP_TIMING_ENERGY)
+                | bit(self.copied_bytes.is_some(), abi::POLYCHIP_TIMING_COPIED),
             queued_ns: self.queued_ns.unwrap_or(0),
             start_ns,
             end_ns,
             energy_uj: self.energy_uj.unwrap_or(0),
+            copied_bytes: self.copied_bytes.unwrap_or(0),
             ..<abi::polychip_timing as abi::Sized>::sized()
         }
     }

@@ -25,6 +25,7 @@
 //! Not here: the order of runs and the thread (`queue`), the memory of a fence (`pool`).
 
 use std::any::Any;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -138,6 +139,7 @@ pub struct RunContext<'a> {
     fence: &'a RunFence,
     lane: usize,
     measures_steps: bool,
+    copied_bytes: Cell<u64>,
 }
 
 impl RunContext<'_> {
@@ -167,6 +169,11 @@ impl RunContext<'_> {
     /// Says what each step took.
     pub fn set_steps(&self, steps: Vec<Step>) {
         self.fence.set_steps(steps);
+    }
+
+    /// Says that bytes of a port were copied or converted, instead of being used where they lie.
+    pub fn add_copied_bytes(&self, bytes: usize) {
+        self.copied_bytes.set(self.copied_bytes.get() + bytes as u64);
     }
 
     /// Says the actual extents of an output that states upper bounds.
@@ -463,10 +470,10 @@ impl<C: Compute> Run<C> {
         };
         queue.remove(self);
         let mut turn = turn;
-        let (start_ns, result) = self.perform(&work, &executable, &queue, &mut turn);
+        let (start_ns, copied_bytes, result) = self.perform(&work, &executable, &queue, &mut turn);
         let lost = !self.claim(CLAIMED, ENDED);
         if let Some(start_ns) = start_ns.filter(|_| !lost) {
-            self.measure(&work, &executable, &queue, start_ns, &result);
+            self.measure(&work, &executable, &queue, (start_ns, copied_bytes), &result);
         }
         work.clear();
         drop(work);
@@ -480,17 +487,17 @@ impl<C: Compute> Run<C> {
     }
 
     /// Waits for what the run depends on and for the device's turn, and computes; when the run began, or would have
-    /// but for its deadline, and how it went.
+    /// but for its deadline, the bytes that were copied for it, and how it went.
     fn perform<'q>(
         &self,
         work: &Work<C>,
         executable: &Arc<C>,
         queue: &'q RunQueue<Run<C>>,
         turn: &mut Option<Turn<'q, Self>>,
-    ) -> (Option<u64>, Result<Span>) {
+    ) -> (Option<u64>, u64, Result<Span>) {
         for wait in &work.waits {
             if let Err(error) = self.wait_for(wait) {
-                return (None, Err(error));
+                return (None, 0, Err(error));
             }
         }
         // the one thread of a device that may hang needs no turn, and one that was left behind must not keep it
@@ -501,13 +508,14 @@ impl<C: Compute> Run<C> {
             // from here on a cancellation reaches the call
             let mut running = C::INTERRUPTS.then(|| lock(&self.running));
             if self.fence.is_cancelled() {
-                return (None, Err(cancelled()));
+                return (None, 0, Err(cancelled()));
             }
             if let Some(running) = &mut running {
                 **running = Some(Arc::clone(executable));
             }
         }
         let start_ns = queue.now_ns();
+        let mut copied_bytes = 0;
         let result = if work.deadline_ns.is_some_and(|deadline| start_ns > deadline) {
             let what = "the run's deadline passed before it began";
             Err(Error::new(ErrorKind::Cancelled, what))
@@ -516,14 +524,18 @@ impl<C: Compute> Run<C> {
                 fence: &self.fence,
                 lane: queue.lane(),
                 measures_steps: work.measures_steps,
+                copied_bytes: Cell::new(0),
             };
-            catch_unwind(AssertUnwindSafe(|| executable.compute(&work.bound, &context)))
-                .unwrap_or_else(|payload| Err(panicked(&*payload)))
+            let result = catch_unwind(AssertUnwindSafe(|| executable.compute(&work.bound, &context)))
+                .unwrap_or_else(|payload| Err(panicked(&*payload)));
+            let by_buffers = work.bound.iter().map(|bound| bound.buffer.take_copied_bytes());
+            copied_bytes = context.copied_bytes.get() + by_buffers.sum::<u64>();
+            result
         };
         if C::INTERRUPTS {
             *lock(&self.running) = None;
         }
-        (Some(start_ns), result)
+        (Some(start_ns), copied_bytes, result)
     }
 
     /// Waits for another run.
@@ -553,7 +565,7 @@ impl<C: Compute> Run<C> {
         work: &Work<C>,
         executable: &C,
         queue: &RunQueue<Run<C>>,
-        start_ns: u64,
+        (start_ns, copied_bytes): (u64, u64),
         result: &Result<Span>,
     ) {
         let end_ns = queue.now_ns();
@@ -563,7 +575,10 @@ impl<C: Compute> Run<C> {
             pace.took(end_ns.saturating_sub(start_ns));
         }
         if !executable.is_measured() {
-            self.fence.set_timing(Timing::default());
+            self.fence.set_timing(Timing {
+                copied_bytes: Some(copied_bytes),
+                ..Timing::default()
+            });
             return;
         }
         // what the device measured ends where the host saw the end
@@ -575,6 +590,7 @@ impl<C: Compute> Run<C> {
             queued_ns: Some(work.queued_ns),
             span_ns: Some((start_ns, end_ns)),
             energy_uj: None,
+            copied_bytes: Some(copied_bytes),
         });
     }
 

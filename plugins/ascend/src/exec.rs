@@ -95,7 +95,7 @@ impl Compute for AscendExecutable {
     type Buffer = AscendBuffer;
     const MAY_HANG: bool = true;
 
-    fn compute(&self, bound: &[Bound], _run: &RunContext<'_>) -> Result<Span> {
+    fn compute(&self, bound: &[Bound], run: &RunContext<'_>) -> Result<Span> {
         self.opening.alive()?;
         let mut seat = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
         let Seat { model, spare, said } = &mut *seat;
@@ -138,11 +138,13 @@ impl Compute for AscendExecutable {
             for (port, own) in copied(0..self.inputs) {
                 let from = (&*pieces[port].0, bound[port].offset());
                 own.copy_from(&self.opening, 0, from, bytes(port))?;
+                run.add_copied_bytes(bytes(port));
             }
             model.enqueue()?;
             for (port, own) in copied(self.inputs..bound.len()) {
                 let to = &pieces[port].0;
                 to.copy_from(&self.opening, bound[port].offset(), (own, 0), bytes(port))?;
+                run.add_copied_bytes(bytes(port));
             }
             Ok(())
         })?;

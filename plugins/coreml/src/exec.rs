@@ -171,8 +171,8 @@ impl CoremlExecutable {
         })
     }
 
-    /// Where an output is, if not where it was wanted: brings it there.
-    fn collect(&self, results: &Features, number: usize, address: usize, bytes: usize) -> Result<()> {
+    /// Where an output is, if not where it was wanted: brings it there. Whether it was copied.
+    fn collect(&self, results: &Features, number: usize, address: usize, bytes: usize) -> Result<bool> {
         let named = &self.named[number];
         let missing = |what: &str| {
             let words = format!("Core ML gave no output {} {what}", named.name);
@@ -180,7 +180,7 @@ impl CoremlExecutable {
         };
         let array = results.array(&named.name).ok_or_else(|| missing("at all"))?;
         if array.address().expose_provenance() == address {
-            return Ok(());
+            return Ok(false);
         }
         if !self.told_of_copies.swap(true, Ordering::Relaxed) {
             let words = format!(
@@ -194,7 +194,7 @@ impl CoremlExecutable {
         // alone uses.
         let copied = unsafe { array.copy_to(to, &named.dims, named.data, bytes) };
         if copied {
-            Ok(())
+            Ok(true)
         } else {
             Err(missing("of the extents of its port"))
         }
@@ -250,6 +250,7 @@ impl Compute for CoremlExecutable {
                 (Some(widened), _) => {
                     if number < self.inputs {
                         widened.widen(place)?;
+                        run.add_copied_bytes(self.ports[number].bytes as usize);
                     }
                     widened.address()
                 }
@@ -280,9 +281,12 @@ impl Compute for CoremlExecutable {
                 Some(widened) => widened.size(),
                 None => self.ports[number].bytes as usize,
             };
-            self.collect(&results, number, seat.addresses[number], bytes)?;
+            if self.collect(&results, number, seat.addresses[number], bytes)? {
+                run.add_copied_bytes(bytes);
+            }
             if let Some(widened) = &mut seat.widened[number] {
                 widened.narrow(place)?;
+                run.add_copied_bytes(self.ports[number].bytes as usize);
             }
         }
         for (number, place) in outputs.iter().enumerate() {
@@ -290,6 +294,7 @@ impl Compute for CoremlExecutable {
                 && lies_on(place, inputs)
             {
                 place.copy_in(spare)?;
+                run.add_copied_bytes(spare.len());
             }
         }
         Ok(Span::Call)

@@ -67,6 +67,8 @@ pub struct GpuExecutable {
     expected_ns: AtomicU64,
     /// Buffers for ports whose memory cannot be bound, with the port's number.
     spare: Mutex<Vec<(u32, Arc<GpuBuffer>)>>,
+    /// What each run brings over the link to memory of the GPU's own, and back.
+    carried_bytes: u64,
 }
 
 impl GpuExecutable {
@@ -83,7 +85,12 @@ impl GpuExecutable {
         let arena = Piece::local(&gpu, program.arena_bytes)?;
         let constants = shared.constants.get(&gpu, bytes)?;
         let uses = program.port_uses(&ports);
+        let carried_bytes = match shared.target.discrete {
+            true => ports.iter().map(|port| port.bytes).sum(),
+            false => 0,
+        };
         let mut made = GpuExecutable {
+            carried_bytes,
             info: ExecutableInfo {
                 constant_bytes: constants.bytes,
                 arena_bytes: arena.bytes,

@@ -115,7 +115,8 @@ impl OpenclExecutable {
     }
 
     /// Runs over bound buffers on a lane, whose turn is the caller's; how long the device worked, in nanoseconds.
-    fn run_on(&self, lane: usize, bound: &[Bound<OpenclBuffer>]) -> Result<Option<u64>> {
+    fn run_on(&self, run: &RunContext<'_>, bound: &[Bound<OpenclBuffer>]) -> Result<Option<u64>> {
+        let lane = run.lane();
         self.gpu.alive()?;
         let mut seat = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
         let Seat { lanes, spare, bytes } = &mut *seat;
@@ -146,6 +147,7 @@ impl OpenclExecutable {
                 bytes.resize(self.carried(port, of), 0);
                 of.buffer().copy_out(of.offset(), bytes)?;
                 own.write(&self.gpu, 0, bytes)?;
+                run.add_copied_bytes(bytes.len());
             }
             *place = (own.raw(), 0);
         }
@@ -159,6 +161,7 @@ impl OpenclExecutable {
                 bytes.resize(self.carried(port, of), 0);
                 own.read(&self.gpu, 0, bytes)?;
                 of.buffer().copy_in(of.offset(), bytes)?;
+                run.add_copied_bytes(bytes.len());
             }
         }
         Ok(spent)
@@ -282,7 +285,7 @@ impl Compute for OpenclExecutable {
     }
 
     fn compute(&self, bound: &[Bound<OpenclBuffer>], run: &RunContext<'_>) -> Result<Span> {
-        Ok(self.run_on(run.lane(), bound)?.map_or(Span::Call, Span::Device))
+        Ok(self.run_on(run, bound)?.map_or(Span::Call, Span::Device))
     }
 }
 

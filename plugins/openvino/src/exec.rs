@@ -222,6 +222,7 @@ impl Compute for OpenvinoExecutable {
                     && overlaps(place, &bound[..self.inputs])
                 {
                     place.copy_in(spare)?;
+                    run.add_copied_bytes(spare.len());
                 }
             }
         }

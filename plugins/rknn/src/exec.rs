@@ -169,7 +169,13 @@ impl RknnExecutable {
     }
 
     /// Computes over memory that the context knows.
-    fn in_place(&self, context: &Arc<Context>, seats: &mut [Seat], bound: &[Bound]) -> Result<()> {
+    fn in_place(
+        &self,
+        context: &Arc<Context>,
+        seats: &mut [Seat],
+        bound: &[Bound],
+        run: &RunContext<'_>,
+    ) -> Result<()> {
         for (port, (seat, place)) in seats.iter_mut().zip(bound).enumerate() {
             let bytes = self.ports[port].bytes as usize;
             let output = port >= self.inputs;
@@ -181,6 +187,7 @@ impl RknnExecutable {
                     if !output {
                         memory.copy_in(room.taken(place)?)?;
                         memory.flush()?;
+                        run.add_copied_bytes(bytes);
                     }
                     Arc::clone(memory)
                 }
@@ -193,6 +200,7 @@ impl RknnExecutable {
                 memory.invalidate()?;
                 memory.copy_out(room.ours())?;
                 room.given(place)?;
+                run.add_copied_bytes(room.stored.len());
             }
         }
         Ok(())
@@ -328,8 +336,10 @@ impl Compute for RknnExecutable {
         let mut lane = self.lane(run.lane())?;
         let Lane { way, context } = lane.as_mut().ok_or_else(void)?;
         match way {
-            Way::Shared(seats) => self.in_place(context, seats, bound)?,
+            Way::Shared(seats) => self.in_place(context, seats, bound, run)?,
             Way::Copied(copies, rooms) => {
+                // the runtime copies every port
+                run.add_copied_bytes(self.ports.iter().map(|port| port.bytes as usize).sum());
                 for (room, place) in rooms.iter_mut().zip(bound).take(self.inputs) {
                     if let Some(room) = room {
                         room.taken(place)?;

@@ -12,12 +12,24 @@ use crate::error::{Error, ErrorKind, Result};
 pub(crate) struct Copied {
     copies: AtomicU64,
     bytes: AtomicU64,
+    /// What plugins say that they copied for their runs.
+    in_devices: AtomicU64,
 }
 
 impl Copied {
     pub(crate) fn add(&self, bytes: u64) {
         self.copies.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_in_device(&self, bytes: u64) {
+        if bytes > 0 {
+            self.in_devices.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn bytes_in_devices(&self) -> u64 {
+        self.in_devices.load(Ordering::Relaxed)
     }
 
     pub(crate) fn copies(&self) -> u64 {

@@ -686,6 +686,9 @@ impl Slot {
         }
         // a device that does not tell its timing only has none
         self.timings[index] = fence.timing().unwrap_or_default();
+        wiring
+            .copied
+            .add_in_device(self.timings[index].copied_bytes.unwrap_or(0));
         if self.measures_steps {
             self.steps.resize(self.timings.len(), Vec::new());
             self.steps[index] = fence.steps().ok().flatten().unwrap_or_default();

@@ -362,7 +362,7 @@ fn timing(bench: &Bench) -> Judgement {
             }
             Err(failure) => return Err(failure.into()),
         };
-        check!(timing.valid < 8, "unknown bits in valid: {:#x}", timing.valid);
+        check!(timing.valid < 16, "unknown bits in valid: {:#x}", timing.valid);
         let queued = (timing.valid & abi::POLYCHIP_TIMING_QUEUED != 0).then_some(timing.queued_ns);
         if timing.valid & abi::POLYCHIP_TIMING_SPAN != 0 {
             let (start, end) = (timing.start_ns, timing.end_ns);
@@ -382,6 +382,15 @@ fn timing(bench: &Bench) -> Judgement {
             check!(
                 before <= queued && queued <= after,
                 "queued at {queued}, not between {before} and {after}"
+            );
+        }
+        if timing.valid & abi::POLYCHIP_TIMING_COPIED != 0 {
+            // each port there, back and converted once on each side
+            let bytes: u64 = executable.ports().iter().map(|port| port.bytes).sum();
+            check!(
+                timing.copied_bytes <= 4 * bytes,
+                "a run with ports of {bytes} bytes copied {}",
+                timing.copied_bytes
             );
         }
         if timing.valid & abi::POLYCHIP_TIMING_ENERGY != 0 {

@@ -56,6 +56,7 @@ struct Work {
     launches: Option<Launches>,
     /// Bytes on the way to or from memory that cannot be bound.
     bytes: Vec<u8>,
+    copied_bytes: u64,
 }
 
 /// Runs of one device, used again, and what is under way of them.
@@ -161,6 +162,7 @@ impl GpuRun {
         };
         work.queued_ns = shared.host.now_ns();
         work.start_ns = work.queued_ns;
+        work.copied_bytes = 0;
         work.deadline_ns = submit.deadline_ns();
         work.submission = None;
         work.bound.clear();
@@ -235,6 +237,7 @@ impl GpuRun {
                 work.bytes.resize(staged.bytes, 0);
                 staged.buffer.copy_out(staged.offset, &mut work.bytes)?;
                 bound.buffer.copy_in(0, &work.bytes)?;
+                work.copied_bytes += staged.bytes as u64;
             }
         }
         let mut last = lock(&executable.last);
@@ -290,10 +293,22 @@ impl GpuRun {
             let length = span_ns.1.saturating_sub(span_ns.0);
             executable.expected_ns.store(length, Ordering::Relaxed);
         }
+        // memory of a staged port is the run's own: what is copied to it is counted above
+        let bound = work.bound.iter();
+        let by_buffers: u64 = bound
+            .map(|bound| match &bound.staged {
+                Some(staged) => {
+                    bound.buffer.take_copied_bytes();
+                    staged.buffer.take_copied_bytes()
+                }
+                None => bound.buffer.take_copied_bytes(),
+            })
+            .sum();
         self.fence.set_timing(Timing {
             queued_ns: Some(work.queued_ns),
             span_ns: Some(span_ns),
             energy_uj: None,
+            copied_bytes: Some(work.copied_bytes + executable.carried_bytes + by_buffers),
         });
         // a GPU that is given up may still write there: what it writes to stays
         let given_up = matches!(&result, Err(error) if error.kind() == ErrorKind::DeviceLost);
@@ -326,6 +341,7 @@ impl GpuRun {
                 work.bytes.resize(staged.bytes, 0);
                 bound.buffer.copy_out(0, &mut work.bytes)?;
                 staged.buffer.copy_in(staged.offset, &work.bytes)?;
+                work.copied_bytes += staged.bytes as u64;
             }
         }
         Ok(())
