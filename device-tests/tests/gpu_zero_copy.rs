@@ -255,7 +255,10 @@ fn copies_are_counted() -> Result<()> {
             let fence = part.executable.execute(&mut part.submission, &[])?;
             fence.wait(PATIENCE)?;
             let told = fence.timing()?.copied_bytes;
-            ensure!(told == Some(copied), "from {from} to {to}: {told:?}, not {copied}");
+            ensure!(
+                told == Some(copied),
+                "from {from} to {to}: {told:?}, not {copied}"
+            );
         }
     }
     let runtime = Runtime::builder()

@@ -330,7 +330,10 @@ fn a_copy_is_split_only_where_that_is_asked_for_or_no_device_can_run_all() {
         let mut world = chain(&[row(&[100, 900]), row(&[900, 100])], 0, 1);
         assert!(planned(&world).copies().any(|copy| copy.used_devices().len() > 1));
         let plan = planned(&whole(&world));
-        assert!(plan.copies().all(|copy| copy.used_devices().len() == 1), "{plan:?}");
+        assert!(
+            plan.copies().all(|copy| copy.used_devices().len() == 1),
+            "{plan:?}"
+        );
         assert_eq!(plan.copies().count(), 2 + more);
         // the bound is still that of all plans
         assert!(!plan.certificate.is_optimal());

@@ -843,6 +843,9 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // `energy_uj` holds a value.
 #define POLYCHIP_TIMING_ENERGY 4
 
+// `copied_bytes` holds a value.
+#define POLYCHIP_TIMING_COPIED 8
+
 // `data` points to `i64` values.
 #define POLYCHIP_ATTRIBUTE_TYPE_INTS 1
 
@@ -2224,6 +2227,9 @@ struct polychip_timing {
     uint64_t end_ns;
     // Energy of the run, in microjoules.
     uint64_t energy_uj;
+    // Bytes of ports that the plugin or its library copied or converted for the run instead of using them where they
+    // lie. Copies between the host's and the device's side of a buffer count with the next run that binds it.
+    uint64_t copied_bytes;
 };
 
 // What the device's sensors say now.

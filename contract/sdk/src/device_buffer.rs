@@ -273,7 +273,11 @@ impl<S: Side> Buffer for DeviceBuffer<S> {
 
     fn take_copied_bytes(&self) -> u64 {
         // a shared buffer is never copied, and needs no write to a word that threads share
-        if self.mirrored { self.copied.swap(0, Ordering::Relaxed) } else { 0 }
+        if self.mirrored {
+            self.copied.swap(0, Ordering::Relaxed)
+        } else {
+            0
+        }
     }
 
     fn export(&self, kind: MemoryKind) -> Result<Memory> {

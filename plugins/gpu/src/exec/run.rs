@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use polychip_sdk::{
-    Error, ErrorKind, Fence, NO_TIMEOUT, Priority, Result, RunFence, SignalCallback, Submit, Timing,
+    Buffer, Error, ErrorKind, Fence, NO_TIMEOUT, Priority, Result, RunFence, SignalCallback, Submit, Timing,
 };
 
 use super::bound::Bound;
