@@ -80,7 +80,7 @@ mod tests {
         Timing {
             queued_ns: Some(queued),
             span_ns: Some((start, end)),
-            energy_uj: None,
+            ..Timing::default()
         }
     }
 
