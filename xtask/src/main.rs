@@ -31,6 +31,7 @@ mod page;
 mod peers;
 mod placement_bench;
 mod planning_bench;
+mod plans;
 mod predict;
 mod python;
 mod root;
@@ -91,6 +92,8 @@ enum Chore {
     PlacementBench(placement_bench::Options),
     /// Time the whole of `polychip partition` on models of growing size, and say how it grows
     PlanningBench(planning_bench::Options),
+    /// Time plans over several devices beside the best device alone: at once, after 200 runs, after `measure`
+    Plans(plans::Options),
     /// Make the page of `polychip partition --html` again, and open one in a browser
     Page(page::Options),
     /// Run the demo through every door (command line, Rust, C, C++, Python); each must give the same answer
@@ -162,6 +165,7 @@ fn run(chore: Chore) -> Result<bool> {
         Chore::Predict(options) => predict::run(&options),
         Chore::PlacementBench(options) => placement_bench::run(&options),
         Chore::PlanningBench(options) => planning_bench::run(&options),
+        Chore::Plans(options) => plans::run(&options),
         Chore::Page(options) => page::run(&options),
         Chore::Doors(options) => doors::run(&options),
         Chore::Walk(options) => walk::run(&options),

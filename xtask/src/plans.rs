@@ -1,0 +1,291 @@
+//! `cargo xtask plans`: what plans over several devices take beside the best of these devices alone, as an app meets them:
+//! at once, after 200 runs, and after `polychip measure`.
+//!
+//! Invariants:
+//! 1. What is timed is `polychip bench` as a user types it; rounds of all kinds take turns, and medians count.
+//! 2. A model that a command does not take is listed with its error; no time fails the chore.
+//!
+//! Not here: which plan is best on paper (`placement_bench`), answers (`trained`).
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use toml::Table;
+
+use crate::root::root;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Models; without, those of `cargo xtask models` and of `cargo xtask trained --fetch` that are there
+    models: Vec<PathBuf>,
+    /// Folder of plugins
+    #[arg(long, default_value = "target/release")]
+    plugins: PathBuf,
+    /// The devices, each also alone
+    #[arg(long, value_delimiter = ',', default_value = "cpu:0,openvino:0")]
+    devices: Vec<String>,
+    /// Threads of the CPU
+    #[arg(long, value_delimiter = ',', default_value = "1,2")]
+    threads: Vec<u32>,
+    /// Rounds, of whose medians the median counts
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Seconds of each round
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// Where the figures go
+    #[arg(long, default_value = "target/plans.json")]
+    json: PathBuf,
+}
+
+/// A model with the shapes that its open inputs get.
+struct Model {
+    path: PathBuf,
+    shapes: Vec<String>,
+}
+
+/// How a model is run.
+#[derive(Clone, Copy)]
+enum Kind<'a> {
+    /// On one device.
+    Alone(&'a str),
+    /// The first plan, which stays.
+    Cold,
+    /// After 200 runs of a session that learns.
+    Learnt,
+    /// With what `measure` wrote, which stays.
+    Measured,
+}
+
+/// Prints a line for each model and number of threads.
+#[allow(clippy::print_stdout, reason = "the table is what the command is for")]
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let polychip = root().join("target/release/polychip");
+    ensure!(
+        polychip.is_file(),
+        "{} is missing: cargo build --release --package polychip-cli",
+        polychip.display()
+    );
+    let models = match options.models.is_empty() {
+        true => models()?,
+        false => {
+            let plain = |path: &PathBuf| Model {
+                path: path.clone(),
+                shapes: Vec::new(),
+            };
+            options.models.iter().map(plain).collect()
+        }
+    };
+    println!("| model | threads | best alone, ms | at once | after 200 runs | after measure | plan then |");
+    println!("|---|---|---|---|---|---|---|");
+    let mut rows = Vec::new();
+    for model in &models {
+        for &threads in &options.threads {
+            let name = model.path.file_stem().unwrap_or_default().to_string_lossy();
+            match row(&polychip, options, model, threads) {
+                Ok(row) => {
+                    println!("| {name} | {threads} | {}", line(&row));
+                    rows.push(row);
+                }
+                Err(error) => println!("| {name} | {threads} | {error:#} |"),
+            }
+        }
+    }
+    for figure in ["cold", "learnt", "measured"] {
+        let mut ratios: Vec<f64> = rows.iter().filter_map(|row| row[figure].as_f64()).collect();
+        ratios.sort_by(f64::total_cmp);
+        if let (Some(most), false) = (ratios.last(), ratios.is_empty()) {
+            let product: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
+            let mean = (product / ratios.len() as f64).exp();
+            println!("{figure}: geometric mean {mean:.3} of the best device alone, at most {most:.3}");
+        }
+    }
+    std::fs::write(root().join(&options.json), serde_json::to_vec_pretty(&rows)?)?;
+    Ok(())
+}
+
+fn line(row: &Value) -> String {
+    let number = |name: &str| row[name].as_f64().unwrap_or(f64::NAN);
+    format!(
+        "{:.3} ({}) | {:.3} | {:.3} | {:.3} | {} |",
+        number("best_ns") / 1e6,
+        row["best"].as_str().unwrap_or_default(),
+        number("cold"),
+        number("learnt"),
+        number("measured"),
+        row["plan"].as_str().unwrap_or_default()
+    )
+}
+
+/// The figures of a model.
+fn row(polychip: &Path, options: &Options, model: &Model, threads: u32) -> Result<Value> {
+    let file = root().join("target/plans.profile");
+    for ending in ["", "-wal", "-shm"] {
+        let old = PathBuf::from(format!("{}{ending}", file.display()));
+        if old.exists() {
+            std::fs::remove_file(&old)?;
+        }
+    }
+    call(
+        polychip,
+        options,
+        model,
+        threads,
+        "measure",
+        &["--profile", &file.to_string_lossy()],
+    )?;
+    let mut kinds: Vec<Kind<'_>> = options.devices.iter().map(|device| Kind::Alone(device)).collect();
+    kinds.extend([Kind::Cold, Kind::Learnt, Kind::Measured]);
+    let mut found: Vec<Vec<f64>> = vec![Vec::new(); kinds.len()];
+    let mut plan = String::new();
+    for _ in 0..options.rounds {
+        for (kind, found) in kinds.iter().zip(&mut found) {
+            let (p50_ns, words) = bench(polychip, options, model, threads, *kind, &file)?;
+            found.push(p50_ns);
+            if matches!(kind, Kind::Learnt) {
+                plan = words;
+            }
+        }
+    }
+    let medians: Vec<f64> = found.iter_mut().map(|values| median(values)).collect();
+    let (alone, several) = medians.split_at(options.devices.len());
+    let best = (0..alone.len())
+        .min_by(|&a, &b| alone[a].total_cmp(&alone[b]))
+        .context("no device")?;
+    let ratio = |index: usize| several[index] / alone[best];
+    Ok(json!({
+        "model": model.path.file_stem().unwrap_or_default().to_string_lossy(),
+        "threads": threads,
+        "best": options.devices[best],
+        "best_ns": alone[best],
+        "alone_ns": alone,
+        "cold": ratio(0),
+        "learnt": ratio(1),
+        "measured": ratio(2),
+        "plan": plan,
+        "rounds_ns": found,
+    }))
+}
+
+/// The median run of a bench, and the plan that it ended with.
+fn bench(
+    polychip: &Path,
+    options: &Options,
+    model: &Model,
+    threads: u32,
+    kind: Kind<'_>,
+    profile: &Path,
+) -> Result<(f64, String)> {
+    let all = options.devices.join(",");
+    let seconds = options.seconds.to_string();
+    let file = profile.to_string_lossy();
+    let mut arguments = vec!["--json", "--duration", &seconds, "--devices"];
+    match kind {
+        Kind::Alone(device) => arguments.extend([device, "--learn", "no"]),
+        Kind::Cold => arguments.extend([all.as_str(), "--learn", "no"]),
+        Kind::Learnt => arguments.extend([all.as_str(), "--warmup", "200"]),
+        Kind::Measured => arguments.extend([all.as_str(), "--learn", "no", "--profile", &file]),
+    }
+    let told: Value = serde_json::from_slice(&call(polychip, options, model, threads, "bench", &arguments)?)?;
+    let p50_ns = told["latency_ns"]["p50"].as_f64().context("no latency")?;
+    let plan = told["report"]["learning"]["plan"].as_str().unwrap_or_default();
+    Ok((p50_ns, plan.to_owned()))
+}
+
+fn call(
+    polychip: &Path,
+    options: &Options,
+    model: &Model,
+    threads: u32,
+    command: &str,
+    arguments: &[&str],
+) -> Result<Vec<u8>> {
+    let mut program = Command::new(polychip);
+    program.arg(command).arg(root().join(&model.path)).args(arguments);
+    if command == "measure" {
+        program.args(["--devices", &options.devices.join(",")]);
+    }
+    program.arg("--plugins").arg(root().join(&options.plugins));
+    program.args(["--threads", &threads.to_string()]);
+    for shape in &model.shapes {
+        program.args(["--shape", shape]);
+    }
+    let done = program.stdin(Stdio::null()).output()?;
+    let said = String::from_utf8_lossy(&done.stderr);
+    let last = said.lines().rfind(|line| !line.trim().is_empty());
+    ensure!(
+        done.status.success(),
+        "polychip {command}: {}",
+        last.unwrap_or("no message")
+    );
+    Ok(done.stdout)
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// What `cargo xtask models` made and `cargo xtask trained --fetch` fetched.
+fn models() -> Result<Vec<Model>> {
+    let mut found = Vec::new();
+    for name in [
+        "kws_dscnn",
+        "mobilenet_v2",
+        "squeezenet1_1",
+        "resnet50",
+        "light_densenet121",
+        "minilm_l6",
+    ] {
+        let path = PathBuf::from(format!("models/generated/{name}.onnx"));
+        if root().join(&path).is_file() {
+            found.push(Model {
+                path,
+                shapes: Vec::new(),
+            });
+        }
+    }
+    let text = std::fs::read_to_string(root().join("device-tests/models/models.toml"))?;
+    let table: Table = toml::from_str(&text)?;
+    for package in entries(&table, "package") {
+        let text = |name: &str| {
+            package
+                .get(name)
+                .and_then(toml::Value::as_str)
+                .unwrap_or_default()
+        };
+        let folder = PathBuf::from("target/trained").join(format!("{}-{}", text("name"), text("version")));
+        for model in entries(package, "model") {
+            let file = model
+                .get("file")
+                .and_then(toml::Value::as_str)
+                .unwrap_or_default();
+            let path = folder.join(file);
+            if root().join(&path).is_file() {
+                found.push(Model {
+                    path,
+                    shapes: shapes(model),
+                });
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn entries<'a>(table: &'a Table, name: &str) -> impl Iterator<Item = &'a Table> {
+    let entries = table.get(name).and_then(toml::Value::as_array);
+    entries.into_iter().flatten().filter_map(toml::Value::as_table)
+}
+
+/// The shapes of a model's inputs, as the command takes them.
+fn shapes(model: &Table) -> Vec<String> {
+    let inputs = model.get("inputs").and_then(toml::Value::as_table);
+    let shape = |(name, input): (&String, &toml::Value)| {
+        let sizes = input.get("shape")?.as_array()?;
+        let sizes: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+        (!sizes.is_empty()).then(|| format!("{name}={}", sizes.join("x")))
+    };
+    inputs.into_iter().flatten().filter_map(shape).collect()
+}
