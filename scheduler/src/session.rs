@@ -72,6 +72,7 @@ pub(crate) mod padding;
 pub(crate) mod portfolio;
 mod recover;
 pub(crate) mod replicas;
+mod set;
 pub(crate) mod shapes;
 pub(crate) mod slot;
 mod state;
