@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::failure::{Failure, Result};
 use crate::handle::{Kind, Object, Table};
 use crate::port::{Place, Port};
-use crate::status::{POLYCHIP_ERROR_BAD_INPUT, POLYCHIP_ERROR_INTERNAL};
+use crate::status::POLYCHIP_ERROR_BAD_INPUT;
 use crate::tensor::Tensor;
 use crate::text::c_text;
 
@@ -67,12 +67,6 @@ impl SessionObject {
             index,
             is_there: SessionObject::is_there,
         }
-    }
-
-    /// The report as JSON, as the field `report` of the command line's `run --json`.
-    pub(crate) fn json(&self) -> Result<String> {
-        serde_json::to_string(&self.session.report())
-            .map_err(|error| Failure::new(POLYCHIP_ERROR_INTERNAL, format!("the report as JSON: {error}")))
     }
 
     /// Starts a run on these tensors, a handle per input and output in the model's order; 0 where none is given.

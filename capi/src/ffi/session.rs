@@ -4,8 +4,6 @@
 
 use std::ffi::c_char;
 
-use polychip::Policy;
-
 use crate::entry::entry;
 use crate::failure::{Failure, Result, polychip_failure};
 use crate::handle::Object;
@@ -15,7 +13,7 @@ use crate::read::{Out, text};
 use crate::runtime::{PolicyObject, RuntimeObject};
 use crate::session::SessionObject;
 use crate::status::polychip_status_t;
-use crate::text::Text;
+use crate::text::formatted;
 
 use super::model::polychip_model_t;
 use super::policy::polychip_policy_t;
@@ -46,10 +44,7 @@ pub unsafe extern "C" fn polychip_session_create(
         let place = unsafe { Out::new(out_session, "out_session") }?;
         let runtime = RuntimeObject::of(runtime)?;
         let model = ModelObject::of(model)?;
-        let policy = match policy {
-            0 => Policy::latency(),
-            policy => PolicyObject::of(policy)?.policy(),
-        };
+        let policy = PolicyObject::given(policy)?;
         let session = runtime.runtime.session(&model.0, policy)?;
         place.put(SessionObject::new(session).into_handle()?);
         Ok(())
@@ -247,16 +242,8 @@ pub unsafe extern "C" fn polychip_session_report(
         // SAFETY: the caller's promise, rules 3 and 4 of the header.
         let place = unsafe { Out::new(out_text, "out_text") }?;
         let session = SessionObject::of(session)?;
-        let words = match format {
-            POLYCHIP_FORMAT_TEXT => session.session.report().to_string(),
-            POLYCHIP_FORMAT_JSON => session.json()?,
-            other => {
-                return Err(Failure::argument(format!(
-                    "format {other} is no POLYCHIP_FORMAT_*"
-                )));
-            }
-        };
-        place.put(Text::new(&words).into_handle()?);
+        let text = formatted(format, &session.session.report(), serde_json::to_string)?;
+        place.put(text.into_handle()?);
         Ok(())
     };
     // SAFETY: the caller's promise, rule 2 of the header.
