@@ -109,7 +109,7 @@ pub use session::govern::{CandidateReport, ChangeReport, GovernedReport, Hint, M
 pub use session::lateness::{LateCause, LatencyReport, LatenessReport};
 pub use session::learn::report::{LearningReport, TrialReport, TrialState};
 pub use session::replicas::ReplicaReport;
-pub use session::shapes::{ShapesReport, SpecialisationReport};
+pub use session::shapes_report::{ShapesReport, SpecialisationReport};
 pub use support::Support;
 pub use tensor::values::{Values, ValuesMut};
 pub use tensor::{Element, Input, Output, TensorSpec};

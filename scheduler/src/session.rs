@@ -74,8 +74,10 @@ mod recover;
 pub(crate) mod replicas;
 mod set;
 pub(crate) mod shapes;
+pub(crate) mod shapes_report;
 pub(crate) mod slot;
 mod state;
+pub(crate) mod told;
 pub(crate) mod turns;
 pub(crate) mod wiring;
 

@@ -14,9 +14,10 @@ use polychip_profile::bundle::PublicKey;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::late::Late;
-use crate::policy::{Aim, Learn, Policy, Precision};
+use crate::policy::{Aim, Policy, Precision};
 use crate::runtime::Builder;
-use crate::session::govern::Hint;
+use crate::session::govern::hint::Hint;
+use crate::session::told::Told;
 
 /// What reading a value gives: the thing with the value, or words.
 type Read<T> = std::result::Result<T, String>;
@@ -272,14 +273,6 @@ const REPEATED: &[&str] = &["buckets", "heat", "pin", "plugins", "profile", "set
 
 /// Settings of which a governed session has its own: what its governor holds by sensors, not what is predicted.
 const OF_BOTH: &[&str] = &["max-power", "max-temperature"];
-
-/// What a session is told while it runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
-    Hint(Hint),
-    Deadline(Option<Duration>),
-    Learn(Learn),
-}
 
 /// What of a session may change while it runs, in the order of the names.
 const OF_SESSION: &[(&str, fn(&str) -> Read<Told>)] = &[
@@ -595,6 +588,7 @@ pub fn plugin_setting(text: &str) -> Read<(String, String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Learn;
 
     #[test]
     fn limits_are_numbers_with_or_without_their_unit() {

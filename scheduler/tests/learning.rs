@@ -261,3 +261,44 @@ fn what_a_session_cannot_take_while_it_runs_is_an_error() {
             .contains("governed")
     );
 }
+
+#[test]
+fn what_is_set_holds_for_all_sizes_of_an_open_model() {
+    let script = device("a", 100.0, &permille(2000), "") + &device("b", 150.0, &permille(1000), "");
+    let (runtime, _) = runtime(&script);
+    let folder = tempfile::tempdir().unwrap();
+    let open = model::Model {
+        nodes: vec![model::node("Neg", "neg", &["x"], &["a"])],
+        inputs: vec![model::port("x", model::F32, &["n"])],
+        outputs: vec![model::port("a", model::F32, &["n"])],
+        ..model::Model::default()
+    };
+    let model = runtime.load(open.write(folder.path(), "open.onnx")).unwrap();
+    let session = runtime
+        .session(&model, Policy::latency().devices(["null"]))
+        .unwrap();
+    let run = |size: usize| {
+        let mut input = session.input("x").unwrap();
+        input.resize(&[size]).unwrap();
+        drop(session.submit(&[&input]).unwrap().wait(PATIENCE).unwrap());
+        session.report()
+    };
+    assert_eq!(run(3).learning.unwrap().mode, "5%");
+    session.set("learn", "watch").unwrap();
+    session.set("deadline", "33ms").unwrap();
+    session.set("learn", "no").unwrap();
+    for size in [3, 5] {
+        let report = run(size);
+        assert_eq!(report.learning.unwrap().mode, "no", "{size}");
+        assert_eq!(report.deadline_ns, Some(33_000_000), "{size}");
+    }
+    let frozen = Policy::latency().devices(["null"]).learn(Learn::No);
+    let frozen = runtime.session(&model, frozen).unwrap();
+    assert!(
+        frozen
+            .set("learn", "yes")
+            .unwrap_err()
+            .to_string()
+            .contains("made with learn=no")
+    );
+}

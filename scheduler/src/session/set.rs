@@ -4,14 +4,13 @@
 //!
 //! Not here: the words (`words`), what a governor makes of a hint (`govern`), how a session learns (`learn`).
 
-use std::time::Duration;
-
 use crate::error::{Error, ErrorKind, Result};
 use crate::policy::Learn;
 use crate::session::Session;
-use crate::session::govern::Hint;
+use crate::session::govern::hint::Hint;
 use crate::session::inner::Inner;
-use crate::words::{self, Told};
+use crate::session::told::Told;
+use crate::words;
 
 impl Session {
     /// Changes a setting while the session runs, in words.
@@ -34,58 +33,52 @@ impl Session {
     /// # }
     /// ```
     ///
+    /// Where the model leaves sizes open, it holds for all sizes, also those that come.
+    ///
     /// # Errors
-    /// There is no such setting, the value is none of its, or the session is not one that can take it: sizes are open, no
-    /// governor chooses its plans, nothing of learning is in it.
+    /// There is no such setting, the value is none of its, or the session is not one that can take it: no governor chooses its
+    /// plans, nothing of learning is in it.
     pub fn set(&self, name: &str, value: &str) -> Result<()> {
         let told = words::told(name, value)?;
-        let refused =
-            |words: &str| Error::new(ErrorKind::BadInput, format!("session setting {name:?}: {words}"));
-        let (Some(inner), false) = (self.0.latest(), self.is_open()) else {
-            return Err(refused(
-                "the model leaves sizes open, and each size has a plan of its own; set it in the policy",
-            ));
+        let refused = |words: &str| {
+            let words = format!("session setting {name:?}: {words}");
+            Error::new(ErrorKind::BadInput, words)
         };
+        let policy = &self.0.policy;
         match told {
-            Told::Hint(hint) => inner.hinted(hint).ok_or_else(|| {
-                refused("no governor chooses the plans of this session; make it with the setting governed")
-            }),
-            Told::Deadline(deadline) => {
-                inner.set_deadline(deadline);
-                Ok(())
+            Told::Hint(_) if policy.governing().is_none() => return Err(refused(UNGOVERNED)),
+            Told::Learn(learn) if learn != Learn::No && policy.learning() == Learn::No => {
+                return Err(refused(FROZEN));
             }
-            Told::Learn(learn) => inner.set_learn(learn).map_err(refused),
+            _ => {}
         }
+        // first, so that sizes that are planned for meanwhile have it too
+        self.0.keep(told);
+        let all = self.0.all();
+        all.iter().try_for_each(|inner| inner.take(told)).map_err(refused)
     }
 }
 
+const UNGOVERNED: &str = "no governor chooses the plans of this session; make it with the setting governed";
+const FROZEN: &str =
+    "the session was made with learn=no, so that nothing of learning is in it; make it with watch";
+const FIXED: &str = "nothing is learnt in this session: there is one device, or its plan was given, compiled ahead, admitted or \
+                     governed, or it is for throughput";
+
 impl Inner {
-    fn hinted(&self, hint: Hint) -> Option<()> {
-        self.governing
-            .as_ref()
-            .map(|governing| governing.hint(self, hint))
-    }
-
-    fn set_deadline(&self, deadline: Option<Duration>) {
-        if self.hinted(Hint::Deadline(deadline)).is_none() {
-            self.lateness.set_deadline(deadline);
+    /// Does what the session is told, or says why it cannot.
+    pub(crate) fn take(&self, told: Told) -> std::result::Result<(), &'static str> {
+        match (told, &self.governing) {
+            (Told::Hint(hint), Some(governing)) => governing.hint(self, hint),
+            (Told::Hint(_), None) => return Err(UNGOVERNED),
+            (Told::Deadline(deadline), Some(governing)) => governing.hint(self, Hint::Deadline(deadline)),
+            (Told::Deadline(deadline), None) => self.lateness.set_deadline(deadline),
+            (Told::Learn(learn), _) => match &self.learning {
+                Some(learning) => learning.set(learn),
+                None if learn == Learn::No => {}
+                None => return Err(FIXED),
+            },
         }
-    }
-
-    fn set_learn(&self, learn: Learn) -> std::result::Result<(), &'static str> {
-        match &self.learning {
-            Some(learning) => {
-                learning.set(learn);
-                Ok(())
-            }
-            None if learn == Learn::No => Ok(()),
-            None if self.policy.learning() == Learn::No => Err(
-                "the session was made with learn=no, so that nothing of learning is in it; make it with watch",
-            ),
-            None => Err(
-                "nothing is learnt in this session: there is one device, or its plan was given, compiled ahead, admitted or \
-                 governed, or it is for throughput",
-            ),
-        }
+        Ok(())
     }
 }
