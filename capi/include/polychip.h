@@ -180,12 +180,6 @@ typedef uint32_t (*polychip_progress_callback_t)(void *user, uint64_t done, uint
 // It is dropped once another run of its session comes before one of its parts was with a device.
 #define POLYCHIP_LATE_LATEST 3
 
-// Text for people.
-#define POLYCHIP_FORMAT_TEXT 0
-
-// JSON.
-#define POLYCHIP_FORMAT_JSON 1
-
 // Most axes of a tensor.
 #define POLYCHIP_MAX_RANK 16
 
@@ -290,6 +284,15 @@ typedef uint32_t (*polychip_progress_callback_t)(void *user, uint64_t done, uint
 
 // A fault of the library itself; please report its words.
 #define POLYCHIP_ERROR_INTERNAL 18
+
+// The session was closed and starts no more runs.
+#define POLYCHIP_ERROR_CLOSED 19
+
+// Text for people.
+#define POLYCHIP_FORMAT_TEXT 0
+
+// JSON.
+#define POLYCHIP_FORMAT_JSON 1
 
 // What a call answers: POLYCHIP_OK, or a POLYCHIP_ERROR_*.
 typedef uint32_t polychip_status_t;
@@ -780,6 +783,24 @@ polychip_status_t polychip_session_bind_state(polychip_session_t session,
 
 // Sets all states to zeros; no run may be in flight. Thread-safe.
 polychip_status_t polychip_session_reset_state(polychip_session_t session, struct polychip_failure *failure);
+
+// The state of an input, as a tensor of its own: for polychip_session_set_state of this session or another, now or after the app
+// was started again. No run may be in flight. Thread-safe.
+polychip_status_t polychip_session_state(polychip_session_t session,
+                                         const char *input,
+                                         polychip_tensor_t *out_tensor,
+                                         struct polychip_failure *failure);
+
+// Sets the state of an input to what a tensor holds, whose shape fits it; it is copied. No run may be in flight. Thread-safe.
+polychip_status_t polychip_session_set_state(polychip_session_t session,
+                                             const char *input,
+                                             polychip_tensor_t tensor,
+                                             struct polychip_failure *failure);
+
+// Starts no more runs: later ones fail, and so do threads that wait for a place; those in flight go on to their end.
+// Thread-safe.
+polychip_status_t polychip_session_close(polychip_session_t session,
+                                         struct polychip_failure *failure);
 
 // What runs where, predicted and measured, with a POLYCHIP_FORMAT_*. The JSON is the field `report` of what `polychip run
 // --json` prints (cli/schemas/run.schema.json). Thread-safe.

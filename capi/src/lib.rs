@@ -42,3 +42,4 @@ pub use log::{
     POLYCHIP_LOG_WARN,
 };
 pub use status::*;
+pub use text::{POLYCHIP_FORMAT_JSON, POLYCHIP_FORMAT_TEXT};

@@ -69,6 +69,22 @@ impl SessionObject {
         }
     }
 
+    /// The state of an input, as a tensor of its own.
+    pub(crate) fn state(&self, input: &str) -> Result<Tensor> {
+        let place = SessionObject::place(&self.inputs, "input", input)?;
+        let (shape, bytes) = self.session.state(input)?;
+        Tensor::holding(self.inputs[place].spec.dtype, shape, &bytes)
+    }
+
+    /// Sets the state of an input to what a tensor holds.
+    pub(crate) fn set_state(&self, input: &str, tensor: &Tensor) -> Result<()> {
+        let place = SessionObject::place(&self.inputs, "input", input)?;
+        tensor.check("input", &self.inputs[place])?;
+        Ok(self
+            .session
+            .set_state(input, &tensor.form.shape, &tensor.bytes()?)?)
+    }
+
     /// Starts a run on these tensors, a handle per input and output in the model's order; 0 where none is given.
     pub(crate) fn submit(
         &self,

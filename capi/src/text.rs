@@ -4,9 +4,13 @@ use std::ffi::CString;
 use std::fmt::Display;
 
 use crate::failure::{Failure, Result};
-use crate::ffi::session::{POLYCHIP_FORMAT_JSON, POLYCHIP_FORMAT_TEXT};
 use crate::handle::{Kind, Object, Table};
 use crate::status::POLYCHIP_ERROR_INTERNAL;
+
+/// Text for people.
+pub const POLYCHIP_FORMAT_TEXT: u32 = 0;
+/// JSON.
+pub const POLYCHIP_FORMAT_JSON: u32 = 1;
 
 /// Text that ends with a zero byte.
 pub(crate) struct Text(pub(crate) CString);
