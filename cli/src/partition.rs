@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use polychip::{DeviceKind, MeasuredFigure, Planned};
+use polychip::{MeasuredFigure, Planned};
 use polychip_partitioner::{self as partitioner, Explanation, Plan, Report};
 use schemars::JsonSchema;
 use serde::Serialize;
