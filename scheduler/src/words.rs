@@ -274,8 +274,11 @@ const REPEATED: &[&str] = &["buckets", "heat", "pin", "plugins", "profile", "set
 /// Settings of which a governed session has its own: what its governor holds by sensors, not what is predicted.
 const OF_BOTH: &[&str] = &["max-power", "max-temperature"];
 
+/// Reads what a session is told.
+type ReadTold = fn(&str) -> Read<Told>;
+
 /// What of a session may change while it runs, in the order of the names.
-const OF_SESSION: &[(&str, fn(&str) -> Read<Told>)] = &[
+const OF_SESSION: &[(&str, ReadTold)] = &[
     ("background", |value| {
         flag(value).map(|on| Told::Hint(Hint::Foreground(!on)))
     }),
