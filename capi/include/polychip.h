@@ -50,6 +50,11 @@ typedef void (*polychip_done_callback_t)(void *user, uint32_t status) POLYCHIP_N
  * from, and what it says. Both texts live during the call. */
 typedef void (*polychip_log_callback_t)(void *user, uint32_t level, const char *source, const char *message) POLYCHIP_NOEXCEPT;
 
+/* What the app has called while polychip_runtime_measure measures, from its thread: so many parts of all are known well enough, and
+ * this one is measured now on this device. Both texts live during the call. With anything but 0 it ends there. */
+typedef uint32_t (*polychip_progress_callback_t)(void *user, uint64_t done, uint64_t total, const char *part,
+                                                 const char *device) POLYCHIP_NOEXCEPT;
+
 #ifdef __cplusplus
 }
 #endif
@@ -60,6 +65,9 @@ typedef void (*polychip_log_callback_t)(void *user, uint32_t level, const char *
 
 // Bytes of `device`, its last zero byte among them.
 #define POLYCHIP_FAILURE_DEVICE_BYTES 96
+
+// Nothing is added to times that were not measured.
+#define POLYCHIP_MARGIN_NONE UINT32_MAX
 
 // ONNX `float`: 32-bit IEEE float.
 #define POLYCHIP_DTYPE_F32 1
@@ -145,6 +153,18 @@ typedef void (*polychip_log_callback_t)(void *user, uint32_t level, const char *
 // ONNX `float6e3m2`: 6-bit float, 3 exponent bits.
 #define POLYCHIP_DTYPE_F6E3M2 28
 
+// The models as wholes on each device, and parts of the plans that are chosen.
+#define POLYCHIP_MEASURE_WHOLES 1
+
+// What the models consist of: fusion groups, and nodes by themselves.
+#define POLYCHIP_MEASURE_OPS 2
+
+// The plan, for people and for polychip_plan_read.
+#define POLYCHIP_PLAN_FILE 0
+
+// The same as a lock: also with what launches, links and whole parts cost when it was made.
+#define POLYCHIP_PLAN_LOCK 1
+
 // As long as it takes.
 #define POLYCHIP_FOREVER UINT64_MAX
 
@@ -159,12 +179,6 @@ typedef void (*polychip_log_callback_t)(void *user, uint32_t level, const char *
 
 // It is dropped once another run of its session comes before one of its parts was with a device.
 #define POLYCHIP_LATE_LATEST 3
-
-// Text for people.
-#define POLYCHIP_FORMAT_TEXT 0
-
-// JSON.
-#define POLYCHIP_FORMAT_JSON 1
 
 // Most axes of a tensor.
 #define POLYCHIP_MAX_RANK 16
@@ -271,8 +285,47 @@ typedef void (*polychip_log_callback_t)(void *user, uint32_t level, const char *
 // A fault of the library itself; please report its words.
 #define POLYCHIP_ERROR_INTERNAL 18
 
+// The session was closed and starts no more runs.
+#define POLYCHIP_ERROR_CLOSED 19
+
+// Text for people.
+#define POLYCHIP_FORMAT_TEXT 0
+
+// JSON.
+#define POLYCHIP_FORMAT_JSON 1
+
 // What a call answers: POLYCHIP_OK, or a POLYCHIP_ERROR_*.
 typedef uint32_t polychip_status_t;
+
+// Plugins, their devices and the profile, shared by all models and sessions.
+typedef uint64_t polychip_runtime_t;
+
+// A model, ready to be planned.
+typedef uint64_t polychip_model_t;
+
+// What an app asks of a session: the aim, the limits, the devices, the threads.
+typedef uint64_t polychip_policy_t;
+
+// A session that is to be admitted.
+struct polychip_wanted {
+    // Size of this struct as the caller knows it, in bytes: sizeof(struct polychip_wanted).
+    uint32_t struct_size;
+    // What is added to the predicted times of parts that were not measured, in thousandths; 0 is the usual half, and
+    // POLYCHIP_MARGIN_NONE nothing.
+    uint32_t margin_permille;
+    // What reports call it.
+    const char *name;
+    // Its model.
+    polychip_model_t model;
+    // Its policy, of which `priority`, `period` and `deadline` count; without a period its runs come without end.
+    polychip_policy_t policy;
+};
+
+// A model compiled for its devices, ready to run.
+typedef uint64_t polychip_session_t;
+
+// A text that the library made: a report, a list.
+typedef uint64_t polychip_text_t;
 
 // Why a call failed. The caller owns the record and sets `struct_size` before the call; a call that fails fills in the
 // rest, a call that succeeds leaves it alone.
@@ -291,17 +344,25 @@ struct polychip_failure {
     char message[POLYCHIP_FAILURE_MESSAGE_BYTES];
 };
 
-// Plugins, their devices and the profile, shared by all models and sessions.
-typedef uint64_t polychip_runtime_t;
+// What is to be measured, and how well. All zeros but `struct_size` is what null says.
+struct polychip_measure_options {
+    // Size of this struct as the caller knows it, in bytes: sizeof(struct polychip_measure_options).
+    uint32_t struct_size;
+    // POLYCHIP_MEASURE_* together; 0 is POLYCHIP_MEASURE_WHOLES.
+    uint32_t what;
+    // Ends after this time, in nanoseconds; 0 when all is known.
+    uint64_t time_ns;
+    // Half the width of a median's interval over the median, in millionths, below which a part is known well enough; 0 is
+    // 30,000 (3 %).
+    uint64_t goal_ppm;
+    // Says how far it is, and may end it; null calls nobody. It may call the library.
+    polychip_progress_callback_t on_progress;
+    // Handed to `on_progress`.
+    void *user;
+};
 
-// A model, ready to be planned.
-typedef uint64_t polychip_model_t;
-
-// What an app asks of a session: the aim, the limits, the devices, the threads.
-typedef uint64_t polychip_policy_t;
-
-// A model compiled for its devices, ready to run.
-typedef uint64_t polychip_session_t;
+// A plan: which nodes run on which device, and why.
+typedef uint64_t polychip_plan_t;
 
 // Memory with a type and a shape.
 typedef uint64_t polychip_tensor_t;
@@ -365,9 +426,6 @@ struct polychip_listed_device {
     const char *kind;
 };
 
-// A text that the library made: a report, a list.
-typedef uint64_t polychip_text_t;
-
 // Type and shape of a tensor that is to be made.
 struct polychip_tensor_desc {
     // Size of this struct as the caller knows it, in bytes: sizeof(struct polychip_tensor_desc).
@@ -402,6 +460,50 @@ struct polychip_import {
 extern "C" {
 #endif // __cplusplus
 
+// Whether sessions of these models meet their deadlines beside each other and all that were admitted before: with POLYCHIP_OK
+// they do and are made, in their order, in `out_sessions`, which has a place for each; with POLYCHIP_ERROR_NOT_ADMITTED that
+// could not be proved. In both cases `out_text`, where it is not null, is the proof or what stands against it, with a
+// POLYCHIP_FORMAT_*. A session is among the admitted ones until it is destroyed. May take seconds. Thread-safe.
+polychip_status_t polychip_runtime_admit(polychip_runtime_t runtime,
+                                         const struct polychip_wanted *wanted,
+                                         uint64_t count,
+                                         uint32_t format,
+                                         polychip_session_t *out_sessions,
+                                         polychip_text_t *out_text,
+                                         struct polychip_failure *failure);
+
+// The proof of all sessions that are admitted now, as they run, with a POLYCHIP_FORMAT_*; empty where there are none.
+// Thread-safe.
+polychip_status_t polychip_runtime_admitted(polychip_runtime_t runtime,
+                                            uint32_t format,
+                                            polychip_text_t *out_text,
+                                            struct polychip_failure *failure);
+
+// Changes a setting while the session runs: `learn` (`no`, `watch`, `yes`, `2%` to `20%`), `deadline` (`33ms` or `no`), and of
+// a session whose policy has `governed` or what implies it `background`, `battery-saver`, `frame-period`, `max-power`,
+// `max-temperature`, `max-surface`. docs/c.md lists them, and so does the failure of a name that is none. Thread-safe.
+polychip_status_t polychip_session_set(polychip_session_t session,
+                                       const char *name,
+                                       const char *value,
+                                       struct polychip_failure *failure);
+
+// Whether the next frame is to run (1) or not (0), where the governor skips some to keep a limit; 1 in a session without one.
+// Each call counts a frame. Thread-safe.
+polychip_status_t polychip_session_takes_frame(polychip_session_t session,
+                                               uint32_t *out_takes,
+                                               struct polychip_failure *failure);
+
+// Reads the sensors and lets the governor decide, now, and gives what the sensors said, as JSON: what a governed session does
+// by itself, except on virtual time. Thread-safe.
+polychip_status_t polychip_session_govern(polychip_session_t session,
+                                          polychip_text_t *out_text,
+                                          struct polychip_failure *failure);
+
+// What the governor was told and decided until now: JSON, a line each, from which it can be replayed. Thread-safe.
+polychip_status_t polychip_session_decisions(polychip_session_t session,
+                                             polychip_text_t *out_text,
+                                             struct polychip_failure *failure);
+
 // Sends the library's records of a level (POLYCHIP_LOG_*) and of those below it to a callback, in the place of the one
 // before; to nobody with null. Calls come from any thread, from several at once, and one that has begun may end after this
 // has returned. The callback must not call the library. Thread-safe.
@@ -409,6 +511,19 @@ polychip_status_t polychip_log_set(uint32_t level,
                                    polychip_log_callback_t callback,
                                    void *user,
                                    struct polychip_failure *failure);
+
+// Measures what plans for these models rest on: links between devices, models on each device, parts of the plans that are
+// chosen; with null as the options, until all is known within 3 %. Plans that are made afterwards go by it, and where the
+// builder was given a `profile`, those of later processes too. `out_text` says what was measured and what is chosen now, with a
+// POLYCHIP_FORMAT_*. Takes seconds to minutes; the thread waits. Thread-safe.
+polychip_status_t polychip_runtime_measure(polychip_runtime_t runtime,
+                                           const polychip_model_t *models,
+                                           uint64_t count,
+                                           polychip_policy_t policy,
+                                           const struct polychip_measure_options *options,
+                                           uint32_t format,
+                                           polychip_text_t *out_text,
+                                           struct polychip_failure *failure);
 
 // Reads an ONNX model of a file, whose weights stay in the mapped file: it must not change while the model is used.
 // Thread-safe.
@@ -451,6 +566,52 @@ polychip_status_t polychip_model_bind(polychip_model_t model,
 
 // Destroys a model; 0 is none, and allowed. Sessions of it stay. Thread-safe.
 polychip_status_t polychip_model_destroy(polychip_model_t model, struct polychip_failure *failure);
+
+// Plans a model, and compiles nothing; with 0 as the policy, for the shortest time of a run. May take seconds. Thread-safe.
+polychip_status_t polychip_plan_create(polychip_runtime_t runtime,
+                                       polychip_model_t model,
+                                       polychip_policy_t policy,
+                                       polychip_plan_t *out_plan,
+                                       struct polychip_failure *failure);
+
+// A plan of a file's text, as polychip_plan_text and `polychip partition -o` write it, checked for this model and these
+// devices. A session of it keeps it: nothing else is tried. Thread-safe.
+polychip_status_t polychip_plan_read(polychip_runtime_t runtime,
+                                     polychip_model_t model,
+                                     polychip_policy_t policy,
+                                     const char *file,
+                                     polychip_plan_t *out_plan,
+                                     struct polychip_failure *failure);
+
+// The plan that the session's next run executes. Of a model with open sizes that for the sizes used last; before its first
+// run there is none (POLYCHIP_ERROR_BAD_PLAN). Thread-safe.
+polychip_status_t polychip_session_plan(polychip_session_t session,
+                                        polychip_plan_t *out_plan,
+                                        struct polychip_failure *failure);
+
+// The text of the plan's file, of a POLYCHIP_PLAN_*: JSON. Thread-safe.
+polychip_status_t polychip_plan_text(polychip_plan_t plan,
+                                     uint32_t kind,
+                                     polychip_text_t *out_text,
+                                     struct polychip_failure *failure);
+
+// For each node its device and cost, and for every other device why it is not there, with a POLYCHIP_FORMAT_*. The JSON is
+// what `polychip explain --json` prints, without what `--per-op` adds (cli/schemas/explain.schema.json). May take seconds.
+// Thread-safe.
+polychip_status_t polychip_plan_explain(polychip_plan_t plan,
+                                        uint32_t format,
+                                        polychip_text_t *out_text,
+                                        struct polychip_failure *failure);
+
+// Destroys a plan; 0 is none, and allowed. Thread-safe.
+polychip_status_t polychip_plan_destroy(polychip_plan_t plan, struct polychip_failure *failure);
+
+// Compiles and loads a plan, with the policy that it was made for. May take seconds. Thread-safe.
+polychip_status_t polychip_session_create_planned(polychip_runtime_t runtime,
+                                                  polychip_plan_t plan,
+                                                  polychip_policy_t policy,
+                                                  polychip_session_t *out_session,
+                                                  struct polychip_failure *failure);
 
 // Makes a policy whose aim is the shortest time of a run. Thread-safe.
 polychip_status_t polychip_policy_create(polychip_policy_t *out_policy, struct polychip_failure *failure);
@@ -530,8 +691,9 @@ polychip_status_t polychip_run_destroy(polychip_run_t run,
 polychip_status_t polychip_builder_create(polychip_builder_t *out_builder, struct polychip_failure *failure);
 
 // Sets what a runtime is made of, in the words of the command line's options, without their dashes: `plugins` (a folder,
-// several times), `profile` (a file), `cache` (a folder), `set` (`PLUGIN.KEY=VALUE`, several times), `measure-rates`,
-// `only-given-folders`, `virtual-time` (`yes` or `no`). docs/c.md lists them. Thread-safe.
+// several times), `profile` (a file, or a bundle of a `trust`ed key), `cache` (a folder), `set` (`PLUGIN.KEY=VALUE`, several
+// times), `measure-rates`, `only-given-folders`, `virtual-time` (`yes` or `no`) and others. docs/c.md lists them, and so does
+// the failure of a name that is none. Thread-safe.
 polychip_status_t polychip_builder_set(polychip_builder_t builder,
                                        const char *name,
                                        const char *value,
@@ -564,6 +726,12 @@ polychip_status_t polychip_runtime_device(polychip_runtime_t runtime,
 polychip_status_t polychip_runtime_refusals(polychip_runtime_t runtime,
                                             polychip_text_t *out_text,
                                             struct polychip_failure *failure);
+
+// Bundles that the builder was given as `profile`, a line each: with family and version where it is loaded, else why it is not
+// used; empty where none was given. Thread-safe.
+polychip_status_t polychip_runtime_bundles(polychip_runtime_t runtime,
+                                           polychip_text_t *out_text,
+                                           struct polychip_failure *failure);
 
 // Plans, compiles and loads a model for the devices of a runtime; with 0 as the policy, for the shortest time of a run. May
 // take seconds. Thread-safe.
@@ -615,6 +783,24 @@ polychip_status_t polychip_session_bind_state(polychip_session_t session,
 
 // Sets all states to zeros; no run may be in flight. Thread-safe.
 polychip_status_t polychip_session_reset_state(polychip_session_t session, struct polychip_failure *failure);
+
+// The state of an input, as a tensor of its own: for polychip_session_set_state of this session or another, now or after the app
+// was started again. No run may be in flight. Thread-safe.
+polychip_status_t polychip_session_state(polychip_session_t session,
+                                         const char *input,
+                                         polychip_tensor_t *out_tensor,
+                                         struct polychip_failure *failure);
+
+// Sets the state of an input to what a tensor holds, whose shape fits it; it is copied. No run may be in flight. Thread-safe.
+polychip_status_t polychip_session_set_state(polychip_session_t session,
+                                             const char *input,
+                                             polychip_tensor_t tensor,
+                                             struct polychip_failure *failure);
+
+// Starts no more runs: later ones fail, and so do threads that wait for a place; those in flight go on to their end.
+// Thread-safe.
+polychip_status_t polychip_session_close(polychip_session_t session,
+                                         struct polychip_failure *failure);
 
 // What runs where, predicted and measured, with a POLYCHIP_FORMAT_*. The JSON is the field `report` of what `polychip run
 // --json` prints (cli/schemas/run.schema.json). Thread-safe.

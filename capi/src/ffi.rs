@@ -11,9 +11,13 @@
     reason = "the rules of all calls stand once, at the head of the header; each call says what differs"
 )]
 
+pub(crate) mod admission;
 pub(crate) mod dtype;
+pub(crate) mod governed;
 pub(crate) mod logging;
+pub(crate) mod measure;
 pub(crate) mod model;
+pub(crate) mod plan;
 pub(crate) mod policy;
 pub(crate) mod run;
 pub(crate) mod runtime;
@@ -45,6 +49,8 @@ unsafe fn destroy<T: Object>(handle: u64, failure: *mut polychip_failure) -> pol
 mod tests {
     use std::mem::offset_of;
 
+    use super::admission::polychip_wanted as wanted;
+    use super::measure::polychip_measure_options as measure;
     use super::run::polychip_run_options as options;
     use super::runtime::polychip_listed_device as device;
     use super::tensor::{
@@ -63,8 +69,12 @@ mod tests {
             size_of::<desc>(),
             size_of::<info>(),
             size_of::<import>(),
+            size_of::<wanted>(),
+            size_of::<measure>(),
         ];
-        assert_eq!(sizes, [2048, 40, 32, 32, 168, 24]);
+        assert_eq!(sizes, [2048, 40, 32, 32, 168, 24, 32, 40]);
+        assert_eq!([offset_of!(wanted, name), offset_of!(wanted, policy)], [8, 24]);
+        assert_eq!([offset_of!(measure, time_ns), offset_of!(measure, user)], [8, 32]);
         let of_failure = [offset_of!(failure, device), offset_of!(failure, message)];
         assert_eq!(of_failure, [16, 112]);
         let of_options = [

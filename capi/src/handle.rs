@@ -35,6 +35,7 @@ pub(crate) enum Kind {
     Tensor = 6,
     Run = 7,
     Text = 8,
+    Plan = 9,
 }
 
 impl Kind {
@@ -48,6 +49,7 @@ impl Kind {
             Kind::Tensor => "tensor",
             Kind::Run => "run",
             Kind::Text => "text",
+            Kind::Plan => "plan",
         }
     }
 
@@ -61,6 +63,7 @@ impl Kind {
             Kind::Tensor,
             Kind::Run,
             Kind::Text,
+            Kind::Plan,
         ];
         all.into_iter().find(|kind| *kind as u64 == number)
     }

@@ -22,6 +22,7 @@ mod fork;
 mod handle;
 mod log;
 mod model;
+mod plan;
 mod port;
 mod read;
 mod run;
@@ -33,10 +34,12 @@ mod text;
 
 pub use failure::{POLYCHIP_FAILURE_DEVICE_BYTES, POLYCHIP_FAILURE_MESSAGE_BYTES, polychip_failure};
 pub use ffi::{
-    dtype::*, logging::*, model::*, policy::*, run::*, runtime::*, session::*, tensor::*, text::*, version::*,
+    admission::*, dtype::*, governed::*, logging::*, measure::*, model::*, plan::*, policy::*, run::*,
+    runtime::*, session::*, tensor::*, text::*, version::*,
 };
 pub use log::{
     POLYCHIP_LOG_DEBUG, POLYCHIP_LOG_ERROR, POLYCHIP_LOG_INFO, POLYCHIP_LOG_OFF, POLYCHIP_LOG_TRACE,
     POLYCHIP_LOG_WARN,
 };
 pub use status::*;
+pub use text::{POLYCHIP_FORMAT_JSON, POLYCHIP_FORMAT_TEXT};

@@ -70,6 +70,12 @@ impl RuntimeObject {
         let lines = self.runtime.refusals().iter();
         lines.map(|refusal| format!("{refusal}\n")).collect()
     }
+
+    /// The bundles that were given, a line each.
+    pub(crate) fn bundles(&self) -> String {
+        let lines = self.runtime.bundles().iter();
+        lines.map(|bundle| format!("{bundle}\n")).collect()
+    }
 }
 
 impl Object for RuntimeObject {
@@ -91,6 +97,14 @@ impl PolicyObject {
         let mut policy = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *policy = policy.clone().with_setting(name, value)?;
         Ok(())
+    }
+
+    /// The policy of a handle; with 0 that of the shortest time of a run.
+    pub(crate) fn given(handle: u64) -> Result<Policy> {
+        match handle {
+            0 => Ok(Policy::latency()),
+            policy => Ok(PolicyObject::of(policy)?.policy()),
+        }
     }
 
     pub(crate) fn policy(&self) -> Policy {

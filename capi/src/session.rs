@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::failure::{Failure, Result};
 use crate::handle::{Kind, Object, Table};
 use crate::port::{Place, Port};
-use crate::status::{POLYCHIP_ERROR_BAD_INPUT, POLYCHIP_ERROR_INTERNAL};
+use crate::status::POLYCHIP_ERROR_BAD_INPUT;
 use crate::tensor::Tensor;
 use crate::text::c_text;
 
@@ -69,10 +69,20 @@ impl SessionObject {
         }
     }
 
-    /// The report as JSON, as the field `report` of the command line's `run --json`.
-    pub(crate) fn json(&self) -> Result<String> {
-        serde_json::to_string(&self.session.report())
-            .map_err(|error| Failure::new(POLYCHIP_ERROR_INTERNAL, format!("the report as JSON: {error}")))
+    /// The state of an input, as a tensor of its own.
+    pub(crate) fn state(&self, input: &str) -> Result<Tensor> {
+        let place = SessionObject::place(&self.inputs, "input", input)?;
+        let (shape, bytes) = self.session.state(input)?;
+        Tensor::holding(self.inputs[place].spec.dtype, shape, &bytes)
+    }
+
+    /// Sets the state of an input to what a tensor holds.
+    pub(crate) fn set_state(&self, input: &str, tensor: &Tensor) -> Result<()> {
+        let place = SessionObject::place(&self.inputs, "input", input)?;
+        tensor.check("input", &self.inputs[place])?;
+        Ok(self
+            .session
+            .set_state(input, &tensor.form.shape, &tensor.bytes()?)?)
     }
 
     /// Starts a run on these tensors, a handle per input and output in the model's order; 0 where none is given.

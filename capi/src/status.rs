@@ -52,6 +52,9 @@ pub const POLYCHIP_ERROR_FORKED: u32 = 17;
 /// A fault of the library itself; please report its words.
 pub const POLYCHIP_ERROR_INTERNAL: u32 = 18;
 
+/// The session was closed and starts no more runs.
+pub const POLYCHIP_ERROR_CLOSED: u32 = 19;
+
 /// The status of a kind of error.
 pub(crate) fn of(kind: ErrorKind) -> polychip_status_t {
     match kind {
@@ -69,6 +72,7 @@ pub(crate) fn of(kind: ErrorKind) -> polychip_status_t {
         ErrorKind::NotAdmitted => POLYCHIP_ERROR_NOT_ADMITTED,
         ErrorKind::BadProfile => POLYCHIP_ERROR_BAD_PROFILE,
         ErrorKind::Io => POLYCHIP_ERROR_IO,
+        ErrorKind::Closed => POLYCHIP_ERROR_CLOSED,
         // a kind that this library does not know yet
         _ => POLYCHIP_ERROR_INTERNAL,
     }
@@ -96,6 +100,7 @@ pub(crate) fn words(status: polychip_status_t) -> &'static CStr {
         POLYCHIP_ERROR_IO => c"file error",
         POLYCHIP_ERROR_FORKED => c"forked",
         POLYCHIP_ERROR_INTERNAL => c"internal fault",
+        POLYCHIP_ERROR_CLOSED => c"closed",
         _ => c"unknown status",
     }
 }
@@ -106,11 +111,11 @@ mod tests {
 
     #[test]
     fn every_status_has_words_of_its_own() {
-        let all: Vec<&CStr> = (POLYCHIP_OK..=POLYCHIP_ERROR_INTERNAL).map(words).collect();
+        let all: Vec<&CStr> = (POLYCHIP_OK..=POLYCHIP_ERROR_CLOSED).map(words).collect();
         for (index, one) in all.iter().enumerate() {
             assert_ne!(*one, c"unknown status", "{index}");
             assert!(!all[..index].contains(one), "{one:?}");
         }
-        assert_eq!(words(POLYCHIP_ERROR_INTERNAL + 1), c"unknown status");
+        assert_eq!(words(POLYCHIP_ERROR_CLOSED + 1), c"unknown status");
     }
 }

@@ -109,6 +109,24 @@ impl Tensor {
         })
     }
 
+    /// A tensor of these bytes, in memory of the host.
+    pub(crate) fn holding(dtype: DType, shape: Vec<usize>, bytes: &[u8]) -> Result<Tensor> {
+        let form = Form {
+            dtype,
+            shape,
+            bytes: bytes.len() as u64,
+        };
+        let memory = Memory::new(form.bytes).map_err(of_memory)?;
+        memory.access(Access::Write).map_err(of_memory)?[..bytes.len()].copy_from_slice(bytes);
+        Tensor::new(form, memory)
+    }
+
+    /// What the tensor holds.
+    pub(crate) fn bytes(&self) -> Result<Vec<u8>> {
+        let guard = self.memory.access(Access::Read).map_err(of_memory)?;
+        Ok(guard[..self.form.bytes as usize].to_vec())
+    }
+
     /// The tensor as an input of a session.
     pub(crate) fn input(&self, place: &Place<'_>) -> Result<Arc<Input>> {
         let port = place.port;
@@ -149,7 +167,7 @@ impl Tensor {
         Ok(output)
     }
 
-    fn check(&self, what: &str, port: &Port) -> Result<()> {
+    pub(crate) fn check(&self, what: &str, port: &Port) -> Result<()> {
         let (own, wanted) = (self.form.dtype, port.spec.dtype);
         if own == wanted {
             return Ok(());

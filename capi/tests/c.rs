@@ -26,7 +26,10 @@ const SANITIZERS: &str = "address,undefined";
 type Outcome = Result<(), Failed>;
 
 /// Test programs that get a folder with small models, and the model of the demo.
-const PROGRAMS: [&str; 5] = ["bad_input", "memory", "callbacks", "threads", "forked"];
+const PROGRAMS: [&str; 6] = ["bad_input", "memory", "callbacks", "threads", "forked", "doors"];
+
+/// The one that gets scripted devices beside them, in the folder `plugins`.
+const SCRIPTED: &str = "doors";
 
 fn main() {
     let arguments = Arguments::from_args();
@@ -246,6 +249,15 @@ fn throwing() -> Outcome {
 fn run(name: &str, sanitizers: Option<&str>) -> Outcome {
     let folder = tempfile::tempdir()?;
     models::write(folder.path())?;
+    if name == SCRIPTED {
+        let library = polychip_needs::libraries::plugin("null").map_err(|error| format!("{error:#}"))?;
+        let plugins = folder.path().join("plugins");
+        std::fs::create_dir(&plugins)?;
+        std::fs::copy(
+            &library,
+            plugins.join(library.file_name().ok_or("it has no name")?),
+        )?;
+    }
     let source = package().join(format!("tests/c/{name}.c"));
     let flags: Vec<String> = sanitizers
         .iter()

@@ -1,10 +1,6 @@
 //! `polychip explain`: for each node its device and cost, and for every other device why it is not there.
 
-use std::fmt::Write as _;
-
-use polychip::{Event, MeasuredFigure, Warning};
-use polychip_partitioner::report::count;
-use polychip_partitioner::{Explanation, NodeExplanation, Report, Unlock};
+use polychip::Explained;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -12,6 +8,7 @@ use crate::limits::LimitArguments;
 use crate::output::Output;
 use crate::partition;
 use crate::per_op::{NodeSteps, PerOp, name_in};
+use crate::progress::Progress;
 use crate::setup::{ModelArguments, PlanArguments};
 
 #[derive(Debug, clap::Args)]
@@ -36,20 +33,8 @@ pub(crate) struct Arguments {
 /// What `explain --json` prints.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
-    /// Model file.
-    model: String,
-    /// The plan with names.
-    report: Report,
-    /// Every node in canonical order.
-    nodes: Vec<NodeExplanation>,
-    /// Unsupported ops by what their support would save, largest saving first.
-    unlocks: Vec<Unlock>,
-    /// Measured figures that the plan rests on: how many runs, under which conditions.
-    measured: Vec<MeasuredFigure>,
-    /// Estimates that measurements contradict, with the nodes to blame, and parts measured at other settings only.
-    warnings: Vec<Warning>,
-    /// Nodes that a device refused before, or with `--compile` now, and where that left the plan.
-    events: Vec<Event>,
+    #[serde(flatten)]
+    explained: Explained,
     /// With `--per-op`: what each kernel took.
     per_op: Option<PerOp>,
     /// With `--per-op`: what was measured of each of `nodes`; none where its device measures whole parts only, or no step computes
@@ -64,11 +49,13 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         true => partition::measured(plan, limits, model)?,
         false => (partition::planned(plan, limits, model, arguments.compile)?, None),
     };
-    let Explanation { nodes, unlocks } = partition::explained(&planned)?;
-    let report = partition::report(&planned)?;
-    let model = arguments.model.model.display().to_string();
+    let explained = {
+        let _progress = Progress::of("explaining the plan");
+        planned.explain()?
+    };
     let steps_of = |per_op: &PerOp| {
-        let names = nodes
+        let names = explained
+            .nodes
             .iter()
             .map(|node| (node, name_in(planned.graph(), node.node)));
         names
@@ -77,13 +64,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     };
     let node_steps = per_op.as_ref().map(steps_of);
     let answer = Answer {
-        model,
-        report,
-        nodes,
-        unlocks,
-        measured: planned.measured(),
-        warnings: planned.warnings().to_vec(),
-        events: planned.events().to_vec(),
+        explained,
         per_op,
         node_steps,
     };
@@ -96,89 +77,13 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
 
 impl std::fmt::Display for Answer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut text = self.report.to_string();
-        for event in &self.events {
-            writeln!(text, "{event}")?;
-        }
-        for warning in &self.warnings {
-            writeln!(text, "{warning}")?;
-        }
-        if !self.measured.is_empty() {
-            text.push_str("\nmeasured\n");
-        }
-        for figure in &self.measured {
-            writeln!(text, "  {figure}")?;
-        }
-        if let Some(per_op) = &self.per_op {
-            write!(text, "\nsteps as measured, dearest first\n{per_op}")?;
-        }
-        text.push_str("\nnodes\n");
-        for (place, node) in self.nodes.iter().enumerate() {
-            write!(
-                text,
-                "{:>5} {} {:?} → {} (part {}",
-                node.node, node.op, node.name, node.device, node.part
-            )?;
-            match &node.cost {
-                Some(cost) => writeln!(
-                    text,
-                    ", {}, {}{})",
-                    cost.time,
-                    cost.provenance.word(),
-                    label(cost.emulated)
-                )?,
-                None => writeln!(text, ", cost unknown)")?,
-            }
-            let steps = self.node_steps.as_ref().and_then(|steps| steps.get(place));
-            if let Some(Some(steps)) = steps {
-                writeln!(text, "        {steps}")?;
-            }
-            for other in &node.alternatives {
-                write!(text, "        not {}: {}", other.device, other.reason)?;
-                if let Some(cost) = &other.cost {
-                    write!(
-                        text,
-                        " (alone {}, {}{})",
-                        cost.time,
-                        cost.provenance.word(),
-                        label(cost.emulated)
-                    )?;
-                }
-                if let Some(forced) = &other.counterfactual {
-                    write!(text, "; there, {}", forced.words)?;
-                    match forced.replanned {
-                        true => text.push_str(" with all else planned anew"),
-                        false => text.push_str(" with all else where it is"),
-                    }
-                    if forced.derived {
-                        text.push_str(", cost derived from other nodes");
-                    }
-                }
-                text.push('\n');
-            }
-        }
-        if !self.unlocks.is_empty() {
-            text.push_str("\nwhat support of one more op would save\n");
-        }
-        for unlock in &self.unlocks {
-            let derived = if unlock.derived {
-                ", cost derived from other nodes"
-            } else {
-                ""
-            };
-            writeln!(
-                text,
-                "  {} on {}: {} ({}{derived})",
-                unlock.op,
-                unlock.device,
-                unlock.words,
-                count(unlock.nodes as usize, "node")
-            )?;
-        }
-        f.write_str(&text)
+        let steps = self.per_op.as_ref().map_or_else(String::new, |per_op| {
+            format!("\nsteps as measured, dearest first\n{per_op}")
+        });
+        let of_node = |place: usize| {
+            let steps = self.node_steps.as_ref()?.get(place)?.as_ref()?;
+            Some(steps.to_string())
+        };
+        f.write_str(&self.explained.text_with(&steps, &of_node))
     }
-}
-
-fn label(emulated: bool) -> &'static str {
-    if emulated { ", emulated" } else { "" }
 }

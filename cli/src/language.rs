@@ -21,7 +21,7 @@ use crate::exit::{bad_input, usage};
 use crate::file;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::setup::PlanArguments;
+use crate::setup::{LearnArguments, PlanArguments};
 
 /// The model and where it runs.
 #[derive(Debug, clap::Args)]
@@ -41,6 +41,8 @@ pub(crate) struct LanguageArguments {
     /// Most memory in MiB that all devices may keep for a plan by phases, weights included
     #[arg(long, value_name = "MIB", help_heading = "Phases", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) phase_memory: Option<u32>,
+    #[command(flatten)]
+    pub(crate) learn: LearnArguments,
     #[command(flatten)]
     pub(crate) plan: PlanArguments,
 }
@@ -135,7 +137,9 @@ impl LanguageArguments {
     /// Opens the model, whatever is said of phases.
     pub(crate) fn unplaced(&self) -> anyhow::Result<LanguageModel> {
         let runtime = self.plan.runtime(None)?;
-        let mut options = Options::new().runtime(&runtime).policy(self.plan.policy());
+        let mut options = Options::new()
+            .runtime(&runtime)
+            .policy(self.plan.policy().learn(self.learn.learn));
         if let Some(context) = self.context {
             options = options.capacity(context as usize);
         }

@@ -29,10 +29,10 @@ use std::time::{Duration, Instant};
 
 use polychip::telemetry::{Rules, Sampler, Sensors, Subject};
 use polychip::words::{celsius, milliseconds, watts};
-use polychip::{ChangeReport, MilliCelsius, Milliwatts, Runtime};
+use polychip::{ChangeReport, Learn, MilliCelsius, Milliwatts, Runtime};
 
 use crate::energy::seconds;
-use crate::exit::usage;
+use crate::exit::{usage, warn};
 use crate::input::InputArguments;
 use crate::output::Output;
 use crate::setup::{ModelArguments, PlanArguments};
@@ -99,6 +99,14 @@ pub(crate) struct Arguments {
     /// Energy counts above all
     #[arg(long, requires = "model", help_heading = "Governor")]
     battery_saver: bool,
+    /// As of other commands. The plans of a governed session are its governor's choice: nothing is tried, and a warning says so
+    #[arg(
+        long,
+        value_name = "no|watch|yes|2%…20%",
+        requires = "model",
+        help_heading = "Governor"
+    )]
+    learn: Option<Learn>,
     /// Write the governor's events and decisions, from which they can be replayed
     #[arg(long, value_name = "FILE", requires = "model", help_heading = "Governor")]
     log: Option<PathBuf>,
@@ -320,6 +328,12 @@ fn start(runtime: &Runtime, path: &std::path::Path, arguments: &Arguments) -> an
         .policy()
         .governed()
         .in_flight(arguments.in_flight as usize);
+    if let Some(learn) = arguments.learn {
+        policy = policy.learn(learn);
+        if learn != Learn::No {
+            warn("--learn: a governor chooses the plans of this session, which tries none by itself");
+        }
+    }
     if let Some(limit) = arguments.max_power {
         policy = policy.max_power(limit);
     }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use polychip::{DeviceKind, MeasuredFigure, Planned};
+use polychip::{MeasuredFigure, Planned};
 use polychip_partitioner::{self as partitioner, Explanation, Plan, Report};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -222,20 +222,5 @@ pub(crate) fn measured(
 
 /// The report of a plan, compared with what simple rules would have cost.
 pub(crate) fn report(planned: &Planned) -> anyhow::Result<Report> {
-    let (request, plan) = (planned.request(), planned.plan());
-    let mut comparisons = Vec::new();
-    // with one device there is nothing to choose
-    if request.targets.len() > 1 {
-        let failed = |error: partitioner::Error| bad_input(format!("comparing plans: {error}"));
-        // what other runtimes would list: special chips first, the CPU last
-        let mut priority: Vec<usize> = (0..request.targets.len()).collect();
-        priority.sort_by_key(|index| planned.devices()[*index].info().kind == DeviceKind::Cpu);
-        let greedy = partitioner::greedy_by_priority(request, &priority);
-        comparisons.push(greedy.map_err(failed)?);
-        let cheapest = partitioner::cheapest_per_node(request);
-        comparisons.push(cheapest.map_err(failed)?);
-    }
-    Ok(Report::new(request.graph, plan, comparisons)
-        .with_unknown(request, plan)
-        .with_devices(plan, &planned.device_names()))
+    Ok(planned.compared()?)
 }

@@ -5,11 +5,12 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use polychip::bundle::PublicKey;
 use polychip::telemetry::Sensors;
 use polychip::words::{buckets, celsius, milliseconds, pin, plugin_setting};
 use polychip::{Learn, MilliCelsius, Model, Planned, PlanningStep, Policy, Runtime, Session};
 
-use crate::exit::{usage, warn};
+use crate::exit::{bad_input, usage, warn};
 use crate::input::Given;
 use crate::progress::Progress;
 use crate::run::PATIENCE;
@@ -28,6 +29,22 @@ pub(crate) struct RuntimeArguments {
     /// Database of measured times, made where there is none: runs record into it, plans are made from it
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
+    /// Bundle of what a farm measured, made by `polychip farm bundle`; may be given several times
+    #[arg(long, value_name = "FILE", requires = "trust")]
+    pub(crate) bundle: Vec<PathBuf>,
+    /// Public key of whoever signed bundles, as `polychip farm keygen` prints it; may be given several times
+    #[arg(long, value_name = "KEY")]
+    pub(crate) trust: Vec<PublicKey>,
+}
+
+/// Whether sessions learn.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Devices")]
+pub(crate) struct LearnArguments {
+    /// Whether the session learns from its own runs: `no` keeps the plan, `watch` measures and keeps it, `yes` (5 %) or a
+    /// budget from `2%` to `20%` of the time of all runs tries other plans and keeps the fastest
+    #[arg(long, value_name = "no|watch|yes|2%…20%", default_value_t = Learn::default())]
+    pub(crate) learn: Learn,
 }
 
 /// A setting of a plugin.
@@ -87,10 +104,8 @@ pub(crate) struct SessionArguments {
     /// Fail where a device refuses its part or is lost for good, instead of planning again without it
     #[arg(long)]
     pub(crate) no_replan: bool,
-    /// Whether the session learns from its own runs: `no` keeps the plan, `watch` measures and keeps it, `yes` (5 %) or a
-    /// budget from `2%` to `20%` of the time of all runs tries other plans and keeps the fastest
-    #[arg(long, value_name = "no|watch|yes|2%…20%", default_value_t = Learn::default())]
-    pub(crate) learn: Learn,
+    #[command(flatten)]
+    pub(crate) learn: LearnArguments,
     /// A run that takes more milliseconds is late (`33` or `33ms`); no plan that is predicted to take longer is made, where
     /// there is another
     #[arg(long, value_name = "MS", value_parser = milliseconds, help_heading = "Limits")]
@@ -199,10 +214,20 @@ fn setting(text: &str) -> Result<Setting, String> {
     Ok(Setting { plugin, key, value })
 }
 
+/// Loads the plugins. A bundle that someone names and that is of no use is an error here, not a warning.
+fn made(builder: polychip::Builder) -> anyhow::Result<Runtime> {
+    let runtime = builder.build()?;
+    let mut bundles = runtime.bundles().iter();
+    match bundles.find(|bundle| bundle.manifest().is_err()) {
+        Some(refused) => Err(bad_input(format!("--bundle {refused}"))),
+        None => Ok(runtime),
+    }
+}
+
 impl RuntimeArguments {
     /// Loads the plugins.
     pub(crate) fn runtime(&self, cache: Option<&PathBuf>) -> anyhow::Result<Runtime> {
-        Ok(self.builder(cache)?.build()?)
+        made(self.builder(cache)?)
     }
 
     /// Loads the plugins, which measure their rates where the profile that is given holds none.
@@ -212,7 +237,7 @@ impl RuntimeArguments {
             Some(_) => builder.measure_rates(),
             None => builder,
         };
-        Ok(builder.build()?)
+        made(builder)
     }
 
     fn builder(&self, cache: Option<&PathBuf>) -> anyhow::Result<polychip::Builder> {
@@ -234,6 +259,11 @@ impl RuntimeArguments {
             drop(polychip::Profile::open(file)?);
             builder = builder.profiles(file);
         }
+        builder = self
+            .trust
+            .iter()
+            .fold(builder, |builder, key| builder.trust(*key));
+        builder = self.bundle.iter().fold(builder, polychip::Builder::profiles);
         if let Some(folder) = cache {
             file::check_folder(folder)?;
             builder = builder.cache(folder);
@@ -277,7 +307,7 @@ impl PlanArguments {
 
     /// As [`PlanArguments::runtime`], whose governed sessions read these sensors.
     pub(crate) fn runtime_reading(&self, sensors: Sensors) -> anyhow::Result<Runtime> {
-        let runtime = self.runtime.builder(None)?.sensors(sensors).build()?;
+        let runtime = made(self.runtime.builder(None)?.sensors(sensors))?;
         self.say_refusals(&runtime);
         Ok(runtime)
     }
@@ -354,7 +384,7 @@ impl SessionArguments {
         // a run that a person started and sees is waited for as long as the command waits
         policy
             .replan(!self.no_replan)
-            .learn(self.learn)
+            .learn(self.learn.learn)
             .patience(PATIENCE)
     }
 

@@ -237,6 +237,11 @@ impl Explorer {
         self.arms.len() - 1
     }
 
+    /// Trials may cost so many thousandths from now on.
+    pub fn set_budget(&mut self, budget_permille: u32) {
+        self.settings.budget_permille = budget_permille;
+    }
+
     /// The plan that runs.
     #[must_use]
     pub fn incumbent(&self) -> usize {

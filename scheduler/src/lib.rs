@@ -44,12 +44,14 @@ mod durable;
 mod error;
 mod evaluate;
 mod event;
+mod explain;
 mod foreign;
 mod hot;
 mod lane;
 mod late;
 mod link;
 mod loaded_part;
+mod measure;
 mod model;
 mod planned;
 mod policy;
@@ -74,9 +76,11 @@ pub use bundles::LoadedBundle;
 pub use decisions::DecisionLog;
 pub use error::{Error, ErrorKind, Result};
 pub use event::{Event, EventKind};
+pub use explain::Explained;
 pub use late::Late;
 pub use link::energy::{LinkEnergy, LinkEnergyOptions};
 pub use link::{LinkMeasurement, UnmeasuredLink};
+pub use measure::{ChosenPlan, MeasureReport};
 pub use model::Model;
 pub use planned::{Planned, PlanningStep};
 pub use policy::{Aim, Learn, Policy, Precision};
@@ -86,7 +90,7 @@ pub use polychip_host::{
     MAX_RANK, MappedFile, Memory, Preemption, Priority, Query, Refusal,
 };
 pub use polychip_ops::{DType, Literal, Packed};
-pub use polychip_partitioner::{Heat, MilliCelsius, Milliwatts};
+pub use polychip_partitioner::{Heat, MilliCelsius, Milliwatts, Plan};
 pub use polychip_profile::bundle;
 pub use polychip_profile::predict::{DevicePrediction, Errors, ModelPrediction, OpClassModel};
 pub use polychip_profile::{
@@ -105,7 +109,7 @@ pub use session::govern::{CandidateReport, ChangeReport, GovernedReport, Hint, M
 pub use session::lateness::{LateCause, LatencyReport, LatenessReport};
 pub use session::learn::report::{LearningReport, TrialReport, TrialState};
 pub use session::replicas::ReplicaReport;
-pub use session::shapes::{ShapesReport, SpecialisationReport};
+pub use session::shapes_report::{ShapesReport, SpecialisationReport};
 pub use support::Support;
 pub use tensor::values::{Values, ValuesMut};
 pub use tensor::{Element, Input, Output, TensorSpec};

@@ -598,6 +598,15 @@ impl Policy {
         self.governed.as_ref()
     }
 
+    /// The limits of what is predicted as those that a governor holds by sensors.
+    pub(crate) fn governing_its_limits(mut self) -> Policy {
+        let power = self.power_limit.take();
+        self.max_temperature = self.temperature_limit.take().or(self.max_temperature);
+        let governed = self.governed.get_or_insert_default();
+        governed.max_power = power.or(governed.max_power);
+        self
+    }
+
     pub(crate) fn learning(&self) -> Learn {
         self.learn
     }

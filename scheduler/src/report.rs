@@ -18,7 +18,7 @@ use crate::session::inner::Inner;
 use crate::session::lateness::{LatencyReport, LatenessReport};
 use crate::session::learn::report::LearningReport;
 use crate::session::replicas::ReplicaReport;
-use crate::session::shapes::ShapesReport;
+use crate::session::shapes_report::ShapesReport;
 use crate::warning::{self, Warning};
 
 /// Figures of a session.

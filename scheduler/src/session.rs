@@ -72,9 +72,12 @@ pub(crate) mod padding;
 pub(crate) mod portfolio;
 mod recover;
 pub(crate) mod replicas;
+mod set;
 pub(crate) mod shapes;
+pub(crate) mod shapes_report;
 pub(crate) mod slot;
 mod state;
+pub(crate) mod told;
 pub(crate) mod turns;
 pub(crate) mod wiring;
 

@@ -10,11 +10,14 @@ use std::time::Duration;
 
 use polychip_host::Priority;
 use polychip_partitioner::{Heat, MilliCelsius, Milliwatts};
+use polychip_profile::bundle::PublicKey;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::late::Late;
 use crate::policy::{Aim, Policy, Precision};
 use crate::runtime::Builder;
+use crate::session::govern::hint::Hint;
+use crate::session::told::Told;
 
 /// What reading a value gives: the thing with the value, or words.
 type Read<T> = std::result::Result<T, String>;
@@ -28,10 +31,28 @@ struct Setting<T> {
 /// Settings of a policy, in the order of their names.
 const OF_POLICY: &[Setting<Policy>] = &[
     Setting {
+        name: "background",
+        set: |policy, value| {
+            flag(value).map(|on| match on {
+                true => policy.background(),
+                false => policy,
+            })
+        },
+    },
+    Setting {
         name: "background-planning",
         set: |policy, value| {
             flag(value).map(|on| match on {
                 true => policy.background_planning(),
+                false => policy,
+            })
+        },
+    },
+    Setting {
+        name: "battery-saver",
+        set: |policy, value| {
+            flag(value).map(|on| match on {
+                true => policy.battery_saver(),
                 false => policy,
             })
         },
@@ -51,6 +72,19 @@ const OF_POLICY: &[Setting<Policy>] = &[
     Setting {
         name: "energy-price",
         set: |policy, value| milliseconds(value).map(|price| policy.energy_price(price)),
+    },
+    Setting {
+        name: "frame-period",
+        set: |policy, value| milliseconds(value).map(|period| policy.frame_period(period)),
+    },
+    Setting {
+        name: "governed",
+        set: |policy, value| {
+            flag(value).map(|on| match on {
+                true => policy.governed(),
+                false => policy,
+            })
+        },
     },
     Setting {
         name: "heat",
@@ -90,6 +124,10 @@ const OF_POLICY: &[Setting<Policy>] = &[
     Setting {
         name: "max-power",
         set: |policy, value| watts(value).map(|limit| policy.power_limit(limit)),
+    },
+    Setting {
+        name: "max-surface",
+        set: |policy, value| celsius(value).map(|limit| policy.max_surface_temperature(limit)),
     },
     Setting {
         name: "max-temperature",
@@ -143,8 +181,16 @@ const OF_POLICY: &[Setting<Policy>] = &[
         },
     },
     Setting {
+        name: "replicas",
+        set: |policy, value| flag(value).map(|allowed| policy.replicas(allowed)),
+    },
+    Setting {
         name: "retry",
         set: |policy, value| number(value, 0, 100).map(|times| policy.retry(times as u32)),
+    },
+    Setting {
+        name: "sampling",
+        set: |policy, value| milliseconds(value).map(|every| policy.sampling(every)),
     },
     Setting {
         name: "threads",
@@ -155,8 +201,21 @@ const OF_POLICY: &[Setting<Policy>] = &[
 /// Settings of a runtime, in the order of their names.
 const OF_BUILDER: &[Setting<Builder>] = &[
     Setting {
+        name: "allow-rollback",
+        set: |builder, value| {
+            flag(value).map(|on| match on {
+                true => builder.allow_rollback(),
+                false => builder,
+            })
+        },
+    },
+    Setting {
         name: "cache",
         set: |builder, value| path(value).map(|folder| builder.cache(folder)),
+    },
+    Setting {
+        name: "installation",
+        set: |builder, value| word(value).map(|name| builder.installation(name)),
     },
     Setting {
         name: "measure-rates",
@@ -191,6 +250,14 @@ const OF_BUILDER: &[Setting<Builder>] = &[
         },
     },
     Setting {
+        name: "trust",
+        set: |builder, value| {
+            let key = value.parse::<PublicKey>();
+            key.map(|key| builder.trust(key))
+                .map_err(|error| error.to_string())
+        },
+    },
+    Setting {
         name: "virtual-time",
         set: |builder, value| {
             flag(value).map(|on| match on {
@@ -202,7 +269,59 @@ const OF_BUILDER: &[Setting<Builder>] = &[
 ];
 
 /// Settings that may be set several times, each adding to those before.
-const REPEATED: &[&str] = &["buckets", "heat", "pin", "plugins", "profile", "set"];
+const REPEATED: &[&str] = &["buckets", "heat", "pin", "plugins", "profile", "set", "trust"];
+
+/// Settings of which a governed session has its own: what its governor holds by sensors, not what is predicted.
+const OF_BOTH: &[&str] = &["max-power", "max-temperature"];
+
+/// Reads what a session is told.
+type ReadTold = fn(&str) -> Read<Told>;
+
+/// What of a session may change while it runs, in the order of the names.
+const OF_SESSION: &[(&str, ReadTold)] = &[
+    ("background", |value| {
+        flag(value).map(|on| Told::Hint(Hint::Foreground(!on)))
+    }),
+    ("battery-saver", |value| {
+        flag(value).map(|on| Told::Hint(Hint::BatterySaver(on)))
+    }),
+    ("deadline", |value| or_no(value, milliseconds).map(Told::Deadline)),
+    ("frame-period", |value| {
+        or_no(value, milliseconds).map(|period| Told::Hint(Hint::FramePeriod(period)))
+    }),
+    ("learn", |value| value.parse().map(Told::Learn)),
+    ("max-power", |value| {
+        or_no(value, watts).map(|limit| Told::Hint(Hint::MaxPower(limit)))
+    }),
+    ("max-surface", |value| {
+        or_no(value, celsius).map(|limit| Told::Hint(Hint::MaxSurfaceTemperature(limit)))
+    }),
+    ("max-temperature", |value| {
+        or_no(value, celsius).map(|limit| Told::Hint(Hint::MaxTemperature(limit)))
+    }),
+];
+
+/// Names of the settings that a session takes while it runs ([`Session::set`](crate::Session::set)).
+pub fn of_session() -> impl Iterator<Item = &'static str> {
+    OF_SESSION.iter().map(|(name, _)| *name)
+}
+
+/// Reads what a session is told.
+pub(crate) fn told(name: &str, value: &str) -> Result<Told> {
+    let bad = |words: String| Error::new(ErrorKind::BadInput, words);
+    let Some((_, read)) = OF_SESSION.iter().find(|(known, _)| *known == name) else {
+        let known: Vec<&str> = of_session().collect();
+        let also = match of_policy().any(|known| known == name) {
+            true => ", which is set in the policy that it is made with",
+            false => "",
+        };
+        return Err(bad(format!(
+            "a session has no setting {name:?} that can change while it runs{also}; those that can are: {}",
+            known.join(", ")
+        )));
+    };
+    read(value).map_err(|words| bad(format!("session setting {name:?}: {words}")))
+}
 
 /// Names of the settings of a policy.
 pub fn of_policy() -> impl Iterator<Item = &'static str> {
@@ -236,12 +355,19 @@ impl Policy {
     /// | `in-flight` | runs that may be in flight at once, 1 to 64 |
     /// | `retry` | how often a run is tried again, 0 to 100 |
     /// | `learn` | `no`, `watch`, `yes`, or a budget from `2%` to `20%` |
-    /// | `no-replan`, `background-planning` | `yes`, `no` |
+    /// | `no-replan`, `background-planning`, `replicas` | `yes`, `no` |
     /// | `max-power` | watts: `5` or `5W` |
     /// | `max-temperature`, `hottest` | degrees Celsius: `80` or `80C` |
+    /// | `governed`, `background`, `battery-saver` | `yes`, `no`; each makes the session a governed one ([`Policy::governed`]) |
+    /// | `frame-period`, `sampling` | milliseconds; so do these |
+    /// | `max-surface` | degrees Celsius; so does this |
     /// | `heat` | `npu:0=30C+9K/W`; may be set several times |
     /// | `buckets` | `NAME=1,4,16`; may be set several times |
     /// | `kept-shapes` | bytes |
+    ///
+    /// `max-power` and `max-temperature` limit what is predicted ([`Policy::power_limit`], [`Policy::temperature_limit`]), and in a
+    /// governed session what sensors say ([`Policy::max_power`], [`Policy::max_temperature`]), as `polychip monitor` does; in
+    /// whatever order they are set.
     ///
     /// ```
     /// # fn main() -> Result<(), polychip::Error> {
@@ -253,7 +379,12 @@ impl Policy {
     /// # Errors
     /// There is no such setting, or the value is none of its.
     pub fn with_setting(self, name: &str, value: &str) -> Result<Policy> {
-        set(OF_POLICY, "policy", self, name, value)
+        let was_governed = self.governing().is_some();
+        let policy = set(OF_POLICY, "policy", self, name, value)?;
+        Ok(match policy.governing().is_some() {
+            true if !was_governed || OF_BOTH.contains(&name) => policy.governing_its_limits(),
+            _ => policy,
+        })
     }
 }
 
@@ -266,6 +397,9 @@ impl Builder {
     /// | `profile` | a file |
     /// | `cache` | a folder |
     /// | `set` | `PLUGIN.KEY=VALUE`; may be set several times |
+    /// | `trust` | the public key of whoever signed bundles, as `polychip farm keygen` prints it; may be set several times |
+    /// | `installation` | a random name that the app keeps ([`Builder::installation`]) |
+    /// | `allow-rollback` | `yes`, `no` |
     /// | `measure-rates`, `only-given-folders`, `virtual-time` | `yes`, `no` |
     ///
     /// ```
@@ -319,6 +453,23 @@ fn path(text: &str) -> Read<&str> {
     match text {
         "" => Err("the path is empty".to_owned()),
         path => Ok(path),
+    }
+}
+
+fn word(text: &str) -> Read<&str> {
+    match text {
+        "" => Err("the name is empty".to_owned()),
+        word => Ok(word),
+    }
+}
+
+/// Reads a value, or `no`, which takes one away.
+fn or_no<T>(text: &str, read: fn(&str) -> Read<T>) -> Read<Option<T>> {
+    match text {
+        "no" => Ok(None),
+        text => read(text)
+            .map(Some)
+            .map_err(|words| format!("{words}, or no for none")),
     }
 }
 
@@ -440,6 +591,7 @@ pub fn plugin_setting(text: &str) -> Read<(String, String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Learn;
 
     #[test]
     fn limits_are_numbers_with_or_without_their_unit() {
@@ -537,7 +689,59 @@ mod tests {
     }
 
     #[test]
-    fn both_tables_are_in_order() {
+    fn limits_of_a_governed_session_are_its_governors_in_any_order() {
+        let words = [
+            ("max-power", "5W"),
+            ("max-temperature", "80C"),
+            ("max-surface", "42C"),
+        ];
+        let told = |words: &mut dyn Iterator<Item = &(&str, &str)>| {
+            words.fold(Policy::latency(), |policy, (name, value)| {
+                policy.with_setting(name, value).unwrap()
+            })
+        };
+        let called = Policy::latency()
+            .max_power(Milliwatts::new(5000))
+            .max_temperature(MilliCelsius::from_celsius(80.0))
+            .max_surface_temperature(MilliCelsius::from_celsius(42.0));
+        assert_eq!(told(&mut words.iter()), called);
+        assert_eq!(told(&mut words.iter().rev()), called);
+        let governed = [
+            ("background", "yes"),
+            ("battery-saver", "yes"),
+            ("frame-period", "33"),
+        ];
+        let called = Policy::latency()
+            .background()
+            .battery_saver()
+            .frame_period(Duration::from_millis(33));
+        assert_eq!(told(&mut governed.iter()), called);
+        assert_eq!(told(&mut [("governed", "no")].iter()), Policy::latency());
+    }
+
+    #[test]
+    fn what_a_running_session_takes_is_told_apart() {
+        assert_eq!(told("learn", "watch").unwrap(), Told::Learn(Learn::Watch));
+        assert_eq!(told("deadline", "no").unwrap(), Told::Deadline(None));
+        assert_eq!(
+            told("background", "yes").unwrap(),
+            Told::Hint(Hint::Foreground(false))
+        );
+        let of_policy = told("threads", "2").unwrap_err().to_string();
+        assert!(
+            of_policy.contains("in the policy") && of_policy.contains("frame-period, learn"),
+            "{of_policy}"
+        );
+        let bad = told("max-power", "much").unwrap_err().to_string();
+        assert!(
+            bad.contains("max-power") && bad.ends_with("or no for none"),
+            "{bad}"
+        );
+    }
+
+    #[test]
+    fn the_tables_are_in_order() {
+        assert!(OF_SESSION.is_sorted_by_key(|(name, _)| *name));
         assert!(OF_POLICY.is_sorted_by_key(|setting| setting.name));
         assert!(OF_BUILDER.is_sorted_by_key(|setting| setting.name));
     }

@@ -211,3 +211,94 @@ fn a_profile_that_cannot_be_opened_is_an_error_that_names_it() {
     let words = error.to_string();
     assert!(words.contains("/no/such/folder/device.profile"), "{words}");
 }
+
+#[test]
+fn learning_is_switched_while_a_session_runs() {
+    let script = device("a", 100.0, &permille(2000), "") + &device("b", 150.0, &permille(1000), "");
+    let learns = session(&script, Policy::latency().learn(Learn::Watch));
+    drive(&learns, 100);
+    let before = learns.report().learning.unwrap();
+    assert_eq!((before.mode.as_str(), before.settled), ("watch", false));
+    assert_eq!(devices_of(&learns), ["null:0"]);
+    learns.set("learn", "10%").unwrap();
+    drive(&learns, 300);
+    let after = learns.report().learning.unwrap();
+    assert_eq!((after.mode.as_str(), after.settled), ("10%", true), "{after:?}");
+    assert_eq!(devices_of(&learns), ["null:1"]);
+    learns.set("learn", "no").unwrap();
+    let trials = after.trial_runs;
+    drive(&learns, 300);
+    let frozen = learns.report().learning.unwrap();
+    assert_eq!((frozen.mode.as_str(), frozen.trial_runs), ("no", trials));
+    assert_eq!(devices_of(&learns), ["null:1"]);
+}
+
+#[test]
+fn what_a_session_cannot_take_while_it_runs_is_an_error() {
+    let script = device("a", 100.0, &permille(1000), "") + &device("b", 150.0, &permille(1000), "");
+    let frozen = session(&script, Policy::latency().learn(Learn::No));
+    frozen.set("learn", "no").unwrap();
+    frozen.set("deadline", "33ms").unwrap();
+    assert_eq!(frozen.report().deadline_ns, Some(33_000_000));
+    for (name, value, words) in [
+        ("learn", "yes", "made with learn=no"),
+        ("learn", "1%", "2% to 20%"),
+        ("max-power", "5W", "governed"),
+        ("threads", "2", "in the policy"),
+    ] {
+        let error = frozen.set(name, value).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    let governed = session(&script, Policy::latency().governed());
+    for (name, value) in [("max-power", "5W"), ("background", "yes"), ("max-power", "no")] {
+        governed.set(name, value).unwrap();
+    }
+    assert!(
+        governed
+            .set("learn", "yes")
+            .unwrap_err()
+            .to_string()
+            .contains("governed")
+    );
+}
+
+#[test]
+fn what_is_set_holds_for_all_sizes_of_an_open_model() {
+    let script = device("a", 100.0, &permille(2000), "") + &device("b", 150.0, &permille(1000), "");
+    let (runtime, _) = runtime(&script);
+    let folder = tempfile::tempdir().unwrap();
+    let open = model::Model {
+        nodes: vec![model::node("Neg", "neg", &["x"], &["a"])],
+        inputs: vec![model::port("x", model::F32, &["n"])],
+        outputs: vec![model::port("a", model::F32, &["n"])],
+        ..model::Model::default()
+    };
+    let model = runtime.load(open.write(folder.path(), "open.onnx")).unwrap();
+    let session = runtime
+        .session(&model, Policy::latency().devices(["null"]))
+        .unwrap();
+    let run = |size: usize| {
+        let mut input = session.input("x").unwrap();
+        input.resize(&[size]).unwrap();
+        drop(session.submit(&[&input]).unwrap().wait(PATIENCE).unwrap());
+        session.report()
+    };
+    assert_eq!(run(3).learning.unwrap().mode, "5%");
+    session.set("learn", "watch").unwrap();
+    session.set("deadline", "33ms").unwrap();
+    session.set("learn", "no").unwrap();
+    for size in [3, 5] {
+        let report = run(size);
+        assert_eq!(report.learning.unwrap().mode, "no", "{size}");
+        assert_eq!(report.deadline_ns, Some(33_000_000), "{size}");
+    }
+    let frozen = Policy::latency().devices(["null"]).learn(Learn::No);
+    let frozen = runtime.session(&model, frozen).unwrap();
+    assert!(
+        frozen
+            .set("learn", "yes")
+            .unwrap_err()
+            .to_string()
+            .contains("made with learn=no")
+    );
+}

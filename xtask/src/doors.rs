@@ -6,7 +6,9 @@
 //! 3. C and C++ are built against the installed tree alone, found by pkg-config and by CMake.
 //! 4. What a door needs and this machine lacks is *skipped* by its name; where `POLYCHIP_EXPECT` has that name, it fails.
 //!
-//! A further door is a row of [`DOORS`].
+//! A further door is a row of [`DOORS`]. A session that learns, through every door: `learn`.
+
+mod learn;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,11 +27,13 @@ const DEMO: [&str; 3] = [
 ];
 
 /// What the doors' programs are built of.
-const PACKAGES: [&str; 5] = [
+const PACKAGES: [&str; 7] = [
     "polychip",
     "polychip-capi",
     "polychip-cli",
     "polychip-onnxruntime",
+    "polychip-plugin-null",
+    "polychip-plugin-openvino",
     "polychip-python",
 ];
 
@@ -169,6 +173,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             Err(error) => wrong.push(format!("{}: {error:#}", door.name)),
         }
     }
+    let (more, left) = learn::run(&built, &mut wrong)?;
+    (passed, skipped) = (passed + more, skipped + left);
     let failed = wrong.len();
     eprintln!("test result: {passed} passed; {failed} failed; {skipped} ignored");
     ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -265,22 +271,28 @@ fn command_line(_: &Built) -> Result<Command> {
 }
 
 fn by_pkg_config(built: &Built) -> Result<Command> {
+    compiled(built, "label")
+}
+
+/// An example in C, made on the installed library by the flags of pkg-config.
+fn compiled(built: &Built, example: &str) -> Result<Command> {
     let lib = built.prefix.join("lib");
     let mut asked = Command::new("pkg-config");
     asked
         .args(["--cflags", "--libs", "polychip"])
         .env("PKG_CONFIG_PATH", lib.join("pkgconfig"));
     let flags = words(&mut asked)?;
-    let label = built.folder.join("label");
+    let program = built.folder.join(format!("{example}_by_pkg_config"));
     let mut compile = Command::new("cc");
     compile
-        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "capi/examples/label.c"])
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror"])
+        .arg(format!("capi/examples/{example}.c"))
         .args(flags.split_whitespace())
         .arg(format!("-Wl,-rpath,{}", lib.display()))
         .arg("-o")
-        .arg(&label);
+        .arg(&program);
     words(compile.current_dir(root()))?;
-    Ok(Command::new(label))
+    Ok(Command::new(program))
 }
 
 fn by_cmake(built: &Built) -> Result<Command> {

@@ -65,8 +65,7 @@ impl Options {
     pub(crate) unsafe fn read(api: Api, options: *const OrtSessionOptions) -> Result<Options> {
         // SAFETY: the caller's promise.
         let entries = unsafe { entries(api, options) }?;
-        let name = NAME.to_str().unwrap_or_default().to_lowercase();
-        let prefix = format!("ep.{name}.");
+        let prefix = prefix();
         let own = entries
             .iter()
             .filter_map(|(key, value)| Some((key.strip_prefix(&prefix)?, value.as_str())));
@@ -135,6 +134,20 @@ impl Options {
             report,
             context,
         })
+    }
+}
+
+/// How the session's own names of the provider's options begin.
+fn prefix() -> String {
+    let name = NAME.to_str().unwrap_or_default().to_lowercase();
+    format!("ep.{name}.")
+}
+
+/// The name of an option that is set while a session runs; none where it is meant for other providers.
+pub(crate) fn of_ours(key: &str) -> Option<&str> {
+    match key.strip_prefix(&prefix()) {
+        Some(name) => Some(name),
+        None => Some(key).filter(|key| !key.starts_with("ep.")),
     }
 }
 
@@ -244,6 +257,13 @@ mod tests {
         let left = Arc::downgrade(&first);
         drop((first, second));
         assert!(left.upgrade().is_none(), "the last session has ended");
+    }
+
+    #[test]
+    fn options_of_other_providers_are_told_apart() {
+        assert_eq!(of_ours("learn"), Some("learn"));
+        assert_eq!(of_ours("ep.polychipexecutionprovider.learn"), Some("learn"));
+        assert_eq!(of_ours("ep.dynamic.workload_type"), None);
     }
 
     #[test]

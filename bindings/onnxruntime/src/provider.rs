@@ -11,7 +11,7 @@ use polychip::{Policy, Runtime};
 use polychip_sys::onnxruntime::bindings as sys;
 
 use crate::NAME;
-use crate::api::{Api, ep, is_forked};
+use crate::api::{Api, ep, is_forked, text_at};
 use crate::claim::{Asked, Claim, words_of};
 use crate::compiled;
 use crate::compiling::{Compiling, Made};
@@ -20,7 +20,7 @@ use crate::failure::{Failure, Result};
 use crate::fused::{Fused, Making};
 use crate::identity::Identity;
 use crate::log::Log;
-use crate::options::{ContextOptions, Options};
+use crate::options::{self, ContextOptions, Options};
 use crate::ort::{Graph, Node};
 use crate::read::{Captured, Constants, Reader, known_by};
 use crate::reports::{self, Entry};
@@ -52,7 +52,7 @@ impl Provider {
                 ReleaseNodeComputeInfos: Some(release_node_compute_infos),
                 GetPreferredDataLayout: None,
                 ShouldConvertDataLayoutForOp: None,
-                SetDynamicOptions: None,
+                SetDynamicOptions: Some(set_dynamic_options),
                 OnRunStart: None,
                 OnRunEnd: None,
                 CreateAllocator: None,
@@ -195,6 +195,23 @@ impl Provider {
         compiling.made(making, whole, node)
     }
 
+    /// Changes settings of the sessions of its parts while they run.
+    fn set(&self, options: &[(&str, &str)]) -> Result<()> {
+        let sessions = self.entry.sessions();
+        for (key, value) in options {
+            let Some(name) = options::of_ours(key) else {
+                // ONNX Runtime tells all providers of a session what one of them knows
+                self.log
+                    .info(&format!("the option {key} is left to other providers"));
+                continue;
+            };
+            for session in &sessions {
+                session.set(name, value)?;
+            }
+        }
+        Ok(())
+    }
+
     /// What a compiled model says of who compiled it.
     fn identity(&self) -> &CStr {
         self.identity.get_or_init(|| {
@@ -286,6 +303,24 @@ unsafe extern "C" fn compile(
             unsafe { *infos.add(index) = Box::into_raw(one.fused).cast() };
         }
         Ok(())
+    })
+}
+
+unsafe extern "C" fn set_dynamic_options(
+    ep: *mut sys::OrtEp,
+    keys: *const *const c_char,
+    values: *const *const c_char,
+    count: usize,
+) -> *mut sys::OrtStatus {
+    // SAFETY: as above.
+    let provider = unsafe { provider(ep) };
+    entry(provider.api, || {
+        let mut options = Vec::with_capacity(count);
+        for index in 0..count {
+            // SAFETY: so many texts stand there, and live during the call.
+            options.push(unsafe { (text_at(*keys.add(index)), text_at(*values.add(index))) });
+        }
+        provider.set(&options)
     })
 }
 

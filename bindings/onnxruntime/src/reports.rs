@@ -136,6 +136,12 @@ impl Entry {
         id
     }
 
+    /// The sessions of the parts that are there.
+    pub(crate) fn sessions(&self) -> Vec<polychip::Session> {
+        let state = self.lock();
+        state.parts.iter().map(|part| part.session.clone()).collect()
+    }
+
     /// The part is released: its session must not live on here, what it did is kept.
     pub(crate) fn released(&self, id: PartId) {
         let gone: Vec<Part> = self.lock().parts.extract_if(.., |part| part.id == id).collect();

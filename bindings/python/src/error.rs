@@ -27,7 +27,6 @@ macro_rules! exceptions {
             match error.kind() {
                 $($(ErrorKind::$kind => $class::new_err(words),)*)+
                 ErrorKind::Io => PyOSError::new_err(words),
-                // admission has no words here yet
                 _ => Error::new_err(words),
             }
         }
@@ -45,6 +44,7 @@ exceptions! {
     TimedOutError [Timeout] "The wait ran out of time; the run goes on.";
     CancelledError [Cancelled] "The run was cancelled.";
     DroppedError [Dropped] "The run was dropped because it was late.";
+    NotAdmittedError [NotAdmitted] "Admission refused the sessions; `refusal` says what stands against them.";
     BadProfileError [BadProfile] "The profile database is foreign, corrupt or cannot be written.";
     ForkError [] "The process was forked after the runtime was made.";
 }

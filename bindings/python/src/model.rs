@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 
 use crate::error;
+use crate::plan::Plan;
 use crate::policy::Policy;
 use crate::session::Session;
 use crate::shared::Shared;
@@ -10,7 +11,7 @@ use crate::shared::Shared;
 /// A model that has been read, of one runtime.
 #[pyclass(frozen, module = "polychip")]
 pub(crate) struct Model {
-    model: polychip::Model,
+    pub(crate) model: polychip::Model,
     shared: Shared,
 }
 
@@ -52,12 +53,33 @@ impl Model {
         Ok(Model::new(bound.map_err(error::of)?, self.shared.clone()))
     }
 
-    /// Plans, compiles and loads.
+    /// Plans, and compiles nothing.
     #[pyo3(signature = (policy = None))]
-    fn session(&self, py: Python<'_>, policy: Option<&Policy>) -> PyResult<Session> {
+    fn plan(&self, py: Python<'_>, policy: Option<&Policy>) -> PyResult<Plan> {
         self.shared.process.check()?;
-        let policy = policy.map_or_else(polychip::Policy::latency, |policy| policy.0.clone());
-        let session = py.detach(|| self.shared.runtime.session(&self.model, policy));
+        let policy = Policy::given(policy);
+        let planned = py.detach(|| self.shared.runtime.plan(&self.model, &policy));
+        planned.map(Plan).map_err(error::of)
+    }
+
+    /// The plan in the text of a file, checked for this model and these devices. A session of it keeps it.
+    #[pyo3(signature = (text, policy = None))]
+    fn read_plan(&self, py: Python<'_>, text: &str, policy: Option<&Policy>) -> PyResult<Plan> {
+        self.shared.process.check()?;
+        let (plan, policy) = (Plan::parsed(text)?, Policy::given(policy));
+        let planned = py.detach(|| self.shared.runtime.with_plan(&self.model, &policy, plan));
+        planned.map(Plan).map_err(error::of)
+    }
+
+    /// Plans, compiles and loads; with a plan, compiles and loads that.
+    #[pyo3(signature = (policy = None, *, plan = None))]
+    fn session(&self, py: Python<'_>, policy: Option<&Policy>, plan: Option<&Plan>) -> PyResult<Session> {
+        self.shared.process.check()?;
+        let (runtime, policy) = (&self.shared.runtime, Policy::given(policy));
+        let session = py.detach(|| match plan {
+            None => runtime.session(&self.model, policy),
+            Some(plan) => runtime.session_of(plan.0.clone(), policy),
+        });
         Ok(Session::new(session.map_err(error::of)?, self.shared.clone()))
     }
 

@@ -54,20 +54,39 @@ impl Policy {
     }
 }
 
+impl Policy {
+    /// What Python gave, or the shortest time of a run.
+    pub(crate) fn given(policy: Option<&Policy>) -> polychip::Policy {
+        policy.map_or_else(polychip::Policy::latency, |policy| policy.0.clone())
+    }
+}
+
 fn made(policy: polychip::Policy, settings: Option<&Bound<'_, PyDict>>) -> PyResult<Policy> {
-    let mut policy = policy;
+    let made = words(settings)?
+        .into_iter()
+        .try_fold(policy, |policy, (name, value)| policy.with_setting(&name, &value));
+    made.map(Policy).map_err(error::of)
+}
+
+/// Settings in the words of the command line, in their order.
+pub(crate) fn words(settings: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<(String, String)>> {
+    let mut all = Vec::new();
     for (name, value) in settings.into_iter().flatten() {
         let name: String = name.extract()?;
         let word = name.replace('_', "-");
         for value in values(&name, &value)? {
-            policy = policy.with_setting(&word, &value).map_err(error::of)?;
+            all.push((word.clone(), value));
         }
     }
-    Ok(Policy(policy))
+    Ok(all)
 }
 
 /// A value in the words of the command line; several where the option may be given several times.
 fn values(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    // what may be taken away while a session runs
+    if value.is_none() {
+        return Ok(vec!["no".to_owned()]);
+    }
     if let Ok(flag) = value.cast::<PyBool>() {
         let word = if flag.is_true() { "yes" } else { "no" };
         return Ok(vec![word.to_owned()]);

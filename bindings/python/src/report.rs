@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 
 use crate::error::Error;
+use crate::plan::{json, loaded};
 
 /// What a session runs where, predicted and measured: text, a dict, in a notebook the page of the plan.
 #[pyclass(frozen, module = "polychip")]
@@ -23,12 +24,12 @@ impl Report {
 impl Report {
     /// As JSON, by the schema of `polychip run --json`.
     fn to_json(&self) -> PyResult<String> {
-        serde_json::to_string(&self.report).map_err(|error| Error::new_err(error.to_string()))
+        json(serde_json::to_string(&self.report))
     }
 
     /// As a dict, with the names of the JSON.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("json")?.call_method1("loads", (self.to_json()?,))
+        loaded(py, &self.to_json()?)
     }
 
     /// The page of the plan: graph, timeline, costs and reasons, in one file of HTML.

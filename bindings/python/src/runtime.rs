@@ -3,15 +3,22 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use polychip::ProfileOptions;
+use polychip::admission::Wanted;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::array::Held;
 use crate::error;
 use crate::fork::Process;
+use crate::measure;
 use crate::model::Model;
+use crate::plan::{json, loaded};
+use crate::policy::{self, Policy};
+use crate::session::Session;
 use crate::shared::Shared;
 
 /// Plugins, their devices, and what was measured on them.
@@ -49,16 +56,25 @@ enum Folders {
     Several(Vec<PathBuf>),
 }
 
+/// A public key or several, as 64 hexadecimal digits.
+#[derive(FromPyObject)]
+enum Keys {
+    One(String),
+    Several(Vec<String>),
+}
+
 #[pymethods]
 impl Runtime {
     #[new]
-    #[pyo3(signature = (*, plugins = None, profiles = None, cache = None, settings = None))]
+    #[pyo3(signature = (*, plugins = None, profiles = None, cache = None, settings = None, trust = None, **words))]
     fn new(
         py: Python<'_>,
         plugins: Option<Folders>,
         profiles: Option<Folders>,
         cache: Option<PathBuf>,
         settings: Option<BTreeMap<String, String>>,
+        trust: Option<Keys>,
+        words: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Runtime> {
         let listed = |folders: Option<Folders>| match folders {
             None => Vec::new(),
@@ -79,6 +95,15 @@ impl Runtime {
             let words = polychip::words::plugin_setting(&format!("{name}={value}"));
             let (plugin, key, value) = words.map_err(error::BadInputError::new_err)?;
             builder = builder.configure(&plugin, &key, value);
+        }
+        let keys = match trust {
+            None => Vec::new(),
+            Some(Keys::One(one)) => vec![one],
+            Some(Keys::Several(several)) => several,
+        };
+        let keys = keys.into_iter().map(|key| ("trust".to_owned(), key));
+        for (name, value) in keys.chain(policy::words(words)?) {
+            builder = builder.with_setting(&name, &value).map_err(error::of)?;
         }
         let runtime = py.detach(|| builder.build()).map_err(error::of)?;
         Ok(Runtime(Shared {
@@ -110,6 +135,86 @@ impl Runtime {
             .iter()
             .map(ToString::to_string)
             .collect()
+    }
+
+    /// The bundles that were given as profiles: family and version, or why one is not used.
+    #[getter]
+    fn bundles(&self) -> Vec<String> {
+        let bundles = self.0.runtime.bundles().iter();
+        bundles.map(ToString::to_string).collect()
+    }
+
+    /// Measures what plans for these models rest on: links, models on each device, parts of the plans that are chosen.
+    #[pyo3(signature = (models, policy = None, *, ops = false, wholes = true, seconds = None, goal = 0.03, on_progress = None))]
+    #[expect(clippy::too_many_arguments, reason = "each is a word of Python's")]
+    fn measure<'py>(
+        &self,
+        py: Python<'py>,
+        models: Vec<PyRef<'py, Model>>,
+        policy: Option<&Policy>,
+        ops: bool,
+        wholes: bool,
+        seconds: Option<f64>,
+        goal: f64,
+        on_progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.0.process.check()?;
+        let time = seconds.map(Duration::try_from_secs_f64).transpose();
+        let time = time.map_err(|_| error::BadInputError::new_err("seconds is no time"))?;
+        let options = ProfileOptions {
+            ops,
+            wholes,
+            time,
+            goal,
+        };
+        let models: Vec<polychip::Model> = models.iter().map(|model| model.model.clone()).collect();
+        let policy = Policy::given(policy);
+        let report = measure::measured(py, &self.0.runtime, &models, &policy, &options, on_progress)?;
+        loaded(py, &json(serde_json::to_string(&report))?)
+    }
+
+    /// Makes sessions that share devices, with a proof that no deadline is missed: by name, of a model and a policy each.
+    #[pyo3(signature = (wanted, *, margin_percent = 50.0))]
+    fn admit<'py>(
+        &self,
+        py: Python<'py>,
+        wanted: &Bound<'py, PyDict>,
+        margin_percent: f64,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        self.0.process.check()?;
+        let mut names = Vec::new();
+        let mut all = Vec::new();
+        for (name, pair) in wanted {
+            let name: String = name.extract()?;
+            let (model, policy): (PyRef<'_, Model>, PyRef<'_, Policy>) = pair.extract()?;
+            let wanted = Wanted::new(&name, &model.model, policy.0.clone());
+            all.push(wanted.margin_percent(margin_percent));
+            names.push(name);
+        }
+        let admission = py.detach(|| self.0.runtime.admit(all)).map_err(error::of)?;
+        if let Some(refusal) = admission.refusal() {
+            let error = error::NotAdmittedError::new_err(refusal.to_string().trim_end().to_owned());
+            let refusal = loaded(py, &json(serde_json::to_string(refusal))?)?;
+            error.value(py).setattr("refusal", refusal)?;
+            return Err(error);
+        }
+        let sessions = py
+            .detach(|| admission.admitted()?.sessions())
+            .map_err(error::of)?;
+        let made = PyDict::new(py);
+        for (name, session) in names.into_iter().zip(sessions) {
+            made.set_item(name, Py::new(py, Session::new(session, self.0.clone()))?)?;
+        }
+        Ok(made)
+    }
+
+    /// The proof of all sessions that are admitted now; None where there are none.
+    #[getter]
+    fn admitted<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match py.detach(|| self.0.runtime.admitted()) {
+            None => Ok(None),
+            Some(proof) => loaded(py, &json(serde_json::to_string(&proof))?).map(Some),
+        }
     }
 
     /// Reads an ONNX model: a file's path, or its bytes, which are kept and not copied.

@@ -7,13 +7,15 @@ use std::time::Duration;
 use polychip::{Literal, Packed, RunOptions, TensorSpec};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::array::Array;
 use crate::element;
 use crate::error::{self, BadInputError};
 use crate::input::{Input, State};
 use crate::outputs::{Place, Pool, Way};
+use crate::plan::{Plan, json, loaded};
+use crate::policy;
 use crate::report::Report;
 use crate::run::{Run, Started, milliseconds};
 use crate::shared::Shared;
@@ -363,6 +365,63 @@ impl Session {
     /// Begins anew: all states are zero.
     fn reset_state(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.session.reset_state()).map_err(error::of)
+    }
+
+    /// Shape and bytes of the state of an input.
+    fn state(&self, py: Python<'_>, input: &str) -> PyResult<(Py<PyTuple>, Py<PyBytes>)> {
+        let (shape, bytes) = py.detach(|| self.session.state(input)).map_err(error::of)?;
+        Ok((
+            PyTuple::new(py, shape)?.unbind(),
+            PyBytes::new(py, &bytes).unbind(),
+        ))
+    }
+
+    /// Sets the state of an input to what `state` gave, of this session or another.
+    fn set_state(&self, py: Python<'_>, input: &str, shape: Vec<usize>, data: &[u8]) -> PyResult<()> {
+        py.detach(|| self.session.set_state(input, &shape, data))
+            .map_err(error::of)
+    }
+
+    /// Changes settings while the session runs, as `learn="watch"`; None takes a limit away.
+    #[pyo3(signature = (**settings))]
+    fn set(&self, py: Python<'_>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        let words = policy::words(settings)?;
+        py.detach(|| {
+            words
+                .iter()
+                .try_for_each(|(name, value)| self.session.set(name, value))
+        })
+        .map_err(error::of)
+    }
+
+    /// Whether the next frame is to run, where the governor skips some to keep a limit. Each call counts a frame.
+    fn takes_frame(&self) -> bool {
+        self.session.takes_frame()
+    }
+
+    /// Reads the sensors and lets the governor decide now: what the sensors said; None where the session is not governed.
+    fn govern<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match py.detach(|| self.session.govern()) {
+            None => Ok(None),
+            Some(sample) => loaded(py, &json(serde_json::to_string(&sample))?).map(Some),
+        }
+    }
+
+    /// What the governor was told and decided, as JSON, a line each; None where the session is not governed.
+    fn decisions(&self, py: Python<'_>) -> Option<String> {
+        py.detach(|| Some(self.session.decisions()?.to_json_lines()))
+    }
+
+    /// The plan that the next run executes; None before the first run of a model with open sizes.
+    fn plan(&self) -> Option<Plan> {
+        self.session
+            .planned()
+            .map(|planned| Plan(planned.as_ref().clone()))
+    }
+
+    /// Starts no more runs; those in flight go on to their end.
+    fn close(&self) {
+        self.session.close();
     }
 
     /// Writes what was measured to the profile database.

@@ -15,6 +15,11 @@ def run() -> int:
     memoryview(image)
     sizes: tuple[int | str | None, ...] = session.inputs[0].shape
     print(outputs["y"].argmax(), session.report().to_dict()["runs"], sizes)
+    plan = runtime.load("model.onnx").plan(policy)
+    print(plan.explain().to_dict()["nodes"], runtime.measure([runtime.load("model.onnx")], policy, seconds=5))
+    session.set(learn="watch", max_power=None)
+    cameras = runtime.admit({"camera": (runtime.load("model.onnx"), polychip.Policy.latency(period=33))})
+    print(cameras["camera"].takes_frame(), runtime.admitted, session.decisions())
     return len(runtime.devices[0].name)
 
 

@@ -51,8 +51,9 @@ pub unsafe extern "C" fn polychip_builder_create(
 }
 
 /// Sets what a runtime is made of, in the words of the command line's options, without their dashes: `plugins` (a folder,
-/// several times), `profile` (a file), `cache` (a folder), `set` (`PLUGIN.KEY=VALUE`, several times), `measure-rates`,
-/// `only-given-folders`, `virtual-time` (`yes` or `no`). docs/c.md lists them. Thread-safe.
+/// several times), `profile` (a file, or a bundle of a `trust`ed key), `cache` (a folder), `set` (`PLUGIN.KEY=VALUE`, several
+/// times), `measure-rates`, `only-given-folders`, `virtual-time` (`yes` or `no`) and others. docs/c.md lists them, and so does
+/// the failure of a name that is none. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_builder_set(
     builder: polychip_builder_t,
@@ -174,6 +175,25 @@ pub unsafe extern "C" fn polychip_runtime_refusals(
         let place = unsafe { Out::new(out_text, "out_text") }?;
         let refusals = RuntimeObject::of(runtime)?.refusals();
         place.put(Text::new(&refusals).into_handle()?);
+        Ok(())
+    };
+    // SAFETY: the caller's promise, rule 2 of the header.
+    unsafe { entry(failure, call) }
+}
+
+/// Bundles that the builder was given as `profile`, a line each: with family and version where it is loaded, else why it is not
+/// used; empty where none was given. Thread-safe.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn polychip_runtime_bundles(
+    runtime: polychip_runtime_t,
+    out_text: *mut polychip_text_t,
+    failure: *mut polychip_failure,
+) -> polychip_status_t {
+    let call = || {
+        // SAFETY: the caller's promise, rules 3 and 4 of the header.
+        let place = unsafe { Out::new(out_text, "out_text") }?;
+        let bundles = RuntimeObject::of(runtime)?.bundles();
+        place.put(Text::new(&bundles).into_handle()?);
         Ok(())
     };
     // SAFETY: the caller's promise, rule 2 of the header.

@@ -4,8 +4,6 @@
 
 use std::ffi::c_char;
 
-use polychip::Policy;
-
 use crate::entry::entry;
 use crate::failure::{Failure, Result, polychip_failure};
 use crate::handle::Object;
@@ -15,21 +13,19 @@ use crate::read::{Out, text};
 use crate::runtime::{PolicyObject, RuntimeObject};
 use crate::session::SessionObject;
 use crate::status::polychip_status_t;
-use crate::text::Text;
+use crate::tensor::Tensor;
+use crate::text::formatted;
 
 use super::model::polychip_model_t;
 use super::policy::polychip_policy_t;
 use super::runtime::polychip_runtime_t;
-use super::tensor::{POLYCHIP_INFO_PACKED, POLYCHIP_INFO_UPPER_BOUND, polychip_tensor_info};
+use super::tensor::{
+    POLYCHIP_INFO_PACKED, POLYCHIP_INFO_UPPER_BOUND, polychip_tensor_info, polychip_tensor_t,
+};
 use super::text::polychip_text_t;
 
 /// A model compiled for its devices, ready to run.
 pub type polychip_session_t = u64;
-
-/// Text for people.
-pub const POLYCHIP_FORMAT_TEXT: u32 = 0;
-/// JSON.
-pub const POLYCHIP_FORMAT_JSON: u32 = 1;
 
 /// Plans, compiles and loads a model for the devices of a runtime; with 0 as the policy, for the shortest time of a run. May
 /// take seconds. Thread-safe.
@@ -46,10 +42,7 @@ pub unsafe extern "C" fn polychip_session_create(
         let place = unsafe { Out::new(out_session, "out_session") }?;
         let runtime = RuntimeObject::of(runtime)?;
         let model = ModelObject::of(model)?;
-        let policy = match policy {
-            0 => Policy::latency(),
-            policy => PolicyObject::of(policy)?.policy(),
-        };
+        let policy = PolicyObject::given(policy)?;
         let session = runtime.runtime.session(&model.0, policy)?;
         place.put(SessionObject::new(session).into_handle()?);
         Ok(())
@@ -234,6 +227,59 @@ pub unsafe extern "C" fn polychip_session_reset_state(
     unsafe { entry(failure, call) }
 }
 
+/// The state of an input, as a tensor of its own: for polychip_session_set_state of this session or another, now or after the app
+/// was started again. No run may be in flight. Thread-safe.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn polychip_session_state(
+    session: polychip_session_t,
+    input: *const c_char,
+    out_tensor: *mut polychip_tensor_t,
+    failure: *mut polychip_failure,
+) -> polychip_status_t {
+    let call = || {
+        // SAFETY: the caller's promise, rule 3 of the header.
+        let input = unsafe { text(input, "input") }?;
+        // SAFETY: the caller's promise, rules 3 and 4 of the header.
+        let place = unsafe { Out::new(out_tensor, "out_tensor") }?;
+        place.put(SessionObject::of(session)?.state(input)?.into_handle()?);
+        Ok(())
+    };
+    // SAFETY: the caller's promise, rule 2 of the header.
+    unsafe { entry(failure, call) }
+}
+
+/// Sets the state of an input to what a tensor holds, whose shape fits it; it is copied. No run may be in flight. Thread-safe.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn polychip_session_set_state(
+    session: polychip_session_t,
+    input: *const c_char,
+    tensor: polychip_tensor_t,
+    failure: *mut polychip_failure,
+) -> polychip_status_t {
+    let call = || {
+        // SAFETY: the caller's promise, rule 3 of the header.
+        let input = unsafe { text(input, "input") }?;
+        SessionObject::of(session)?.set_state(input, &*Tensor::of(tensor)?)
+    };
+    // SAFETY: the caller's promise, rule 2 of the header.
+    unsafe { entry(failure, call) }
+}
+
+/// Starts no more runs: later ones fail, and so do threads that wait for a place; those in flight go on to their end.
+/// Thread-safe.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn polychip_session_close(
+    session: polychip_session_t,
+    failure: *mut polychip_failure,
+) -> polychip_status_t {
+    let call = || {
+        SessionObject::of(session)?.session.close();
+        Ok(())
+    };
+    // SAFETY: the caller's promise, rule 2 of the header.
+    unsafe { entry(failure, call) }
+}
+
 /// What runs where, predicted and measured, with a POLYCHIP_FORMAT_*. The JSON is the field `report` of what `polychip run
 /// --json` prints (cli/schemas/run.schema.json). Thread-safe.
 #[unsafe(no_mangle)]
@@ -247,16 +293,8 @@ pub unsafe extern "C" fn polychip_session_report(
         // SAFETY: the caller's promise, rules 3 and 4 of the header.
         let place = unsafe { Out::new(out_text, "out_text") }?;
         let session = SessionObject::of(session)?;
-        let words = match format {
-            POLYCHIP_FORMAT_TEXT => session.session.report().to_string(),
-            POLYCHIP_FORMAT_JSON => session.json()?,
-            other => {
-                return Err(Failure::argument(format!(
-                    "format {other} is no POLYCHIP_FORMAT_*"
-                )));
-            }
-        };
-        place.put(Text::new(&words).into_handle()?);
+        let text = formatted(format, &session.session.report(), serde_json::to_string)?;
+        place.put(text.into_handle()?);
         Ok(())
     };
     // SAFETY: the caller's promise, rule 2 of the header.

@@ -148,7 +148,7 @@ static void settings(void)
     polychip_session_t other;
     char path[4096];
     OK(polychip_policy_create(&policy, &failure));
-    FAILS(POLYCHIP_ERROR_BAD_INPUT, "its settings are: background-planning, buckets",
+    FAILS(POLYCHIP_ERROR_BAD_INPUT, "its settings are: background, background-planning",
           polychip_policy_set(policy, "objective", "latency", &failure));
     FAILS(POLYCHIP_ERROR_BAD_INPUT, "\"fast\" is none of latency, energy",
           polychip_policy_set(policy, "policy", "fast", &failure));

@@ -16,6 +16,8 @@ _Static_assert(sizeof(struct polychip_listed_device) == 32, "device");
 _Static_assert(sizeof(struct polychip_tensor_desc) == 32, "desc");
 _Static_assert(sizeof(struct polychip_tensor_info) == 168, "info");
 _Static_assert(sizeof(struct polychip_import) == 24, "import");
+_Static_assert(sizeof(struct polychip_wanted) == 32, "wanted");
+_Static_assert(sizeof(struct polychip_measure_options) == 40, "measure options");
 
 /* Of the calling thread. */
 static _Thread_local struct polychip_failure failure = {.struct_size = sizeof(struct polychip_failure)};

@@ -56,3 +56,18 @@ AT(polychip_import, descriptor, 8);
 AT(polychip_import, reserved, 12);
 AT(polychip_import, offset, 16);
 SIZE(polychip_import, 24);
+
+AT(polychip_wanted, struct_size, 0);
+AT(polychip_wanted, margin_permille, 4);
+AT(polychip_wanted, name, 8);
+AT(polychip_wanted, model, 16);
+AT(polychip_wanted, policy, 24);
+SIZE(polychip_wanted, 32);
+
+AT(polychip_measure_options, struct_size, 0);
+AT(polychip_measure_options, what, 4);
+AT(polychip_measure_options, time_ns, 8);
+AT(polychip_measure_options, goal_ppm, 16);
+AT(polychip_measure_options, on_progress, 24);
+AT(polychip_measure_options, user, 32);
+SIZE(polychip_measure_options, 40);

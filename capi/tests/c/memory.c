@@ -205,6 +205,28 @@ static void a_state_stays_between_runs(polychip_runtime_t runtime, const char *f
             OK(polychip_session_reset_state(sum, &failure));
         }
     }
+    /* it is taken out, and given to the session again */
+    polychip_tensor_t state;
+    polychip_run_t run;
+    const void *data;
+    void *mapped;
+    uint64_t bytes;
+    OK(polychip_session_state(sum, "s", &state, &failure));
+    OK(polychip_tensor_map(state, POLYCHIP_ACCESS_READ, &mapped, &bytes, &failure));
+    CHECK(bytes == sizeof add && ((float *)mapped)[1] == 20.0f);
+    OK(polychip_tensor_unmap(state, &failure));
+    OK(polychip_session_reset_state(sum, &failure));
+    OK(polychip_session_set_state(sum, "s", state, &failure));
+    OK(polychip_session_run(sum, inputs, 2, NULL, 0, NULL, POLYCHIP_FOREVER, &run, &failure));
+    OK(polychip_run_output(run, z, NULL, &data, &failure));
+    CHECK(((const float *)data)[1] == 30.0f);
+    OK(polychip_run_destroy(run, &failure));
+    FAILS(POLYCHIP_ERROR_BAD_INPUT, "its inputs are", polychip_session_state(sum, "none", &state, &failure));
+    FAILS(POLYCHIP_ERROR_BAD_INPUT, "state", polychip_session_set_state(sum, "x", state, &failure));
+    OK(polychip_session_close(sum, &failure));
+    FAILS(POLYCHIP_ERROR_CLOSED, "closed",
+          polychip_session_run(sum, inputs, 2, NULL, 0, NULL, POLYCHIP_FOREVER, NULL, &failure));
+    OK(polychip_tensor_destroy(state, &failure));
     OK(polychip_tensor_destroy(inputs[x], &failure));
     OK(polychip_session_destroy(sum, &failure));
 }

@@ -402,6 +402,18 @@ fn a_foreign_profile_is_left_as_it_is() {
 }
 
 #[test]
+fn a_bundle_that_is_of_no_use_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let torn = write(folder.path(), "phone.bundle", b"torn");
+    let run = [&shapes(), "--fill", "1", "--bundle", &torn];
+    fails(&run, 2, &["--trust"]);
+    let key = "00".repeat(32);
+    let trusted = [&run[..], &["--trust", &key]].concat();
+    fails(&trusted, 3, &["--bundle", "phone.bundle", "not used"]);
+    fails(&[&run[..], &["--trust", "nobody"]].concat(), 2, &["nobody"]);
+}
+
+#[test]
 fn two_outputs_of_one_file_name() {
     let folder = tempfile::tempdir().unwrap();
     let model = Model {

@@ -9,6 +9,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use libloading::Library;
 use polychip_abi as abi;
@@ -38,6 +39,9 @@ pub(crate) fn candidates(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
+/// Libraries that were opened: reachable for ever, so that tools which look for leaks tell them from one.
+static OPEN: Mutex<Vec<&'static Library>> = Mutex::new(Vec::new());
+
 /// Opens a library and reads its table, or says why it is refused.
 pub(crate) fn open(path: &Path) -> std::result::Result<abi::polychip_plugin_table, String> {
     let mut head = [0u8; 20];
@@ -52,6 +56,7 @@ pub(crate) fn open(path: &Path) -> std::result::Result<abi::polychip_plugin_tabl
     let library = unsafe { Library::new(path) }.map_err(|error| words(path, &error))?;
     // A library with threads or thread-local destructors must not be unloaded.
     let library: &'static Library = Box::leak(Box::new(library));
+    OPEN.lock().unwrap_or_else(PoisonError::into_inner).push(library);
     // SAFETY: the symbol of this name has this type, by the contract.
     let query = unsafe { library.get::<abi::polychip_plugin_query_fn>(abi::QUERY_SYMBOL) }
         .map_err(|_| format!("it has no symbol {}: it is not a plugin", abi::QUERY_SYMBOL))?;

@@ -14,6 +14,7 @@
 //! (`telemetry`).
 
 mod feed;
+pub(crate) mod hint;
 mod mend;
 mod points;
 mod ready;
@@ -24,7 +25,6 @@ pub(crate) mod watch;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 use polychip_governor::{self as governor, Action, Input};
 use polychip_partitioner::{Heat, MilliCelsius, Milliwatts};
@@ -40,27 +40,8 @@ use crate::telemetry::Sample;
 use ready::load;
 use state::{Governing, State, note, ns};
 
+pub use hint::Hint;
 pub use report::{CandidateReport, ChangeReport, GovernedReport, MissedLimit, ReadyPlan};
-
-/// What an app tells a governed session while it runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Hint {
-    /// A person waits for the runs, or nobody does.
-    Foreground(bool),
-    /// Energy counts above all, as with a low battery.
-    BatterySaver(bool),
-    /// Time between two runs; none: as often as they are submitted.
-    FramePeriod(Option<Duration>),
-    /// Longest time of a run that is in time.
-    Deadline(Option<Duration>),
-    /// Highest power of the devices together.
-    MaxPower(Option<Milliwatts>),
-    /// Highest temperature of each device.
-    MaxTemperature(Option<MilliCelsius>),
-    /// Highest temperature of the surface that a hand touches.
-    MaxSurfaceTemperature(Option<MilliCelsius>),
-}
 
 impl Governing {
     /// Tells the governor what the policy says beside limits.

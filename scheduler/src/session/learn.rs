@@ -41,7 +41,6 @@ const LEAST_GAP_NS: f64 = 200_000.0;
 /// What a session learns with.
 #[derive(Debug)]
 pub(crate) struct Learning {
-    pub(crate) mode: Learn,
     state: Mutex<State>,
     /// The next run's inputs are to be kept for shadow runs.
     wants_sample: AtomicBool,
@@ -52,6 +51,7 @@ pub(crate) struct Learning {
 
 #[derive(Debug)]
 struct State {
+    mode: Learn,
     explorer: Explorer,
     /// The plans, by the explorer's numbers.
     arms: Vec<Arm>,
@@ -99,8 +99,8 @@ impl Learning {
         };
         let name = candidates::name(planned);
         Some(Arc::new(Learning {
-            mode,
             state: Mutex::new(State {
+                mode,
                 explorer: Explorer::new(settings, &name, candidates::value_per_ns(planned)),
                 arms: Vec::new(),
                 is_prepared: mode == Learn::Watch,
@@ -141,7 +141,7 @@ impl Learning {
 
     /// What is worth doing now. Under a deadline shadow runs have room in gaps only.
     fn next_job(&self, state: &mut State, has_deadline: bool) -> Option<Job> {
-        if state.is_busy || self.is_closing() || self.mode == Learn::Watch {
+        if state.is_busy || self.is_closing() || !state.tries() {
             return None;
         }
         let job = if !state.is_prepared {
@@ -174,7 +174,18 @@ impl Learning {
     /// Whether all plans are judged, so that the one that runs is worth keeping for the next start.
     pub(crate) fn has_settled(&self) -> bool {
         let state = self.lock();
-        state.is_prepared && self.mode != Learn::Watch && state.explorer.is_settled()
+        state.is_prepared && state.tries() && state.explorer.is_settled()
+    }
+
+    /// Learns in another way from now on. What is known of other plans stays.
+    pub(crate) fn set(&self, mode: Learn) {
+        let mut state = self.lock();
+        state.mode = mode;
+        if let Some(budget_permille) = mode.budget_permille() {
+            state.explorer.set_budget(budget_permille);
+            // made with `watch`, or nothing was worth a trial so far
+            state.is_prepared &= state.explorer.len() > 1;
+        }
     }
 
     /// Ends the thread; waits for the job that it is at.
@@ -193,6 +204,11 @@ impl Learning {
 }
 
 impl State {
+    /// Whether other plans are tried.
+    fn tries(&self) -> bool {
+        self.mode.budget_permille().is_some()
+    }
+
     /// Which arm a plan is; the incumbent where nothing else was made yet.
     fn arm_of(&mut self, plan: &Arc<LoadedPlan>) -> Option<usize> {
         if self.arms.is_empty() {

@@ -11,14 +11,11 @@
 //! to which (`buckets`), the thread that plans in the background (`background`).
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use polychip_host::{Device, DeviceKind};
-use schemars::JsonSchema;
-use serde::Serialize;
 use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -34,7 +31,9 @@ use crate::session::flights::Flights;
 use crate::session::govern::watch::Watch;
 use crate::session::inner::Inner;
 use crate::session::learn::drive::LearningEnd;
+use crate::session::shapes_report::{ShapesReport, SpecialisationReport};
 use crate::session::state::States;
+use crate::session::told::Told;
 use crate::shared::Shared;
 use crate::tensor::{Input, Owner, TensorMemory, TensorSpec};
 
@@ -107,6 +106,8 @@ pub(crate) struct Open {
     stood_in: AtomicU64,
     /// Plans that took over from one.
     took_over: AtomicU64,
+    /// What was set since, for specialisations that come.
+    told: Mutex<Vec<Told>>,
 }
 
 #[derive(Debug, Default)]
@@ -130,51 +131,6 @@ struct Specialised {
     stands_in: bool,
     /// Runs of the stand-in before it.
     runs_before: u64,
-}
-
-/// What a session with open sizes keeps.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
-pub struct ShapesReport {
-    /// Runs whose sizes had been planned for.
-    pub hits: u64,
-    /// Runs whose sizes were planned for first.
-    pub misses: u64,
-    /// Specialisations that were let go of to stay below the limit.
-    pub dropped: u64,
-    /// What is kept, in bytes: tensors between parts, outputs, constants that are not shared, plans.
-    pub bytes: u64,
-    /// The most that is kept, in bytes.
-    pub limit_bytes: u64,
-    /// Sizes that runs are padded to, by dimension (`Policy::shapes`).
-    pub buckets: BTreeMap<String, Vec<usize>>,
-    /// Runs that were padded.
-    pub padded_runs: u64,
-    /// What was copied for that, in bytes: inputs into the memory of their bucket, kept elements out of outputs.
-    pub padded_bytes: u64,
-    /// Runs answered by a plan for the CPU alone, because that over all devices was not made yet
-    /// (`Policy::background_planning`).
-    pub stand_in_runs: u64,
-    /// Plans made in the background that took over.
-    pub took_over: u64,
-    /// Sizes that are planned for in the background now, or wait for it.
-    pub planning: usize,
-    /// What is kept, used last first.
-    pub kept: Vec<SpecialisationReport>,
-}
-
-/// A specialisation of a session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct SpecialisationReport {
-    /// Sizes of the open dimensions.
-    pub sizes: BTreeMap<String, usize>,
-    /// Runs.
-    pub runs: u64,
-    /// What it takes, in bytes.
-    pub bytes: u64,
-    /// Time to plan, compile and load it, in nanoseconds.
-    pub planning_ns: u64,
-    /// It is a plan for the CPU alone, in place of one over all devices.
-    pub stand_in: bool,
 }
 
 impl Shapes {
@@ -262,6 +218,7 @@ impl Shapes {
             misses: AtomicU64::new(0),
             stood_in: AtomicU64::new(0),
             took_over: AtomicU64::new(0),
+            told: Mutex::default(),
         });
         let background = open.stand_in.is_some().then(|| Background::start(&open));
         let background = background
@@ -289,6 +246,15 @@ impl Shapes {
                 let latest = kept.all.iter().max_by_key(|one| one.used);
                 latest.map(|one| Arc::clone(&one.special.inner))
             }
+        }
+    }
+
+    /// Keeps what is set for specialisations that come.
+    pub(crate) fn keep(&self, told: Told) {
+        if let Kind::Open(open) = &self.kind {
+            let mut all = open.told.lock().unwrap_or_else(PoisonError::into_inner);
+            all.retain(|other| std::mem::discriminant(other) != std::mem::discriminant(&told));
+            all.push(told);
         }
     }
 
@@ -695,6 +661,10 @@ impl Open {
 
     /// What was made since then.
     fn made(&self, special: Special, start: Instant) -> Made {
+        for told in self.told.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            // whether it can be was said when it was set
+            let _ = special.inner.take(*told);
+        }
         let padded: u64 = match &self.buckets {
             Some(_) => special.inner.inputs.iter().map(|spec| spec.bytes).sum(),
             None => 0,

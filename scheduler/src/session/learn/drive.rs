@@ -22,7 +22,7 @@ impl Learning {
             let usual = state.gap_ns.unwrap_or(gap);
             state.gap_ns = Some(usual + GAP_WEIGHT * (gap - usual));
         }
-        if state.arms.is_empty() {
+        if state.arms.is_empty() || !state.tries() {
             return None;
         }
         let deadline = inner.lateness.deadline_ns();
@@ -52,6 +52,10 @@ impl Learning {
         let now_ns = inner.now_ns();
         let mut state = self.lock();
         state.ended_ns = Some(now_ns);
+        if !state.tries() && state.arms.len() > 1 {
+            // set since: the plan stays
+            return;
+        }
         let arm = state.arm_of(plan);
         let Some(arm) = arm else {
             // a plan that recovery put in place

@@ -5,16 +5,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Learning;
-use crate::policy::Learn;
 
 /// What a session has learnt from its own runs.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct LearningReport {
-    /// The mode: `watch`, or the budget as `5%`.
+    /// The mode: `watch`, `no` where it was set since, or the budget as `5%`.
     pub mode: String,
     /// The plan that runs, by its devices.
     pub plan: String,
-    /// Every plan is judged.
+    /// Every plan is judged; not where none was tried.
     pub settled: bool,
     /// Runs of other plans, the app's own and shadow runs.
     pub trial_runs: u64,
@@ -96,12 +95,12 @@ impl Learning {
             })
             .collect();
         let mut report = LearningReport {
-            mode: self.mode.to_string(),
+            mode: state.mode.to_string(),
             plan: explorer.name(explorer.incumbent()).to_owned(),
-            settled: state.is_prepared && explorer.is_settled(),
+            settled: state.is_prepared && explorer.is_settled() && (state.tries() || explorer.len() > 1),
             trial_runs: spent.trials,
             excess_permille: spent.share() * 1e3,
-            budget_permille: self.mode.budget_permille(),
+            budget_permille: state.mode.budget_permille(),
             trials,
             words: String::new(),
         };
@@ -112,10 +111,7 @@ impl Learning {
 
 fn words(report: &LearningReport, is_prepared: bool) -> String {
     let on = format!("on {}", report.plan);
-    let Some(budget) = report
-        .budget_permille
-        .filter(|_| report.mode != Learn::Watch.to_string())
-    else {
+    let Some(budget) = report.budget_permille else {
         return format!("{on}; runs are measured, other plans are not tried");
     };
     if !is_prepared {

@@ -1,0 +1,196 @@
+//! Why each node of a plan is where it is, for people and programs.
+//!
+//! Not here: the explanation itself (`polychip_partitioner::explain`).
+
+use std::fmt::{self, Write as _};
+
+use polychip_host::DeviceKind;
+use polychip_partitioner::report::count;
+use polychip_partitioner::{self as partitioner, Explanation, NodeExplanation, Report, Unlock};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::event::Event;
+use crate::planned::Planned;
+use crate::price::MeasuredFigure;
+use crate::warning::Warning;
+
+/// What `polychip explain` says of a plan: for each node its device and cost, and for every other device why it is not there.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Explained {
+    /// Model file.
+    pub model: String,
+    /// The plan with names.
+    pub report: Report,
+    /// Every node in canonical order.
+    pub nodes: Vec<NodeExplanation>,
+    /// Unsupported ops by what their support would save, largest saving first.
+    pub unlocks: Vec<Unlock>,
+    /// Measured figures that the plan rests on: how many runs, under which conditions.
+    pub measured: Vec<MeasuredFigure>,
+    /// Estimates that measurements contradict, with the nodes to blame, and parts measured at other settings only.
+    pub warnings: Vec<Warning>,
+    /// Nodes that a device refused before, or refused when the plan was compiled, and where that left the plan.
+    pub events: Vec<Event>,
+}
+
+impl Planned {
+    /// Why each node is where it is.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), polychip::Error> {
+    /// let runtime = polychip::Runtime::builder().build()?;
+    /// let planned = runtime.plan(&runtime.load("model.onnx")?, &polychip::Policy::latency())?;
+    /// println!("{}", planned.explain()?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// A plan to compare with cannot be made.
+    pub fn explain(&self) -> Result<Explained> {
+        let explained = partitioner::explain(self.request(), self.plan());
+        let Explanation { nodes, unlocks } = explained.map_err(|error| self.failed("explaining", error))?;
+        Ok(Explained {
+            model: self.model().path().display().to_string(),
+            report: self.compared()?,
+            nodes,
+            unlocks,
+            measured: self.measured(),
+            warnings: self.warnings().to_vec(),
+            events: self.events().to_vec(),
+        })
+    }
+
+    /// The plan with names, compared with what simple rules would have cost.
+    ///
+    /// # Errors
+    /// A plan to compare with cannot be made.
+    pub fn compared(&self) -> Result<Report> {
+        let (request, plan) = (self.request(), self.plan());
+        let mut comparisons = Vec::new();
+        // with one device there is nothing to choose
+        if request.targets.len() > 1 {
+            // what other runtimes would list: special chips first, the CPU last
+            let mut priority: Vec<usize> = (0..request.targets.len()).collect();
+            priority.sort_by_key(|index| self.devices()[*index].info().kind == DeviceKind::Cpu);
+            let failed = |error| self.failed("comparing", error);
+            comparisons.push(partitioner::greedy_by_priority(request, &priority).map_err(failed)?);
+            comparisons.push(partitioner::cheapest_per_node(request).map_err(failed)?);
+        }
+        Ok(Report::new(request.graph, plan, comparisons)
+            .with_unknown(request, plan)
+            .with_devices(plan, &self.device_names()))
+    }
+
+    fn failed(&self, what: &str, error: partitioner::Error) -> Error {
+        let words = format!("{what} the plan of {}", self.model().path().display());
+        Error::caused(ErrorKind::BadInput, words, error)
+    }
+}
+
+impl Explained {
+    /// As text, with what else is known: before the nodes, and by a node's place behind its line.
+    #[must_use]
+    pub fn text_with(&self, before: &str, of_node: &dyn Fn(usize) -> Option<String>) -> String {
+        let mut text = self.report.to_string();
+        // writing to a string never fails
+        let _ = self.write(&mut text, before, of_node);
+        text
+    }
+
+    fn write(
+        &self,
+        text: &mut String,
+        before: &str,
+        of_node: &dyn Fn(usize) -> Option<String>,
+    ) -> fmt::Result {
+        for event in &self.events {
+            writeln!(text, "{event}")?;
+        }
+        for warning in &self.warnings {
+            writeln!(text, "{warning}")?;
+        }
+        if !self.measured.is_empty() {
+            text.push_str("\nmeasured\n");
+        }
+        for figure in &self.measured {
+            writeln!(text, "  {figure}")?;
+        }
+        text.push_str(before);
+        text.push_str("\nnodes\n");
+        for (place, node) in self.nodes.iter().enumerate() {
+            write!(
+                text,
+                "{:>5} {} {:?} → {} (part {}",
+                node.node, node.op, node.name, node.device, node.part
+            )?;
+            match &node.cost {
+                Some(cost) => writeln!(
+                    text,
+                    ", {}, {}{})",
+                    cost.time,
+                    cost.provenance.word(),
+                    label(cost.emulated)
+                )?,
+                None => writeln!(text, ", cost unknown)")?,
+            }
+            if let Some(more) = of_node(place) {
+                writeln!(text, "        {more}")?;
+            }
+            for other in &node.alternatives {
+                write!(text, "        not {}: {}", other.device, other.reason)?;
+                if let Some(cost) = &other.cost {
+                    write!(
+                        text,
+                        " (alone {}, {}{})",
+                        cost.time,
+                        cost.provenance.word(),
+                        label(cost.emulated)
+                    )?;
+                }
+                if let Some(forced) = &other.counterfactual {
+                    write!(text, "; there, {}", forced.words)?;
+                    match forced.replanned {
+                        true => text.push_str(" with all else planned anew"),
+                        false => text.push_str(" with all else where it is"),
+                    }
+                    if forced.derived {
+                        text.push_str(", cost derived from other nodes");
+                    }
+                }
+                text.push('\n');
+            }
+        }
+        if !self.unlocks.is_empty() {
+            text.push_str("\nwhat support of one more op would save\n");
+        }
+        for unlock in &self.unlocks {
+            let derived = if unlock.derived {
+                ", cost derived from other nodes"
+            } else {
+                ""
+            };
+            writeln!(
+                text,
+                "  {} on {}: {} ({}{derived})",
+                unlock.op,
+                unlock.device,
+                unlock.words,
+                count(unlock.nodes as usize, "node")
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Explained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text_with("", &|_| None))
+    }
+}
+
+fn label(emulated: bool) -> &'static str {
+    if emulated { ", emulated" } else { "" }
+}

@@ -1,0 +1,144 @@
+//! What an app calls to have its plans rest on measured times: links, then models and their parts, in one call.
+//!
+//! Not here: what is measured next (`profiler`), links (`link`).
+
+use std::fmt;
+use std::ops::ControlFlow;
+
+use polychip_partitioner::Nanos;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::error::Result;
+use crate::link::{LinkMeasurement, UnmeasuredLink};
+use crate::model::Model;
+use crate::policy::Policy;
+use crate::profiler::{ProfileOptions, ProfileProgress, ProfileReport};
+use crate::runtime::Runtime;
+
+/// What [`Runtime::measure`] found.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct MeasureReport {
+    /// What handing a tensor from one device to another takes, and starting each.
+    pub links: Vec<LinkMeasurement>,
+    /// Links whose times stay an estimate, with the reason.
+    pub links_not_measured: Vec<UnmeasuredLink>,
+    /// What was measured of the models.
+    #[serde(flatten)]
+    pub profile: ProfileReport,
+    /// The plan of each model, as it is made from now on.
+    pub plans: Vec<ChosenPlan>,
+}
+
+/// A plan that is made of what was measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ChosenPlan {
+    /// The model.
+    pub model: String,
+    /// The devices that have a part.
+    pub devices: Vec<String>,
+    /// Number of parts.
+    pub parts: usize,
+    /// Predicted time of a run, in nanoseconds.
+    pub time_ns: u64,
+}
+
+impl Runtime {
+    /// Measures what plans for these models rest on: links between the devices that the policy allows, then models on
+    /// each device, and the parts of the plans that are chosen, until all is known as well as the options say, the time is
+    /// over or `watch` breaks it off ([`Runtime::profile_models`]). Later plans are made of it; where the runtime has a
+    /// profile file, in later processes too.
+    ///
+    /// ```no_run
+    /// use std::ops::ControlFlow;
+    /// use polychip::{Policy, ProfileOptions, Runtime};
+    ///
+    /// # fn main() -> Result<(), polychip::Error> {
+    /// let runtime = Runtime::builder().profiles("device.profile").build()?;
+    /// let model = runtime.load("model.onnx")?;
+    /// let report = runtime.measure(&[model], &Policy::latency(), &ProfileOptions::default(), &mut |at| {
+    ///     println!("{} of {}: {} on {}", at.done, at.total, at.part, at.device);
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// println!("{report}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Runtime::measure_links`] and [`Runtime::profile_models`].
+    pub fn measure(
+        &self,
+        models: &[Model],
+        policy: &Policy,
+        options: &ProfileOptions,
+        watch: &mut dyn FnMut(&ProfileProgress<'_>) -> ControlFlow<()>,
+    ) -> Result<MeasureReport> {
+        let (links, links_not_measured) = match self.devices_of(policy)?.len() {
+            0 | 1 => Default::default(),
+            _ => self.measure_links(policy)?,
+        };
+        let profile = self.profile_models(models, policy, options, watch)?;
+        let plans = models.iter().map(|model| {
+            let planned = self.plan(model, policy)?;
+            let plan = planned.plan();
+            let mut devices: Vec<String> = plan
+                .parts
+                .iter()
+                .map(|part| plan.devices[part.device.index()].clone())
+                .collect();
+            devices.sort_unstable();
+            devices.dedup();
+            Ok(ChosenPlan {
+                model: model.path().display().to_string(),
+                devices,
+                parts: plan.parts.len(),
+                time_ns: plan.time().nanoseconds(),
+            })
+        });
+        Ok(MeasureReport {
+            links,
+            links_not_measured,
+            profile,
+            plans: plans.collect::<Result<_>>()?,
+        })
+    }
+}
+
+impl fmt::Display for MeasureReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (profile, left) = (
+            &self.profile,
+            self.profile.parts - self.profile.known.min(self.profile.parts),
+        );
+        writeln!(
+            f,
+            "{} of {} parts are known well enough ({} before), {} runs were recorded",
+            profile.known, profile.parts, profile.known_before, profile.measurements
+        )?;
+        if left > 0 && !profile.complete {
+            writeln!(f, "{left} parts are left for the next time")?;
+        }
+        for part in &profile.not_measured {
+            writeln!(
+                f,
+                "not measured: {} on {}: {}",
+                part.part, part.device, part.reason
+            )?;
+        }
+        for link in &self.links_not_measured {
+            writeln!(f, "not measured: {} to {}: {}", link.from, link.to, link.reason)?;
+        }
+        for plan in &self.plans {
+            let time = Nanos::from_nanoseconds(plan.time_ns);
+            writeln!(
+                f,
+                "{}: {} in {} parts, {time}",
+                plan.model,
+                plan.devices.join(" "),
+                plan.parts
+            )?;
+        }
+        Ok(())
+    }
+}
