@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use polychip::{Event, MeasuredFigure, Warning};
+use polychip::{Cadence, Event, MeasuredFigure, Warning};
 use polychip_partitioner::report::count;
 use polychip_partitioner::{Explanation, NodeExplanation, Report, Unlock};
 use schemars::JsonSchema;
@@ -46,6 +46,8 @@ pub(crate) struct Answer {
     unlocks: Vec<Unlock>,
     /// Measured figures that the plan rests on: how many runs, under which conditions.
     measured: Vec<MeasuredFigure>,
+    /// How the runs that the plan is for follow each other.
+    cadence: Cadence,
     /// Estimates that measurements contradict, with the nodes to blame, and parts measured at other settings only.
     warnings: Vec<Warning>,
     /// Nodes that a device refused before, or with `--compile` now, and where that left the plan.
@@ -82,6 +84,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         nodes,
         unlocks,
         measured: planned.measured(),
+        cadence: planned.cadence(),
         warnings: planned.warnings().to_vec(),
         events: planned.events().to_vec(),
         per_op,
@@ -97,6 +100,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
 impl std::fmt::Display for Answer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut text = self.report.to_string();
+        if self.cadence != Cadence::BackToBack {
+            writeln!(text, "planned for cadence {}", self.cadence)?;
+        }
         for event in &self.events {
             writeln!(text, "{event}")?;
         }

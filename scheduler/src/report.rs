@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use polychip_partitioner::{DeviceIndex, EnergyRange, Microjoules, Part};
+use polychip_profile::Cadence;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -28,6 +29,8 @@ pub struct Report {
     pub model: String,
     /// What the plan minimises, in words, with its limits.
     pub objective: String,
+    /// How the runs follow each other: what the plan is for, until they did otherwise for some time.
+    pub cadence: Cadence,
     /// Whether the placement is proved optimal.
     pub optimal: bool,
     /// Predicted time of a run in nanoseconds.
@@ -250,6 +253,7 @@ impl Report {
         Report {
             model: planned.model().path().display().to_string(),
             objective: plan.objective.description(),
+            cadence: inner.pace.cadence(),
             optimal: plan.certificate.is_optimal(),
             predicted_ns: plan.totals.time.nanoseconds(),
             provenance: plan.totals.provenance.word(),
@@ -309,6 +313,7 @@ impl Report {
         Report {
             model: model.map_or_else(String::new, |model| model.path().display().to_string()),
             objective: String::new(),
+            cadence: Cadence::BackToBack,
             optimal: false,
             predicted_ns: 0,
             provenance: "none",

@@ -43,7 +43,11 @@ impl Learning {
         }
         // a device that refuses a part of another plan keeps the incumbent
         let as_it_is = Arc::new(policy.as_ref().clone().replan(false));
-        for (planned, expected_ns) in candidates::of(&inner.shared, &plan.planned, &policy, incumbent_ns) {
+        let cadence = self.lock().cadence;
+        let at_cadence = (plan.planned.cadence() != cadence)
+            .then(|| plan.planned.at_cadence(&inner.shared, policy.settings(), cadence));
+        let incumbent = at_cadence.as_ref().unwrap_or(&plan.planned);
+        for (planned, expected_ns) in candidates::of(&inner.shared, incumbent, &policy, incumbent_ns) {
             if self.is_closing() {
                 return;
             }
