@@ -473,6 +473,6 @@ impl std::fmt::Display for Answer {
         if !self.settled {
             writeln!(f, "the planner would still try something else (--rounds)")?;
         }
-        write!(f, "{} runs of each, in turns", self.iters)
+        write!(f, "{} runs of each, in blocks by turns", self.iters)
     }
 }

@@ -83,11 +83,12 @@ impl Cadence {
     }
 
     /// That of a run that took so long and began so long after the end of the one before. A gap of less than a tenth of
-    /// the period is none.
+    /// the period, or than the shortest period, is none.
     #[must_use]
     pub fn of_run(gap: Duration, took: Duration) -> Cadence {
         let period = gap.saturating_add(took);
-        if gap.saturating_mul(GAP_SHARE as u32) < period {
+        let is_short = gap < Duration::from_micros(SHORTEST_US);
+        if is_short || gap.saturating_mul(GAP_SHARE as u32) < period {
             return Cadence::BackToBack;
         }
         Cadence::of_period(period)
@@ -206,6 +207,7 @@ mod tests {
     #[test]
     fn a_busy_device_runs_back_to_back() {
         assert_eq!(Cadence::of_run(ms(2.0), ms(31.0)), Cadence::BackToBack);
+        assert_eq!(Cadence::of_run(ms(1.7), ms(0.5)), Cadence::BackToBack);
         assert_eq!(Cadence::of_run(ms(8.0), ms(25.0)), Cadence::of_period(ms(33.0)));
         assert_eq!(Cadence::of_run(ms(30_000.0), ms(1.0)), Cadence::AfterIdle);
     }

@@ -7,6 +7,8 @@
 //!
 //! Invariant: percentiles and ends of intervals are measured values, none is interpolated.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -110,8 +112,11 @@ pub(crate) fn effective(
     let is_busy = |asked: &Cadence| {
         let mut times = times_ns.to_vec();
         times.sort_unstable();
-        let median = times.get(times.len() / 2);
-        median.is_some_and(|median| u128::from(*median) >= asked.shortest_period().as_nanos())
+        times.get(times.len() / 2).is_some_and(|median| {
+            let took = Duration::from_nanos(*median);
+            let gap = asked.shortest_period().saturating_sub(took);
+            Cadence::of_run(gap, took) == Cadence::BackToBack
+        })
     };
     asked.filter(is_busy).or(stated)
 }

@@ -16,7 +16,7 @@ use scripted::{PATIENCE, filled, right, runtime_with};
 const MS: u64 = 1_000_000;
 const FRAME: Duration = Duration::from_millis(100);
 
-/// A GPU of 1 ms whose runs take 4 ms once it did nothing for 20 ms, and a CPU of 2 ms.
+/// A GPU of 1 ms whose runs take 3 ms once it did nothing for 20 ms, and a CPU of 2 ms.
 fn script() -> String {
     let device = |name: &str, ms: f64, more: &str| {
         format!(
@@ -28,7 +28,7 @@ fn script() -> String {
             ms * 1e6 / 2.0
         )
     };
-    device("gpu", 1.0, "idle = { after_ms = 20, time_permille = 4000 }") + &device("cpu", 2.0, "")
+    device("gpu", 1.0, "idle = { after_ms = 20, time_permille = 3000 }") + &device("cpu", 2.0, "")
 }
 
 fn runtime(profile: &Path) -> (Runtime, polychip::Model) {
@@ -167,7 +167,7 @@ fn a_session_whose_cadence_changes_settles_again() {
     let words: Vec<&str> = report.events.iter().map(|event| event.words.as_str()).collect();
     let told = "the cadence changed from back-to-back to 56..112ms; other plans are tried again";
     assert!(words.contains(&told), "{words:?}");
-    drive(&runtime, &session, Duration::ZERO, 6_000);
+    drive(&runtime, &session, Duration::ZERO, 1_000);
     let report = session.report();
     assert_eq!(devices_of(&report), ["null:0"], "{report}");
     // each figure is booked under its cadence
@@ -181,7 +181,7 @@ fn a_session_whose_cadence_changes_settles_again() {
     };
     assert_eq!(of("null:0", Cadence::BackToBack), Some(MS));
     assert_eq!(of("null:1", Cadence::of_period(FRAME)), Some(2 * MS));
-    assert!(of("null:0", Cadence::of_period(FRAME)).is_none_or(|ns| ns == 4 * MS));
+    assert!(of("null:0", Cadence::of_period(FRAME)).is_none_or(|ns| ns == 3 * MS));
 }
 
 #[test]

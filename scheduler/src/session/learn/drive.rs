@@ -95,6 +95,8 @@ impl Learning {
         let (from, to) = (state.cadence, state.wanted);
         state.cadence = to;
         state.changed_ns = Some(now_ns);
+        // the gaps are others
+        state.gap_ns = None;
         let is_watching = self.mode == Learn::Watch;
         let had_others = state.is_prepared && !is_watching;
         state.begin_anew(&plan);

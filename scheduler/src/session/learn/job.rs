@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use polychip_governor::explore::{ArmState, GIVEN_UP, ShadowRun};
+use polychip_profile::Cadence;
 
 use super::{Arm, Job, Learning, candidates, shadow};
 use crate::error::Result;
@@ -85,7 +86,7 @@ impl Learning {
 
     /// Runs an arm on a sample, and the incumbent where its answers or its time of now are wanted.
     fn shadow(&self, inner: &Arc<Inner>, arm: usize, in_gap: bool) {
-        let (plan, incumbent, sample, usual_ns, is_new) = {
+        let (plan, incumbent, sample, usual_ns, is_new, is_paced) = {
             let state = self.lock();
             let Some(plan) = state.arms.get(arm).map(|arm| Arc::clone(&arm.plan)) else {
                 return;
@@ -95,18 +96,20 @@ impl Learning {
                 return;
             };
             let is_new = *state.explorer.state(arm) == ArmState::Unchecked;
-            (plan, incumbent, sample, usual_ns, is_new)
+            let is_paced = state.cadence != Cadence::BackToBack;
+            (plan, incumbent, sample, usual_ns, is_new, is_paced)
         };
         let is_exact = inner.policy.is_exact();
         let most = Duration::from_nanos((GIVEN_UP * usual_ns) as u64).max(LEAST_WAIT);
         let told = || -> Result<Option<ShadowRun>> {
             let mut incumbent_ns = None;
-            if sample.reference.get().is_none() || in_gap {
+            if sample.reference.get().is_none() || (in_gap && !is_paced) {
                 // the incumbent gets all the time it wants
                 let Some(ran) = shadow::run(&incumbent, &sample, 10 * most)? else {
                     return Ok(None);
                 };
-                incumbent_ns = Some(ran.ns);
+                // right behind the app's own run its clocks are not as they are at the app's cadence: that run counts
+                incumbent_ns = Some(ran.ns).filter(|_| !(in_gap && is_paced));
                 let _ = sample.reference.set(ran.answers);
             }
             let given_up = ShadowRun {
