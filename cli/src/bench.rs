@@ -67,6 +67,11 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
+    /// How often runs are submitted; zero: back to back.
+    fn period(&self) -> Duration {
+        self.session.plan_arguments.period.unwrap_or_default()
+    }
+
     /// Runs in flight: as many as were asked for, else as many as the aim needs.
     fn in_flight(&self, planned: &polychip::Planned) -> usize {
         if let Some(runs) = self.in_flight {
@@ -112,13 +117,14 @@ impl Made {
         given: &[Given],
     ) -> anyhow::Result<Made> {
         let start = Instant::now();
+        // what is measured here is planned for, whatever is known of an app
+        let mut session = arguments.session.clone();
+        session.plan_arguments.period = Some(arguments.period());
         if !arguments.buckets.buckets.is_empty() {
             let in_flight = arguments.in_flight.map_or(1, |runs| runs as usize);
             let one = || {
                 let (model, buckets) = (&arguments.model, &arguments.buckets);
-                arguments
-                    .session
-                    .bucketed(runtime, model, buckets, given, in_flight)
+                session.bucketed(runtime, model, buckets, given, in_flight)
             };
             let mut sessions = vec![one()?];
             let compile_ns = since(start);
@@ -132,10 +138,10 @@ impl Made {
                 compile_ns,
             });
         }
-        let planned = arguments.session.planned(runtime, model)?;
+        let planned = session.planned(runtime, model)?;
         let plan_ns = since(start);
         let in_flight = arguments.in_flight(&planned);
-        let policy = arguments.session.policy().in_flight(in_flight);
+        let policy = session.policy().in_flight(in_flight);
         let _progress = Progress::of("compiling");
         let start = Instant::now();
         let mut sessions = vec![runtime.session_of(planned.clone(), policy.clone())?];
@@ -182,7 +188,7 @@ impl Arguments {
         warm: &Barrier,
         mut each: impl FnMut(Step),
     ) -> anyhow::Result<Counted> {
-        let mut load = Load::new(session, inputs, in_flight);
+        let mut load = Load::new(session, inputs, in_flight).every(self.period());
         if self.duration.is_none() {
             load = load.at_most(self.warmup.saturating_add(self.iters));
         }
@@ -316,6 +322,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         iters: times.len() as u64,
         threads: arguments.session.plan_arguments.threads,
         precision: arguments.session.plan_arguments.precision,
+        period_ns: u64::try_from(arguments.period().as_nanos()).unwrap_or(u64::MAX),
         in_flight,
         sessions: sessions.len(),
         start: Start {

@@ -36,6 +36,7 @@ mod measure;
 mod monitor;
 mod npy;
 mod output;
+mod pace;
 mod page;
 mod partition;
 mod peak;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use polychip::Session;
 
+use crate::pace::Pacer;
 use crate::run::PATIENCE;
 
 /// Keeps so many runs in flight.
@@ -20,6 +21,7 @@ pub(crate) struct Load<'a> {
     pub(crate) late: u64,
     /// Runs are waited for long after they have ended: what a run took is what it says of itself.
     is_paced: bool,
+    pacer: Pacer,
 }
 
 impl<'a> Load<'a> {
@@ -33,7 +35,14 @@ impl<'a> Load<'a> {
             times: Vec::new(),
             late: 0,
             is_paced: false,
+            pacer: Pacer::new(Duration::ZERO),
         }
+    }
+
+    /// Submits a run each period; zero: as soon as there is room.
+    pub(crate) fn every(mut self, period: Duration) -> Load<'a> {
+        self.pacer = Pacer::new(period);
+        self
     }
 
     /// Somebody else lets time pass between two runs.
@@ -63,6 +72,7 @@ impl<'a> Load<'a> {
     pub(crate) fn once(&mut self) -> anyhow::Result<()> {
         while self.flying.len() < self.lanes && self.left > 0 {
             self.left -= 1;
+            self.pacer.wait();
             self.flying
                 .push_back((Instant::now(), self.session.submit(&self.inputs)?));
         }

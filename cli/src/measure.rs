@@ -7,15 +7,16 @@
 //! choice is a single device, the best plan of several: whether it is slower is measured, not said.
 //!
 //! Invariants:
-//! 1. Candidates run in turns, run by run, so that a busy machine is busy for all of them.
+//! 1. Candidates run in blocks at the app's own cadence, each block behind a warm-up of its own, and take turns by block: a busy
+//!    machine is busy for all of them, and none finds the clocks as another one's runs left them.
 //! 2. What is measured goes to the profile, for `explain`, `partition` and `run` with the same `--profile`.
 
 mod mixed;
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use polychip::{LinkEnergyOptions, Planned, Policy, Runtime, Session};
+use polychip::{Cadence, Learn, LinkEnergyOptions, Planned, Policy, Runtime, Session, WarmUp, Warmth};
 use polychip_partitioner::report::count;
 use polychip_partitioner::{Nanos, Part};
 use schemars::JsonSchema;
@@ -25,6 +26,7 @@ use crate::bench::Latency;
 use crate::exit::usage;
 use crate::input::InputArguments;
 use crate::output::Output;
+use crate::pace::Pacer;
 use crate::progress::Progress;
 use crate::run::{PATIENCE, deviation, feed, run_once};
 use crate::setup::{ModelArguments, PlanArguments, Precision};
@@ -63,8 +65,12 @@ pub(crate) struct Answer {
     threads: Option<u32>,
     /// How exactly was computed.
     precision: crate::setup::Precision,
-    /// Runs of each candidate in the last round, in turns with the others.
+    /// Runs of each candidate in the last round, in blocks that took turns with the others'.
     iters: u64,
+    /// From start to start of the runs of a block, in nanoseconds; 0: back to back.
+    period_ns: u64,
+    /// The cadence that the figures are of.
+    cadence: Cadence,
     /// What handing a tensor from one device to another takes, and starting each.
     links: Vec<polychip::LinkMeasurement>,
     /// Links whose times stay an estimate, with the reason.
@@ -134,6 +140,29 @@ struct Runner {
 }
 
 impl Runner {
+    /// One run; what it took in nanoseconds.
+    fn once(&mut self, pacer: &mut Pacer) -> anyhow::Result<u64> {
+        let inputs: Vec<&polychip::Input> = self.inputs.iter().collect();
+        pacer.wait();
+        let start = Instant::now();
+        drop(self.session.submit(&inputs)?.wait(PATIENCE)?);
+        Ok(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Runs until the times are steady, or for as long as is waited for that.
+    fn warm_up(&mut self, pacer: &mut Pacer) -> anyhow::Result<()> {
+        let start = Instant::now();
+        let mut warm_up = WarmUp::default();
+        loop {
+            let took = self.once(pacer)?;
+            let now = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            if warm_up.round(now, took, || None) != Warmth::Rising {
+                self.session.forget();
+                return Ok(());
+            }
+        }
+    }
+
     /// Whether it runs the parts of this plan.
     fn runs(&self, planned: &Planned) -> bool {
         self.session.planned().is_some_and(|own| {
@@ -153,6 +182,12 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     };
     let (model, given) = inputs.read(&model)?;
     let policy = arguments.plan.policy().in_flight(1);
+    let period = match arguments.plan.period {
+        Some(period) => period,
+        None => runtime.known_period(&model, &policy)?,
+    };
+    // the profile holds nothing of what this command does between runs
+    let policy = policy.period(period).learn(Learn::No);
     let load = |name: String, session: Session| -> anyhow::Result<Runner> {
         let inputs = feed(&session, &given)?;
         Ok(Runner {
@@ -195,7 +230,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     }
     let (mut tried, mut mixed) = (0, 0);
     let chosen = loop {
-        turns(&mut runners, arguments.iters)?;
+        turns(&mut runners, arguments.iters, period)?;
         let planned = runtime.plan(&model, &policy)?;
         let known = runners.iter().position(|runner| runner.runs(&planned));
         if known.is_none() {
@@ -253,6 +288,8 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         threads: arguments.plan.threads,
         precision: arguments.plan.precision,
         iters: arguments.iters,
+        period_ns: u64::try_from(period.as_nanos()).unwrap_or(u64::MAX),
+        cadence: Cadence::of_period(period),
         links,
         links_not_measured,
         link_energies,
@@ -280,28 +317,30 @@ fn placement(devices: &[String], parts: &[Part]) -> Vec<(String, Vec<u32>)> {
     all
 }
 
-/// Runs every candidate once, in turn, so many times; one round before warms up and does not count.
-fn turns(runners: &mut [Runner], iters: u64) -> anyhow::Result<()> {
-    let progress = Progress::steps("measuring", iters + 1);
+/// Blocks of a round: between them the others' blocks run.
+const BLOCKS: u64 = 3;
+
+/// Runs every candidate so many times in blocks that take turns, each behind a warm-up that does not count.
+fn turns(runners: &mut [Runner], iters: u64, period: Duration) -> anyhow::Result<()> {
+    let progress = Progress::steps("measuring", iters.saturating_mul(runners.len() as u64));
     for runner in runners.iter_mut() {
         runner.times.clear();
     }
-    for round in 0..=iters {
+    let blocks = BLOCKS.min(iters);
+    for block in 0..blocks {
+        let runs = iters / blocks + u64::from(block < iters % blocks);
         for runner in runners.iter_mut() {
-            let inputs: Vec<&polychip::Input> = runner.inputs.iter().collect();
-            let start = Instant::now();
-            drop(runner.session.submit(&inputs)?.wait(PATIENCE)?);
-            if round > 0 {
-                let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            let mut pacer = Pacer::new(period);
+            runner.warm_up(&mut pacer)?;
+            for _ in 0..runs {
+                let took = runner.once(&mut pacer)?;
                 runner.times.push(took);
+                progress.step();
             }
+            // what is recorded is forgotten
+            runner.warnings = runner.session.report().warnings;
+            runner.session.record()?;
         }
-        progress.step();
-    }
-    for runner in runners.iter_mut() {
-        // what is recorded is forgotten
-        runner.warnings = runner.session.report().warnings;
-        runner.session.record()?;
     }
     Ok(())
 }
@@ -387,6 +426,14 @@ impl std::fmt::Display for Answer {
                 link.from, link.to, link.reason
             )?;
         }
+        if self.period_ns > 0 {
+            writeln!(
+                f,
+                "a run each {} (cadence {})",
+                time(self.period_ns),
+                self.cadence
+            )?;
+        }
         for candidate in &self.candidates {
             let nodes: Vec<String> = candidate
                 .nodes
@@ -426,6 +473,6 @@ impl std::fmt::Display for Answer {
         if !self.settled {
             writeln!(f, "the planner would still try something else (--rounds)")?;
         }
-        write!(f, "{} runs of each, in turns", self.iters)
+        write!(f, "{} runs of each, in blocks by turns", self.iters)
     }
 }

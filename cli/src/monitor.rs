@@ -132,12 +132,18 @@ impl Arguments {
         }
     }
 
+    /// Runs in a second, by `--fps` or `--period`.
+    fn fps(&self) -> Option<f64> {
+        let period = self.plan.period.filter(|period| !period.is_zero());
+        self.fps.or(period.map(|period| 1.0 / period.as_secs_f64()))
+    }
+
     /// The period of frames that the governor is told: of the rate that was asked for; without one, where a limit is
     /// to be held by skipping frames, so long as a run of the first plan takes.
     fn period(&self, first: Duration) -> Option<Duration> {
         let temperatures = [self.max_temperature, self.max_surface];
         let is_limited = self.max_power.is_some() || temperatures.iter().any(Option::is_some);
-        match self.fps {
+        match self.fps() {
             Some(fps) => Some(Duration::from_secs_f64(1.0 / fps)),
             None => is_limited.then_some(first),
         }
@@ -343,6 +349,9 @@ fn start(runtime: &Runtime, path: &std::path::Path, arguments: &Arguments) -> an
     if let Some(limit) = arguments.max_surface {
         policy = policy.max_surface_temperature(limit);
     }
+    if let Some(fps) = arguments.fps() {
+        policy = policy.period(Duration::from_secs_f64(1.0 / fps));
+    }
     if let Some(deadline) = arguments.deadline {
         policy = policy.deadline(deadline);
     }
@@ -361,7 +370,7 @@ fn start(runtime: &Runtime, path: &std::path::Path, arguments: &Arguments) -> an
     if session.governed().is_none() {
         return Err(usage("the session is not governed".to_owned()));
     }
-    Runner::start(session, &given, arguments.in_flight as usize, arguments.fps)
+    Runner::start(session, &given, arguments.in_flight as usize, arguments.fps())
 }
 
 fn once(sampler: &mut Sampler, arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use polychip::{MeasuredFigure, Planned};
+use polychip::{Cadence, MeasuredFigure, Planned};
 use polychip_partitioner::{self as partitioner, Explanation, Plan, Report};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -63,6 +63,8 @@ pub(crate) struct Answer {
     plan: Plan,
     /// Measured figures that the plan rests on: how many runs, under which conditions.
     measured: Vec<MeasuredFigure>,
+    /// How the runs that the plan is for follow each other.
+    cadence: Cadence,
     /// With `--front`: plans from fastest to most frugal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     front: Vec<Plan>,
@@ -122,10 +124,15 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             report,
             plan: planned.plan_file(),
             measured: planned.measured(),
+            cadence: planned.cadence(),
             front,
         });
     }
-    out.text(&(report.to_string() + &table(&front)))
+    let cadence = match planned.cadence() {
+        Cadence::BackToBack => String::new(),
+        cadence => format!("planned for cadence {cadence}\n"),
+    };
+    out.text(&(report.to_string() + &cadence + &table(&front)))
 }
 
 /// Plans from fastest to most frugal, a line each; nothing without plans.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use polychip::bundle::PublicKey;
 use polychip::telemetry::Sensors;
-use polychip::words::{buckets, celsius, milliseconds, pin, plugin_setting};
+use polychip::words::{buckets, celsius, milliseconds, period, pin, plugin_setting};
 use polychip::{Learn, MilliCelsius, Model, Planned, PlanningStep, Policy, Runtime, Session};
 
 use crate::exit::{bad_input, usage, warn};
@@ -73,6 +73,10 @@ pub(crate) struct PlanArguments {
     /// most 1.5 times the fastest plan's time)
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub(crate) energy_price: Option<Duration>,
+    /// How often the app's runs come: `33ms`, `30fps`, or `0` for back to back; what is measured and planned is for that cadence.
+    /// Without it, that of the model's sessions so far, by the profile, else back to back
+    #[arg(long, value_name = "MS|FPS", value_parser = period)]
+    pub(crate) period: Option<Duration>,
     /// Threads that a CPU may use; without it, the plugin chooses
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) threads: Option<u32>,
@@ -344,6 +348,10 @@ impl PlanArguments {
     pub(crate) fn policy_of(&self, policy: Policy) -> Policy {
         let policy = match self.threads {
             Some(threads) => policy.threads(threads),
+            None => policy,
+        };
+        let policy = match self.period {
+            Some(period) => policy.period(period),
             None => policy,
         };
         let policy = match self.energy_price {

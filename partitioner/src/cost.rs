@@ -21,6 +21,9 @@ pub enum Provenance {
     Composed,
     /// Predicted by a regression model that is fitted on measurements of other parts on the device.
     Predicted,
+    /// Measured on the device at another cadence of runs, or predicted from what was; a share of it where it is of a whole.
+    #[serde(rename = "other cadence")]
+    OtherCadence,
     /// Measured on a device of the same name on another chip; a share of it where it is of a whole.
     #[serde(rename = "other device")]
     OtherDevice,
@@ -38,6 +41,7 @@ impl Provenance {
             Self::Measured => "measured",
             Self::Composed => "composed",
             Self::Predicted => "predicted",
+            Self::OtherCadence => "other cadence",
             Self::OtherDevice => "other device",
             Self::Estimated => "estimated",
             Self::Roofline => "roofline",

@@ -5,6 +5,7 @@
 //! 1. What the system does not say is absent; nothing is made up.
 //! 2. The text is a function of the values, sorted by name, so that equal conditions are equal texts.
 //! 3. A choice among batches is never empty where there are batches, and depends on nothing but them and what holds.
+//! 4. Batches that are chosen together are of one cadence.
 //!
 //! Not here: reading sensors (the scheduler), where batches are stored (`database`).
 
@@ -14,6 +15,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use polychip_partitioner::MilliCelsius;
+
+use crate::cadence::Cadence;
 
 /// Width of a temperature band in millidegrees: within ten degrees, the leakage and the clocks of a chip change by
 /// less than runs differ.
@@ -35,6 +38,8 @@ const ENOUGH: usize = 6;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Conditions {
+    /// How the runs followed each other. Rows that state none count as back to back: so older versions measured.
+    pub cadence: Option<Cadence>,
     /// What sets the device's clock.
     pub governor: Option<String>,
     /// The device's clock while it computes, in kilohertz. What an idle chip's clock shows says nothing of runs.
@@ -59,10 +64,11 @@ impl Conditions {
         }
     }
 
-    /// Governor, clock and power mode alone: what stays until someone changes it.
+    /// Cadence, governor, clock and power mode alone: what stays until someone changes it.
     #[must_use]
     pub fn lasting(&self) -> Conditions {
         Conditions {
+            cadence: self.cadence,
             governor: self.governor.clone(),
             khz: self.khz,
             power_mode: self.power_mode.clone(),
@@ -70,7 +76,7 @@ impl Conditions {
         }
     }
 
-    /// Governor and power mode alone: what is known of a chip that no longer computes.
+    /// Cadence, governor and power mode alone: what is known of a chip that no longer computes.
     #[must_use]
     pub fn settings(&self) -> Conditions {
         Conditions {
@@ -87,6 +93,7 @@ impl Conditions {
     /// Each named, in the text's order.
     fn named(&self) -> Vec<(&'static str, String)> {
         let mut named = Vec::new();
+        named.extend(self.cadence.map(|cadence| ("cadence", cadence.to_string())));
         if let Some(band) = self.band() {
             let low = band * BAND_MC / 1_000;
             named.push(("celsius", format!("{low}..{}", low + BAND_MC / 1_000)));
@@ -124,6 +131,7 @@ impl FromStr for Conditions {
         for (name, value) in text.split_whitespace().filter_map(|word| word.split_once('=')) {
             match name {
                 "governor" => found.governor = Some(value.to_owned()),
+                "cadence" => found.cadence = value.parse().ok(),
                 "power" => found.power_mode = Some(value.to_owned()),
                 "contention" => found.contention = value.parse().ok(),
                 "steady" => found.unsteady = value == "no",
@@ -165,11 +173,14 @@ pub(crate) struct Choice {
     pub(crate) places: Vec<usize>,
     /// Whether they were measured under the governor and the power mode that hold, as far as these are known.
     pub(crate) agrees: bool,
+    /// Whether they were measured at the cadence that is asked for, where one is.
+    pub(crate) of_cadence: bool,
 }
 
 /// The batches, of which each is given with its number of measurements, that are nearest to what holds now. One field
 /// after the other leaves out batches, never all of them:
 ///
+/// 0. the cadence: those of the nearest one, which alone are compared at all;
 /// 1. the governor, then the power mode: those that have the same, where any do;
 /// 2. the clock: those that state it, if any do; of these the ones whose clock is within a tenth of the nearest to the
 ///    present one, or of the highest where the present one is not known, because a chip at work goes up to it;
@@ -179,6 +190,7 @@ pub(crate) struct Choice {
 pub(crate) fn choose(now: &Conditions, batches: &[(Conditions, usize)]) -> Choice {
     let of = |place: &usize| &batches[*place].0;
     let mut places: Vec<usize> = (0..batches.len()).collect();
+    let of_cadence = keep_nearest_cadence(now, batches, &mut places);
     let mut agrees = true;
     let settings: [fn(&Conditions) -> Option<&String>; 2] =
         [|one| one.governor.as_ref(), |one| one.power_mode.as_ref()];
@@ -216,7 +228,28 @@ pub(crate) fn choose(now: &Conditions, batches: &[(Conditions, usize)]) -> Choic
             });
         }
     }
-    Choice { places, agrees }
+    Choice {
+        places,
+        agrees,
+        of_cadence,
+    }
+}
+
+/// Keeps those of the cadence that is nearest to the one asked for, which is back to back where nothing is asked; of two that
+/// are as near, the one of longer gaps. Where some say that they are of it, those that state none are left out. Whether it is
+/// the one that was asked for.
+fn keep_nearest_cadence(now: &Conditions, batches: &[(Conditions, usize)], places: &mut Vec<usize>) -> bool {
+    let asked = now.cadence.unwrap_or_default().rank();
+    let distance = |place: &usize| {
+        let stated = batches[*place].0.cadence;
+        let rank = stated.unwrap_or_default().rank();
+        (rank.abs_diff(asked), rank < asked, stated.is_none())
+    };
+    let Some(nearest) = places.iter().map(distance).min() else {
+        return true;
+    };
+    places.retain(|place| distance(place) == nearest);
+    now.cadence.is_none() || nearest.0 == 0
 }
 
 /// Keeps those that fit, where any do; whether any did.
@@ -317,6 +350,27 @@ mod tests {
         assert_eq!(choose("contention=8", [6, 9, 6]), [2]);
         assert_eq!(choose("contention=8", [6, 9, 5]), [0, 2]);
         assert_eq!(choose("", [6, 9, 6]), [0, 1, 2]);
+    }
+
+    #[test]
+    fn cadences_are_never_mixed() {
+        let batches = [
+            "load_mhz=1900",
+            "cadence=28..56ms load_mhz=340",
+            "cadence=back-to-back load_mhz=1900",
+            "cadence=after-idle",
+            "cadence=28..56ms load_mhz=2000",
+        ];
+        assert_eq!(chosen("cadence=back-to-back", &batches), [2]);
+        assert_eq!(chosen("", &batches), [2]);
+        assert_eq!(chosen("cadence=28..56ms load_mhz=340", &batches), [1]);
+        assert_eq!(chosen("cadence=896..1792ms", &batches), [3]);
+        // those of older versions are back to back
+        assert_eq!(chosen("cadence=back-to-back", &batches[..2]), [0]);
+        let all: Vec<(Conditions, usize)> = batches.iter().map(|text| (read(text), 11)).collect();
+        let is_of_it = |now: &str| choose(&read(now), &all).of_cadence;
+        assert!(is_of_it("cadence=28..56ms") && is_of_it(""));
+        assert!(!is_of_it("cadence=56..112ms"));
     }
 
     #[test]

@@ -7,8 +7,8 @@
 //!
 //! Invariants:
 //! 1. Only measurements are stored here; estimates are not. Figures of emulated devices carry the mark.
-//! 2. At most 101 newest measurements are kept per key, governor, power mode and clock, of the eight newest such settings;
-//!    and as many of those with energy, of any setting.
+//! 2. At most 101 newest measurements are kept per key, cadence, governor, power mode and clock, of the eight newest such
+//!    settings of each cadence; and as many of those with energy, of any setting.
 //! 3. What cannot be written is kept in memory, is read like the rest, and is written as soon as the file can be;
 //!    until then [`Profile::trouble`] says why.
 //!
@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use polychip_partitioner::Nanos;
 
 use crate::bundle::{Bundle, BundleError, Loaded, Trust};
+use crate::cadence::Cadence;
 use crate::conditions::Conditions;
 use crate::elsewhere::{self, Elsewhere};
 use crate::error::{Error, Failure, Result};
@@ -48,6 +49,10 @@ pub struct Summary {
     pub conditions: String,
     /// Whether governor and power mode were those that hold, as far as these are known.
     pub agrees: bool,
+    /// The cadence that they were measured at; none where they state none, which counts as back to back.
+    pub cadence: Option<Cadence>,
+    /// They are of another cadence than the one asked for, and say little of it: the interval is that much wider.
+    pub inherited: bool,
     /// Tenth percentile of the time.
     pub p10: Nanos,
     /// Median of the time.
@@ -64,6 +69,27 @@ pub struct Summary {
     pub newest_us: u64,
     /// The figures are an emulated device's.
     pub emulated: bool,
+}
+
+impl Summary {
+    /// The same with times that are so many times as long.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Summary {
+        // `as` saturates; the partitioner counts picoseconds in 64 bits
+        let ns = |ns: u64| ((ns as f64 * factor).round() as u64).min(u64::MAX / 1_000_000);
+        let time = |time: Nanos| Nanos::from_nanoseconds(ns(time.nanoseconds()));
+        Summary {
+            p10: time(self.p10),
+            p50: time(self.p50),
+            p90: time(self.p90),
+            p99: time(self.p99),
+            interval: self.interval.map(|interval| Interval {
+                low_ns: ns(interval.low_ns),
+                high_ns: ns(interval.high_ns),
+            }),
+            ..self
+        }
+    }
 }
 
 /// An open profile database. Threads share it; writers of several processes take turns.
@@ -269,7 +295,7 @@ impl Profile {
         self.part_under(key, &Conditions::default())
     }
 
-    /// What those of a part's batches say that are nearest to some conditions: of the same governor, then of the same
+    /// What those of a part's batches say that are nearest to some conditions: of one cadence, of the same governor, then of the same
     /// power mode, then within a tenth of the nearest clock (of the highest, where the present one is not known), then
     /// steady ones, then of the nearest temperatures and other load. A field by which none or all would be left out
     /// decides nothing.
@@ -289,6 +315,8 @@ impl Profile {
             all_batches: count(batches.len()),
             conditions: figures.conditions,
             agrees: figures.agrees,
+            cadence: figures.cadence,
+            inherited: figures.inherited,
             p10: time(figures.p10_ns),
             p50: time(figures.p50_ns),
             p90: time(figures.p90_ns),
@@ -522,8 +550,8 @@ impl Profile {
             return Ok(Arc::clone(&known.regression));
         }
         let mut file = self.export()?;
-        file.narrow(device, &now);
-        let made = Arc::new(Regression::new(&file));
+        let narrowed = file.narrow(device, &now);
+        let made = Arc::new(Regression::new(&file).inheriting(narrowed));
         let fitted = Fitted {
             writes,
             conditions,
@@ -541,12 +569,14 @@ impl Profile {
         Ok(list::parts(&self.export()?))
     }
 
-    /// Predicts every whole model that was measured from what was measured of the other ones, on every device.
+    /// Predicts every whole model that was measured back to back from what was so measured of the other ones, on every device.
     ///
     /// # Errors
     /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
     pub fn predictions(&self) -> Result<Vec<DevicePrediction>> {
-        Ok(predict::check(&self.export()?))
+        let mut file = self.export()?;
+        file.keep_back_to_back();
+        Ok(predict::check(&file))
     }
 
     /// Writes to the file, and where that cannot be, to memory.

@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. A difference is stated only where the intervals of the two medians do not overlap: what either run's own spread
 //!    explains is no difference.
-//! 2. Parts are compared on the same device, at the same operating point; another build of a plugin is the same
+//! 2. Parts are compared on the same device, at the same operating point and cadence; another build of a plugin is the same
 //!    device, because that is what one wants to compare.
 
 use std::collections::BTreeMap;
@@ -13,6 +13,7 @@ use polychip_partitioner::Nanos;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::cadence::Cadence;
 use crate::predict;
 use crate::record::{PartRecord, ProfileFile};
 use crate::statistics::{Interval, median_interval};
@@ -24,6 +25,8 @@ pub struct Change {
     pub device: String,
     /// Operating point; empty where nothing was asked for.
     pub operating_point: String,
+    /// How the runs followed each other.
+    pub cadence: Cadence,
     /// Structure of the part.
     pub fingerprint: String,
     /// What it consists of; empty where that was not recorded.
@@ -57,8 +60,8 @@ pub struct ProfileDiff {
     pub added: u64,
 }
 
-/// Device without build, operating point, fingerprint.
-type Key = (String, String, String);
+/// Device without build, operating point, fingerprint, cadence.
+type Key = (String, String, String, Cadence);
 
 impl ProfileDiff {
     /// Compares two profiles.
@@ -88,12 +91,13 @@ impl ProfileDiff {
                 continue;
             }
             let (before_ns, now_ns) = (before[before.len() / 2], now[now.len() / 2]);
-            let (device, operating_point, fingerprint) = key;
+            let (device, operating_point, fingerprint, cadence) = key;
             let longer = (now_ns as f64 / before_ns.max(1) as f64 - 1.0) * 1e6;
             let change = Change {
                 part: words(&fingerprint),
                 device,
                 operating_point,
+                cadence,
                 fingerprint,
                 before_ns,
                 now_ns,
@@ -118,13 +122,15 @@ impl ProfileDiff {
 fn times(file: &ProfileFile) -> BTreeMap<Key, Vec<u64>> {
     let mut all: BTreeMap<Key, Vec<u64>> = BTreeMap::new();
     for part in &file.parts {
-        let key = (
-            device(part),
-            part.operating_point.clone(),
-            part.fingerprint.clone(),
-        );
-        let times = part.batches.iter().flat_map(|batch| &batch.times_ns);
-        all.entry(key).or_default().extend(times);
+        for batch in &part.batches {
+            let key = (
+                device(part),
+                part.operating_point.clone(),
+                part.fingerprint.clone(),
+                batch.cadence(),
+            );
+            all.entry(key).or_default().extend(&batch.times_ns);
+        }
     }
     all.retain(|_, times| !times.is_empty());
     all.values_mut().for_each(|times| times.sort_unstable());
@@ -153,7 +159,7 @@ impl fmt::Display for ProfileDiff {
                 let name = change.device.split('|').next().unwrap_or_default();
                 writeln!(
                     f,
-                    "{word} by {:.1} %: {part} on {name}{}{}: {} ({} to {}) before, {} ({} to {}) now",
+                    "{word} by {:.1} %: {part} on {name}{}{}{}: {} ({} to {}) before, {} ({} to {}) now",
                     change.longer_ppm.unsigned_abs() as f64 / 1e4,
                     if change.operating_point.is_empty() {
                         ""
@@ -161,6 +167,10 @@ impl fmt::Display for ProfileDiff {
                         " "
                     },
                     change.operating_point,
+                    match change.cadence {
+                        Cadence::BackToBack => String::new(),
+                        cadence => format!(" at cadence {cadence}"),
+                    },
                     time(change.before_ns),
                     time(before.low_ns),
                     time(before.high_ns),

@@ -2,7 +2,7 @@
 //! of parts that nobody measured.
 //!
 //! [`Profile`] is one file that an app may ship, a SQLite database (feature `sqlite`), or memory. Its rows are keyed by device identity, structure of the part and
-//! operating point ([`PartKey`]); [`Conditions`] choose among the batches of a row. [`predict`] composes what was
+//! operating point ([`PartKey`]); [`Conditions`], of which one is the [`Cadence`], choose among the batches of a row. [`predict`] composes what was
 //! measured into times of other parts. Runs of nodes that a device refused are in the same file ([`refusal`]). What a farm
 //! measured comes to an app as a signed file ([`bundle`]).
 //!
@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bundle;
+mod cadence;
 mod conditions;
 mod database;
 mod diff;
@@ -29,6 +30,7 @@ mod key;
 mod link;
 mod list;
 mod memory;
+mod narrow;
 mod power;
 pub mod predict;
 mod record;
@@ -39,6 +41,7 @@ mod sqlite;
 mod statistics;
 pub mod work;
 
+pub use cadence::{Cadence, NoCadence, PeriodClass};
 pub use conditions::Conditions;
 pub use database::{Profile, Summary};
 pub use diff::{Change, ProfileDiff};

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::cadence::Cadence;
 use crate::conditions::Conditions;
 use crate::predict::words;
 use crate::record::{BatchRecord, PartRecord, ProfileFile};
@@ -34,6 +35,8 @@ pub struct PartSummary {
     pub used_samples: u64,
     /// Batches of them.
     pub used_batches: u64,
+    /// How the runs followed each other: parts that were measured at several cadences have a line of each.
+    pub cadence: Cadence,
     /// Conditions under which these were measured.
     pub conditions: String,
     /// Tenth percentile of the time, in nanoseconds.
@@ -60,9 +63,12 @@ pub(crate) fn parts(file: &ProfileFile) -> Vec<PartSummary> {
     let words: BTreeMap<&str, String> = contents
         .map(|content| (content.fingerprint.as_str(), words(&content.content)))
         .collect();
-    let known = file.parts.iter().filter_map(|part| {
+    let known = file.parts.iter().flat_map(|part| {
         let words = words.get(part.fingerprint.as_str()).cloned().unwrap_or_default();
-        summary(part, words)
+        let cadences: BTreeSet<Cadence> = part.batches.iter().map(BatchRecord::cadence).collect();
+        cadences
+            .into_iter()
+            .filter_map(move |cadence| summary(part, words.clone(), cadence))
     });
     let mut parts: Vec<PartSummary> = known.collect();
     parts.sort_by(|a, b| {
@@ -71,15 +77,17 @@ pub(crate) fn parts(file: &ProfileFile) -> Vec<PartSummary> {
             .cmp(&by(b))
             .then(b.p50_ns.cmp(&a.p50_ns))
             .then(a.fingerprint.cmp(&b.fingerprint))
+            .then(a.cadence.cmp(&b.cadence))
     });
     parts
 }
 
-fn summary(part: &PartRecord, words: String) -> Option<PartSummary> {
-    let batches: Vec<Measured> = part.batches.iter().map(BatchRecord::measured).collect();
+fn summary(part: &PartRecord, words: String, cadence: Cadence) -> Option<PartSummary> {
+    let own = || part.batches.iter().filter(|batch| batch.cadence() == cadence);
+    let batches: Vec<Measured> = own().map(BatchRecord::measured).collect();
     let figures = figures(&Conditions::default(), &batches)?;
-    let sources: BTreeSet<String> = part.batches.iter().map(source).collect();
-    let all_conditions: BTreeSet<&String> = part.batches.iter().map(|batch| &batch.conditions).collect();
+    let sources: BTreeSet<String> = own().map(source).collect();
+    let all_conditions: BTreeSet<&String> = own().map(|batch| &batch.conditions).collect();
     let kept: usize = batches.iter().map(|batch| batch.times_ns.len()).sum();
     Some(PartSummary {
         device: part.device.clone(),
@@ -91,6 +99,7 @@ fn summary(part: &PartRecord, words: String) -> Option<PartSummary> {
         batches: batches.len() as u64,
         used_samples: figures.samples as u64,
         used_batches: figures.batches as u64,
+        cadence,
         conditions: figures.conditions,
         p10_ns: figures.p10_ns,
         p50_ns: figures.p50_ns,

@@ -16,7 +16,7 @@ use crate::record::{
     ValueRecord,
 };
 use crate::refusal::RefusedRun;
-use crate::rows::{self, Check, Result, Rows, STATES, Stated};
+use crate::rows::{self, Check, KeptStates, Result, Rows, Stated};
 use crate::statistics::Measured;
 
 /// The most that a file holds of a number.
@@ -93,8 +93,8 @@ impl Batch {
 }
 
 impl Part {
-    /// As `sqlite::store::prune`: all but the newest measurements, with energy and without, of each governor, power mode
-    /// and clock go, and batches that have none left.
+    /// As `sqlite::store::prune`: all but the newest measurements, with energy and without, of each cadence, governor,
+    /// power mode and clock go, and batches that have none left.
     fn prune(&mut self) {
         let held: usize = self.batches.iter().map(|batch| batch.measurements.len()).sum();
         if held <= KEPT as usize {
@@ -106,20 +106,17 @@ impl Part {
             newest.extend(rows.map(|(id, _, energy)| (batch.recorded_us, *id, energy.is_some(), at)));
         }
         newest.sort_unstable_by_key(|one| std::cmp::Reverse((one.0, one.1)));
-        let states: Vec<String> = self
+        let conditions = self
             .batches
             .iter()
-            .map(|batch| Conditions::read(&batch.conditions).lasting().to_string())
-            .collect();
-        let mut known: Vec<&str> = Vec::new();
-        let mut counts: BTreeMap<(&str, bool, bool), u32> = BTreeMap::new();
+            .map(|batch| Conditions::read(&batch.conditions));
+        let conditions: Vec<Conditions> = conditions.collect();
+        let mut states = KeptStates::default();
+        let mut counts: BTreeMap<(String, bool, bool), u32> = BTreeMap::new();
         let mut too_many = Vec::new();
         for (_, id, has_energy, at) in newest {
-            let state = states[at].as_str();
-            if !known.contains(&state) {
-                known.push(state);
-            }
-            let is_old = !has_energy && known.iter().position(|known| *known == state) >= Some(STATES);
+            let (state, is_old) = states.of(&conditions[at]);
+            let is_old = is_old && !has_energy;
             // what a bundle brought goes with it, and pushes out nothing that was measured here
             let is_brought = self.batches[at].source.starts_with(BUNDLE);
             let count = counts.entry((state, has_energy, is_brought)).or_default();

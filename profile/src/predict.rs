@@ -31,6 +31,8 @@ pub(crate) use point::is_end_to_end;
 use segment::Composition;
 pub use segment::segments;
 
+use crate::cadence::Cadence;
+use crate::narrow::Narrowed;
 use crate::power::{self, DrawnPower};
 use crate::record::ProfileFile;
 
@@ -40,6 +42,8 @@ pub struct Regression {
     table: Table,
     fits: BTreeMap<(String, String), Fit>,
     powers: BTreeMap<(String, String), DrawnPower>,
+    /// What of the rows is of another cadence.
+    narrowed: Narrowed,
 }
 
 impl Regression {
@@ -56,7 +60,20 @@ impl Regression {
             table,
             fits,
             powers: power::drawn(file),
+            narrowed: Narrowed::default(),
         }
+    }
+
+    /// The same, of rows some of which may be of another cadence than the one asked for.
+    pub(crate) fn inheriting(self, narrowed: Narrowed) -> Regression {
+        Regression { narrowed, ..self }
+    }
+
+    /// How many times as long the device takes at the cadence asked for as at another; none where no part was measured at
+    /// both.
+    #[must_use]
+    pub fn cadence_factor(&self, from: Option<Cadence>) -> Option<f64> {
+        self.narrowed.factor(from)
     }
 
     /// What a device drew at an operating point while it ran what was measured with its energy.
@@ -90,6 +107,7 @@ impl Regression {
         Predicted {
             groups: groups.collect(),
             whole: whole.flatten(),
+            inherited: self.narrowed.is_inherited,
         }
     }
 }
@@ -101,6 +119,8 @@ pub struct Predicted {
     pub groups: Vec<(Vec<u32>, f64)>,
     /// What all nodes take by the measured segments that they are composed of, in nanoseconds.
     pub whole: Option<f64>,
+    /// Some of what these rest on was measured at another cadence than the one asked for.
+    pub inherited: bool,
 }
 
 #[cfg(test)]

@@ -7,13 +7,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::conditions::{Conditions, choose};
+use crate::cadence::Cadence;
+use crate::conditions::Conditions;
 use crate::error::{Error, Result};
 use crate::hex::unhex;
 use crate::statistics::Measured;
 
-/// Version of the JSON file. Version 1 said nothing of the sensors of energies.
-pub(crate) const VERSION: u32 = 2;
+/// Version of the JSON file. Version 1 said nothing of the sensors of energies, version 2 nothing of cadences.
+pub(crate) const VERSION: u32 = 3;
 /// What the file says it is.
 pub(crate) const FORMAT: &str = "polychip profile";
 
@@ -80,6 +81,11 @@ pub struct BatchRecord {
 }
 
 impl BatchRecord {
+    /// How its runs followed each other; those of older versions, which state nothing, back to back.
+    pub(crate) fn cadence(&self) -> Cadence {
+        Conditions::read(&self.conditions).cadence.unwrap_or_default()
+    }
+
     /// As what is chosen among.
     pub(crate) fn measured(&self) -> Measured {
         Measured {
@@ -180,22 +186,6 @@ impl ProfileFile {
             serde_json::from_str(text).map_err(|error| Error::json("not a profile in JSON", error))?;
         file.check()?;
         Ok(file)
-    }
-
-    /// Leaves only the parts of one device, and of each part the batches that are nearest to what holds.
-    pub(crate) fn narrow(&mut self, device: &str, now: &Conditions) {
-        self.parts.retain(|part| part.device == device);
-        for part in &mut self.parts {
-            let batches: Vec<(Conditions, usize)> = part
-                .batches
-                .iter()
-                .map(|batch| (Conditions::read(&batch.conditions), batch.times_ns.len()))
-                .collect();
-            let choice = choose(now, &batches);
-            let mut place = 0..;
-            part.batches
-                .retain(|_| place.next().is_some_and(|place| choice.places.contains(&place)));
-        }
     }
 
     /// Refuses records that contradict themselves.

@@ -6,12 +6,14 @@
 //!
 //! Not here: rows in memory (`memory`), in a file (`sqlite`).
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use polychip_partitioner::Microjoules;
 
 use crate::bundle::{Bundle, BundleError, Loaded};
+use crate::cadence::Cadence;
 use crate::conditions::Conditions;
 use crate::error::Failure;
 use crate::hex::unhex;
@@ -21,8 +23,8 @@ use crate::record::{LinkRecord, Merged, ProfileFile};
 use crate::refusal::RefusedRun;
 use crate::statistics::Measured;
 
-/// Settings of governor, power mode and clock under which times of a part are kept, the newest ones.
-pub(crate) const STATES: usize = 8;
+/// Settings of governor, power mode and clock under which times of a part are kept at each cadence, the newest ones.
+const STATES: usize = 8;
 /// The version that is written beside what this build measures.
 const BUILD: &str = env!("CARGO_PKG_VERSION");
 
@@ -84,6 +86,23 @@ pub(crate) trait Rows {
     ) -> Result<std::result::Result<(), BundleError>>;
     /// The newest bundle of each family that was loaded.
     fn loaded_bundles(&self) -> Result<Vec<Loaded>>;
+}
+
+/// Settings under which times of a part are kept, told from the newest measurement to the oldest.
+#[derive(Default)]
+pub(crate) struct KeptStates(BTreeMap<Option<Cadence>, Vec<String>>);
+
+impl KeptStates {
+    /// The setting of these conditions, and whether there are enough newer ones at its cadence.
+    pub(crate) fn of(&mut self, conditions: &Conditions) -> (String, bool) {
+        let state = conditions.lasting().to_string();
+        let known = self.0.entry(conditions.cadence).or_default();
+        let place = known.iter().position(|known| *known == state).unwrap_or_else(|| {
+            known.push(state.clone());
+            known.len() - 1
+        });
+        (state, place >= STATES)
+    }
 }
 
 /// Where measurements come from.

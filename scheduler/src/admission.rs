@@ -133,7 +133,7 @@ impl Wanted {
                 "the {what} is {time:?}; it is above 0 and at most 11 days"
             ))),
         };
-        match (policy.shortest_period(), policy.frame_deadline()) {
+        match (policy.stated_period(), policy.frame_deadline()) {
             (None, None) => Ok(Arrivals::Endless),
             (None, Some(_)) => Err(self.wrong(
                 "has a deadline and no period: how often its runs come must be known (Policy::period)",
@@ -159,7 +159,7 @@ impl Wanted {
 
     /// The policy that its session goes by.
     fn own_policy(&self) -> Policy {
-        match (self.policy.shortest_period(), self.policy.frame_deadline()) {
+        match (self.policy.stated_period(), self.policy.frame_deadline()) {
             (Some(period), None) => self.policy.clone().deadline(period),
             _ => self.policy.clone(),
         }

@@ -7,6 +7,7 @@ use std::fmt::{self, Write as _};
 use polychip_host::DeviceKind;
 use polychip_partitioner::report::count;
 use polychip_partitioner::{self as partitioner, Explanation, NodeExplanation, Report, Unlock};
+use polychip_profile::Cadence;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -29,6 +30,8 @@ pub struct Explained {
     pub unlocks: Vec<Unlock>,
     /// Measured figures that the plan rests on: how many runs, under which conditions.
     pub measured: Vec<MeasuredFigure>,
+    /// How the runs that the plan is for follow each other.
+    pub cadence: Cadence,
     /// Estimates that measurements contradict, with the nodes to blame, and parts measured at other settings only.
     pub warnings: Vec<Warning>,
     /// Nodes that a device refused before, or refused when the plan was compiled, and where that left the plan.
@@ -58,6 +61,7 @@ impl Planned {
             nodes,
             unlocks,
             measured: self.measured(),
+            cadence: self.cadence(),
             warnings: self.warnings().to_vec(),
             events: self.events().to_vec(),
         })
@@ -106,6 +110,9 @@ impl Explained {
         before: &str,
         of_node: &dyn Fn(usize) -> Option<String>,
     ) -> fmt::Result {
+        if self.cadence != Cadence::BackToBack {
+            writeln!(text, "planned for cadence {}", self.cadence)?;
+        }
         for event in &self.events {
             writeln!(text, "{event}")?;
         }

@@ -94,9 +94,10 @@ pub use polychip_partitioner::{Heat, MilliCelsius, Milliwatts, Plan};
 pub use polychip_profile::bundle;
 pub use polychip_profile::predict::{DevicePrediction, Errors, ModelPrediction, OpClassModel};
 pub use polychip_profile::{
-    BatchRecord, Change, Conditions, ContentRecord, Error as ProfileError, ErrorKind as ProfileErrorKind,
-    Interval, LinkRecord, MeasuredEnergy, Measurement, Merged, PartKey, PartRecord, PartSummary, Profile,
-    ProfileDiff, ProfileFile, RefusalRecord, RefusedRun, Summary, ValueRecord, median_interval,
+    BatchRecord, Cadence, Change, Conditions, ContentRecord, Error as ProfileError,
+    ErrorKind as ProfileErrorKind, Interval, LinkRecord, MeasuredEnergy, Measurement, Merged, PartKey,
+    PartRecord, PartSummary, Profile, ProfileDiff, ProfileFile, RefusalRecord, RefusedRun, Summary,
+    ValueRecord, median_interval,
 };
 pub use precompiled::Precompiled;
 pub use price::MeasuredFigure;

@@ -4,6 +4,7 @@
 //! 1. The plan has passed the independent checker against the very graph and answers kept here.
 //! 2. A plan read from a file is checked in the same way as one just made.
 
+pub(crate) mod cadence;
 mod cooled;
 mod incumbent;
 mod settled;
@@ -361,12 +362,12 @@ impl Planned {
         }
     }
 
-    /// The measured figures that the plan rests on, by device: of parts, and of the whole model on a device, which its
+    /// The measured figures that the plan rests on, and those inherited from another cadence, by device: of parts, and of the whole model on a device, which its
     /// nodes share. What holds on the device chose them among all that is known.
     #[must_use]
     pub fn measured(&self) -> Vec<MeasuredFigure> {
         let whole = |nodes: &[u32]| nodes.len() == self.graph.node_count();
-        let all = self.prices.measured.iter();
+        let all = self.prices.measured.iter().chain(&self.prices.inherited);
         let figures = all.filter_map(|((index, nodes), summary)| {
             let parts = &self.plan.parts;
             let part = parts
@@ -465,10 +466,14 @@ impl Prepared {
         let descriptors = model.descriptors(&graph);
         let flat = FlatGraph::new(&graph, &descriptors)
             .map_err(|error| Error::caused(ErrorKind::BadModel, model.path().display(), error))?;
-        let now = match policy.priced_under() {
+        let mut now = match policy.priced_under() {
             Some(conditions) => vec![conditions.clone(); devices.len()],
             None => shared.expected(&devices),
         };
+        let cadence = cadence::asked(shared, &graph, policy);
+        for conditions in &mut now {
+            conditions.cadence.get_or_insert(cadence);
+        }
         let rows = Rows {
             profile: &shared.profile,
             settings: policy.settings(),
@@ -530,7 +535,8 @@ impl Prepared {
             let identities: Vec<String> = self.devices.iter().map(Device::identity).collect();
             let prices = self.evidence.resolve();
             let asked = prices.request(&self.graph).toward(objective).with(&self.options);
-            known = settled::read(&shared.profile, asked, settings, &identities);
+            let cadence = self.now.first().and_then(|now| now.cadence).unwrap_or_default();
+            known = settled::read(&shared.profile, asked, (settings, cadence), &identities);
             if let Some(plan) = &known {
                 self.evidence.learn(&self.graph, &self.devices, &plan.parts, rows);
             }

@@ -246,7 +246,9 @@ impl Policy {
     }
 
     /// How often runs come at most: what [`Runtime::admit`](crate::Runtime::admit) counts on. Nothing holds a run back that
-    /// comes sooner. Without a deadline a run of an admitted session is to be done within the period; without a period
+    /// comes sooner. It is also the cadence that plans are made for: clocks fall between runs, so that a device that is fast
+    /// back to back may be slow at 30 runs a second. Zero says that runs follow each other back to back; where no period is
+    /// stated, that of the model's earlier sessions is taken, by the profile. Without a deadline a run of an admitted session is to be done within the period; without a period
     /// the next run comes when the last one ended.
     #[must_use]
     pub fn period(mut self, period: Duration) -> Self {
@@ -612,6 +614,11 @@ impl Policy {
     }
 
     pub(crate) fn shortest_period(&self) -> Option<Duration> {
+        self.period.filter(|period| !period.is_zero())
+    }
+
+    /// The period that the app states; zero: back to back.
+    pub(crate) fn stated_period(&self) -> Option<Duration> {
         self.period
     }
 

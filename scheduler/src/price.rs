@@ -38,6 +38,8 @@ pub(crate) struct Prices {
     pub(crate) links: LinkTable,
     /// What costs rest on, by device and nodes: what the profile said of each.
     pub(crate) measured: BTreeMap<(DeviceIndex, Vec<u32>), Summary>,
+    /// The same of another cadence than the one asked for, which is no measurement of this one.
+    pub(crate) inherited: BTreeMap<(DeviceIndex, Vec<u32>), Summary>,
 }
 
 impl Prices {
@@ -57,15 +59,23 @@ pub(crate) struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// What the profile knows of a part of this structure on a device.
+    /// What the profile knows of a part of this structure on a device. Times of another cadence are scaled by what the
+    /// device's parts differ by that were measured at both.
     pub(crate) fn of(self, structure: &[u8; 32], device: &Device, index: DeviceIndex) -> Option<Summary> {
         let key = PartKey {
             device: &device.identity(),
             fingerprint: structure,
             operating_point: &self.settings.operating_point(device.info().kind),
         };
-        let found = self.profile.part_under(key, &self.now(index));
-        self.profile.or_nothing(found)
+        let now = self.now(index);
+        let found = self.profile.part_under(key, &now);
+        let found = self.profile.or_nothing(found)?;
+        if !found.inherited {
+            return Some(found);
+        }
+        let regression = self.profile.or_nothing(self.profile.regression(key.device, &now));
+        let factor = regression.cadence_factor(found.cadence);
+        Some(factor.map_or(found.clone(), |factor| found.scaled(factor)))
     }
 
     /// What a bundle says of a part of this structure on a device of the same name on another chip.

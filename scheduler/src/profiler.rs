@@ -7,6 +7,9 @@
 //! them, as it does within the model. The model as a whole runs twice in its turn and counts once: it finds the caches
 //! as it left them itself.
 //!
+//! Where the policy states a period, a turn of all candidates begins that long after the last one began, so that clocks fall
+//! between them as they do between the app's runs; a whole model then runs once in its turn.
+//!
 //! Invariants:
 //! 1. Every candidate warms up until the device's times are steady, or says that they were not, and is measured by
 //!    single runs through sessions, as apps make them.
@@ -24,8 +27,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use polychip_profile::Conditions;
-use polychip_profile::{KEPT, Measurement, hex};
+use polychip_profile::{Cadence, Conditions, KEPT, Measurement, hex};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -92,6 +94,8 @@ pub struct ProfileProgress<'a> {
 /// What the profiler did.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct ProfileReport {
+    /// How runs followed each other.
+    pub cadence: Cadence,
     /// Parts that were to be known, on all devices.
     pub parts: u64,
     /// Those that were known well enough before.
@@ -124,8 +128,8 @@ pub struct NotMeasured {
 }
 
 impl Runtime {
-    /// Measures models, and with [`ProfileOptions::ops`] what they consist of, on every device that the policy
-    /// allows, until everything is known as well as the goal says, the time is over, or `watch` breaks it off. The
+    /// Measures models, and with [`ProfileOptions::ops`] what they consist of, at the policy's period, or where it states none
+    /// at that of the one model's sessions so far, on every device that the policy allows, until everything is known as well as the goal says, the time is over, or `watch` breaks it off. The
     /// profile holds what was measured, whatever ends it; a later call goes on from there.
     ///
     /// # Errors
@@ -139,6 +143,13 @@ impl Runtime {
         watch: &mut dyn FnMut(&ProfileProgress<'_>) -> ControlFlow<()>,
     ) -> Result<ProfileReport> {
         let start = Instant::now();
+        let period = match (policy.stated_period(), models) {
+            (Some(period), _) => period,
+            (None, [model]) => crate::planned::cadence::known_period_of(&self.0, model, policy)?,
+            (None, _) => Duration::ZERO,
+        };
+        // links and parts of plans are for this cadence too
+        let policy = &policy.clone().period(period);
         let mut run = Profiler {
             runtime: self,
             models,
@@ -146,7 +157,12 @@ impl Runtime {
             options,
             start,
             candidates: candidate::all(self, models, policy, options)?,
-            report: ProfileReport::default(),
+            report: ProfileReport {
+                cadence: Cadence::of_period(period),
+                ..ProfileReport::default()
+            },
+            period,
+            next_ns: 0,
         };
         run.measure(watch)?;
         let mut report = run.report;
@@ -163,6 +179,10 @@ struct Profiler<'a> {
     start: Instant,
     candidates: Vec<Candidate>,
     report: ProfileReport,
+    /// From the start of a turn to the start of the next; zero: at once.
+    period: Duration,
+    /// When the next turn may begin, on the runtime's clock.
+    next_ns: u64,
 }
 
 impl Profiler<'_> {
@@ -217,9 +237,10 @@ impl Profiler<'_> {
         let mut now: BTreeMap<String, Conditions> = BTreeMap::new();
         for candidate in &mut self.candidates {
             let device = &candidate.device;
-            let now = now
-                .entry(device.name().to_owned())
-                .or_insert_with(|| self.runtime.conditions(device));
+            let now = now.entry(device.name().to_owned()).or_insert_with(|| Conditions {
+                cadence: Some(Cadence::of_period(self.period)),
+                ..self.runtime.conditions(device)
+            });
             candidate.look_up(self.runtime.profile(), now)?;
         }
         Ok(())
@@ -343,6 +364,7 @@ impl Profiler<'_> {
             .map(|(&index, session)| (index, session.measurements()))
             .collect();
         let conditions = Conditions {
+            cadence: Some(Cadence::of_period(self.period)),
             unsteady: warmth == Warmth::Unsteady,
             ..self.under_load(&mut loaded)
         };
@@ -377,9 +399,16 @@ impl Profiler<'_> {
 
     /// Runs each once, and leaves out what fails; the time that all took together in nanoseconds.
     fn round(&mut self, loaded: &mut BTreeMap<usize, Loaded>) -> u64 {
+        self.await_turn();
         let start = Instant::now();
         let mut failed = Vec::new();
+        let mut after_whole = false;
         for (&index, session) in loaded.iter_mut() {
+            if after_whole {
+                // what follows the model finds the clocks as it did itself
+                self.await_turn();
+            }
+            after_whole = self.candidates[index].kind == Kind::Whole;
             if let Err(error) = session.run() {
                 failed.push((index, error.to_string()));
             }
@@ -390,6 +419,17 @@ impl Profiler<'_> {
             self.leave_out(index, reason);
         }
         took
+    }
+
+    /// Waits until the next turn is due.
+    fn await_turn(&mut self) {
+        if self.period.is_zero() {
+            return;
+        }
+        let clock = self.runtime.0.host.clock();
+        clock.sleep_until_ns(self.next_ns);
+        let period = u64::try_from(self.period.as_nanos()).unwrap_or(u64::MAX);
+        self.next_ns = clock.now_ns().saturating_add(period);
     }
 
     /// Runs them in turns until the times are steady, or for as long as is waited for that.

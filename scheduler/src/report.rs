@@ -7,11 +7,13 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use polychip_partitioner::{DeviceIndex, EnergyRange, Microjoules, Part};
+use polychip_profile::Cadence;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::event::{Event, EventKind};
 use crate::model::Model;
+use crate::planned::Planned;
 use crate::session::govern::report::{GovernedReport, MissedLimit};
 use crate::session::govern::state::Governing;
 use crate::session::inner::Inner;
@@ -28,6 +30,10 @@ pub struct Report {
     pub model: String,
     /// What the plan minimises, in words, with its limits.
     pub objective: String,
+    /// How the runs follow each other: what the plan is for, until they did otherwise for some time.
+    pub cadence: Cadence,
+    /// From start to start of the runs in nanoseconds, as the policy states it or as it is usual; 0: back to back.
+    pub period_ns: u64,
     /// Whether the placement is proved optimal.
     pub optimal: bool,
     /// Predicted time of a run in nanoseconds.
@@ -38,6 +44,9 @@ pub struct Report {
     pub emulated: bool,
     /// Predicted energy of a run, with launches and crossings; none where nothing is planned.
     pub energy: Option<EnergyFigure>,
+    /// The same from the start of a run to the start of the next, with what the plan's devices draw at rest; none where runs
+    /// follow each other back to back, or nobody says what the devices draw.
+    pub frame_energy: Option<EnergyFigure>,
     /// Measured median latency in nanoseconds, from submit to the end of the last part.
     pub measured_ns: Option<u64>,
     /// Runs of this session so far.
@@ -103,6 +112,30 @@ pub struct EnergyFigure {
 }
 
 impl EnergyFigure {
+    /// The energy of a run with what the plan's devices draw at rest over a period, which no energy of a run counts.
+    fn with_rest(self, planned: &Planned, period_ns: u64) -> Option<EnergyFigure> {
+        let targets = planned.targets();
+        let used = planned.used_devices().into_iter();
+        let idle = used.filter_map(|device| {
+            let target = &targets[device.index()];
+            let stated = target.power.map(|power| power.idle.milliwatts());
+            target.idle.map(|idle| idle.milliwatts()).or(stated)
+        });
+        let idle_mw: u64 = idle.sum();
+        if idle_mw == 0 || period_ns == 0 {
+            return None;
+        }
+        // a milliwatt for a nanosecond is a picojoule
+        let rest_nj = u128::from(idle_mw) * u128::from(period_ns) / 1_000;
+        let rest_nj = u64::try_from(rest_nj).unwrap_or(u64::MAX);
+        Some(EnergyFigure {
+            expected_nj: self.expected_nj.saturating_add(rest_nj),
+            low_nj: self.low_nj.saturating_add(rest_nj),
+            high_nj: self.high_nj.saturating_add(rest_nj),
+            provenance: self.provenance,
+        })
+    }
+
     fn of(range: EnergyRange) -> EnergyFigure {
         EnergyFigure {
             expected_nj: range.expected.nanojoules(),
@@ -250,17 +283,23 @@ impl Report {
                 cached: loaded.as_ref().is_some_and(|loaded| loaded.is_cached(index)),
             }
         };
+        let energy = plan.totals.range().map(EnergyFigure::of);
+        let period = inner.policy.stated_period().or(inner.pace.period());
+        let period_ns = u64::try_from(period.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX);
         let priced = planned.priced(&inner.shared.profile, settings);
         let mut warnings = warning::of_runs(priced, part_median);
         warnings.extend(planned.warnings().iter().cloned());
         Report {
             model: planned.model().path().display().to_string(),
             objective: plan.objective.description(),
+            cadence: inner.pace.cadence(),
+            period_ns,
             optimal: plan.certificate.is_optimal(),
             predicted_ns: plan.totals.time.nanoseconds(),
             provenance: plan.totals.provenance.word(),
             emulated: plan.totals.emulated,
-            energy: plan.totals.range().map(EnergyFigure::of),
+            energy,
+            frame_energy: energy.and_then(|run| run.with_rest(&planned, period_ns)),
             measured_ns: latency_median,
             runs: inner.runs.load(Ordering::Relaxed),
             deadline_ns: inner.lateness.deadline_ns(),
@@ -316,11 +355,14 @@ impl Report {
         Report {
             model: model.map_or_else(String::new, |model| model.path().display().to_string()),
             objective: String::new(),
+            cadence: Cadence::BackToBack,
+            period_ns: 0,
             optimal: false,
             predicted_ns: 0,
             provenance: "none",
             emulated: false,
             energy: None,
+            frame_energy: None,
             measured_ns: None,
             runs: 0,
             deadline_ns: None,
@@ -503,6 +545,21 @@ impl fmt::Display for Report {
         }
         if let Some(energy) = &self.energy {
             writeln!(f, "predicted energy of a run: {energy}")?;
+        }
+        if let Some(energy) = &self.frame_energy {
+            let period = time(self.period_ns);
+            writeln!(
+                f,
+                "predicted energy of a frame each {period}, with rest: {energy}"
+            )?;
+        }
+        if self.period_ns > 0 {
+            writeln!(
+                f,
+                "cadence: {}, a run each {}",
+                self.cadence,
+                time(self.period_ns)
+            )?;
         }
         write!(
             f,

@@ -279,7 +279,8 @@ impl Run {
             // tries before this one are none of the plan's time
             false => slot.latency.min(latency),
         };
-        plan.keep_figures(&slot, latency, outcome.late_ns.is_some());
+        let paced = inner.pace.ran(self.submitted.at_ns(), outcome.latency_ns);
+        plan.keep_figures(&slot, latency, outcome.late_ns.is_some(), paced.booked);
         if let Some(governing) = inner.governing.as_ref().filter(|_| outcome.late_ns.is_some()) {
             governing.wake.late();
         }
@@ -294,7 +295,7 @@ impl Run {
         plan.keep(self.index, self.flight.1);
         if let Some(learning) = learning {
             let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-            learning.ended(inner, plan, ns, is_alone);
+            learning.ended(inner, plan, ns, is_alone, paced.changed);
         }
         Ok(Outputs::new(
             Arc::clone(plan),

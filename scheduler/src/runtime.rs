@@ -8,6 +8,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use polychip_host::{Clock, Device, Host, Query, Refusal, Store};
 use polychip_profile::Profile;
@@ -81,6 +82,14 @@ impl Runtime {
     /// does between two frames. On virtual time the clock is moved there at once.
     pub fn sleep_until_ns(&self, until_ns: u64) {
         self.0.host.clock().sleep_until_ns(until_ns);
+    }
+
+    /// At which period sessions of a model ran before, by the profile; zero: back to back, or nothing is known.
+    ///
+    /// # Errors
+    /// A named device is not there, or the model has no canonical form.
+    pub fn known_period(&self, model: &Model, policy: &Policy) -> Result<Duration> {
+        crate::planned::cadence::known_period_of(&self.0, model, policy)
     }
 
     /// The devices that are open.

@@ -45,6 +45,7 @@ use lateness::{Lateness, Submitted, whole_ns};
 use learn::Learning;
 use learn::drive::LearningEnd;
 use loaded::LoadedPlan;
+use pace::Pace;
 use shapes::{Held, Shapes, Special};
 use slot::Slot;
 use turns::Terms;
@@ -53,6 +54,7 @@ mod admitted;
 pub(crate) mod arena;
 mod background;
 pub(crate) mod bell;
+mod booking;
 pub(crate) mod buckets;
 pub(crate) mod compile;
 mod conductor;
@@ -68,6 +70,7 @@ pub(crate) mod lateness;
 pub(crate) mod learn;
 pub(crate) mod loaded;
 pub(crate) mod memory;
+pub(crate) mod pace;
 pub(crate) mod padding;
 pub(crate) mod portfolio;
 mod recover;
@@ -133,6 +136,7 @@ impl Special {
         let learning = Learning::new(&plan.planned, &policy, !kept.is_empty());
         let cooling = Cooling::new(policy.hottest(), is_watched, now_ns);
         let wiring = &plan.wiring;
+        let cadence = plan.planned.cadence();
         let places = policy.runs_of_copies(plan.planned.plan().copies().count());
         let inner = Arc::new(Inner {
             id,
@@ -155,6 +159,7 @@ impl Special {
             cooling,
             kept: Mutex::new(kept),
             places,
+            pace: Pace::new(cadence),
             lateness: Lateness::new(devices, policy.frame_deadline(), policy.hottest()),
             events: Mutex::new(events),
             tracer: Tracer::default(),
@@ -697,6 +702,16 @@ impl Session {
             .filter_map(|inner| inner.current().plan.clone());
         let plans: Vec<Arc<LoadedPlan>> = plans.collect();
         plans.iter().try_for_each(|plan| plan.record())
+    }
+
+    /// Forgets what the parts took since they were recorded last: runs that warmed the session up.
+    pub fn forget(&self) {
+        for inner in self.0.all() {
+            let plan = inner.current().plan.clone();
+            if let Some(plan) = plan {
+                plan.forget_warm_up();
+            }
+        }
     }
 
     /// Keeps the times of the parts of so many runs from now on; those kept before are forgotten. 0 ends it. Of a model

@@ -143,7 +143,7 @@ const OF_POLICY: &[Setting<Policy>] = &[
     },
     Setting {
         name: "period",
-        set: |policy, value| milliseconds(value).map(|time| policy.period(time)),
+        set: |policy, value| period(value).map(|time| policy.period(time)),
     },
     Setting {
         name: "pin",
@@ -350,7 +350,8 @@ impl Policy {
     /// | `threads` | number of threads of a CPU; 0 leaves it to the plugin |
     /// | `precision` | `exact`, `reduced` |
     /// | `priority` | `batch`, `normal`, `urgent` |
-    /// | `deadline`, `period`, `patience`, `longest-part`, `energy-price` | milliseconds: `33` or `33ms` |
+    /// | `deadline`, `patience`, `longest-part`, `energy-price` | milliseconds: `33` or `33ms` |
+    /// | `period` | milliseconds, or frames per second: `33`, `33ms` or `30fps`; `0`: back to back |
     /// | `late` | `finish`, `drop`, `latest` |
     /// | `in-flight` | runs that may be in flight at once, 1 to 64 |
     /// | `retry` | how often a run is tried again, 0 to 100 |
@@ -519,6 +520,25 @@ pub fn milliseconds(text: &str) -> Read<Duration> {
     }
 }
 
+/// Reads how often runs come: `33`, `33ms` or `30fps`; `0`: back to back.
+///
+/// # Errors
+/// Words for a person, where the text is no period.
+pub fn period(text: &str) -> Read<Duration> {
+    let bad = || format!("{text:?} is no period; write 33ms, 30fps, or 0 for back to back");
+    if let Some(rate) = text.strip_suffix("fps") {
+        return match rate.trim().parse::<f64>() {
+            Ok(rate) if (1e-3..=1e6).contains(&rate) => Ok(Duration::from_secs_f64(1.0 / rate)),
+            _ => Err(bad()),
+        };
+    }
+    let number = text.strip_suffix("ms").unwrap_or(text).trim();
+    match number.parse::<f64>() {
+        Ok(value) if (0.0..=1e9).contains(&value) => Ok(Duration::from_secs_f64(value / 1e3)),
+        _ => Err(bad()),
+    }
+}
+
 /// Reads how a device warms: `DEVICE=CELSIUS+KELVIN/W`.
 ///
 /// # Errors
@@ -603,6 +623,11 @@ mod tests {
         assert_eq!(heat.rest.millidegrees(), 30_000);
         for bad in ["npu:0", "npu:0=30C", "=30C+9K/W", "npu:0=30C+-1K/W", "npu:0=x+9"] {
             assert!(super::heat(bad).is_err(), "{bad}");
+        }
+        assert_eq!(period("40ms"), period("25fps"));
+        assert_eq!(period("0"), Ok(Duration::ZERO));
+        for bad in ["0fps", "-1", "fps", "often"] {
+            assert!(period(bad).is_err(), "{bad}");
         }
         assert!(milliseconds("0").is_err() && watts("-1").is_err() && celsius("1000").is_err());
     }

@@ -20,6 +20,8 @@ pub(crate) struct Answer {
     pub(super) threads: Option<u32>,
     /// How exactly was computed.
     pub(super) precision: crate::setup::Precision,
+    /// From submit to submit, in nanoseconds; 0: back to back.
+    pub(super) period_ns: u64,
     /// Runs of each session in flight at once.
     pub(super) in_flight: usize,
     /// Sessions of the model at once.
@@ -109,6 +111,7 @@ struct Row<'a> {
     in_flight: usize,
     threads: Option<u32>,
     precision: crate::setup::Precision,
+    period_ns: u64,
     runs: u64,
     mean_ns: u64,
     min_ns: u64,
@@ -138,6 +141,7 @@ impl Answer {
             model: &self.model,
             sessions: self.sessions,
             in_flight: self.in_flight,
+            period_ns: self.period_ns,
             threads: self.threads,
             precision: self.precision,
             runs: self.iters,
@@ -189,6 +193,10 @@ impl std::fmt::Display for Answer {
             time(max),
             self.iters
         )?;
+        if self.period_ns > 0 {
+            let cadence = self.report.cadence;
+            writeln!(f, "a run each {} (cadence {cadence})", time(self.period_ns))?;
+        }
         writeln!(
             f,
             "throughput: {:.1} runs a second, {} in flight{}",

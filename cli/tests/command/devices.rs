@@ -207,7 +207,7 @@ fn measure_warns_of_what_takes_longer_than_predicted() {
     let plugins = null_plugin();
     let folder = tempfile::tempdir().unwrap();
     let model = add_relu().write(folder.path(), "m.onnx");
-    let slow = "[[device.fault]]\nkind = \"slow\"\ntimes = 1000\n";
+    let slow = "[[device.fault]]\nkind = \"slow\"\ntimes = 1000000000\n";
     let warnings = |faults: &str| {
         let script = format!("null.script=[[device]]\nname = \"npu\"\n{faults}");
         let plugins = plugins.path().to_str().unwrap();

@@ -1,6 +1,7 @@
 //! The real binary, run as a person or a script runs it: what it prints, its exit codes, its files.
 
 mod bad_input;
+mod cadence;
 mod compare;
 mod deadlines;
 mod defaults;

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 enum Kind {
     /// Clocks of the device.
     Measured,
-    /// Clocks, but of other parts or of another device.
+    /// Clocks, but of other parts, at another cadence or of another device.
     Inferred,
     /// No clock.
     Guessed,
@@ -34,7 +34,7 @@ enum Kind {
 fn kind(provenance: Provenance) -> Kind {
     match provenance {
         Provenance::Measured | Provenance::Composed => Kind::Measured,
-        Provenance::Predicted | Provenance::OtherDevice => Kind::Inferred,
+        Provenance::Predicted | Provenance::OtherCadence | Provenance::OtherDevice => Kind::Inferred,
         Provenance::Estimated | Provenance::Roofline => Kind::Guessed,
     }
 }

@@ -22,6 +22,7 @@
 //! compile_waits_for = "/tmp/go"     # a compilation goes on once this file is there
 //! refuse_compile = [{ node = "gelu*", with = "softmax*", code = 6001, detail = "graph finalize failed" }]
 //! operating_point = [{ name = "slow", time_permille = 2000, energy_permille = 500, power_mw = 300 }]
+//! idle = { after_ms = 20, time_permille = 4000 } # what runs take after the device did nothing for so long
 //! heat = { ambient_mc = 25000, mc_per_mw = 20.0, settle_ms = 5000, throttle_mc = 60000 }
 //! fault = [{ kind = "hang", at = 3 }]
 //! ```
@@ -122,6 +123,8 @@ pub struct DeviceScript {
     pub seed: u64,
     /// Settings; index 0 is the first one in use.
     pub operating_point: Vec<Point>,
+    /// Clocks that fall while the device does nothing; left out: they stay.
+    pub idle: Option<Idle>,
     /// Heating; left out: it has no temperature.
     pub heat: Option<Heat>,
     /// Faults.
@@ -163,6 +166,7 @@ impl Default for DeviceScript {
             noise_permille: 0,
             seed: 0,
             operating_point: Vec::new(),
+            idle: None,
             heat: None,
             fault: Vec::new(),
         }
@@ -309,6 +313,19 @@ pub struct Point {
 
 fn thousand() -> u32 {
     1000
+}
+
+/// Clocks that fall while the device does nothing, and rise again while it computes.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Idle {
+    /// They have fallen after so long without a run, in milliseconds, and before the first one.
+    pub after_ms: f64,
+    /// Time of a run while they are low, in thousandths of that of the script's costs.
+    pub time_permille: u32,
+    /// They are up again after so long of computing, in milliseconds, from the next run on.
+    #[serde(default)]
+    pub rise_ms: f64,
 }
 
 /// How the device heats up: one thermal resistance and one capacity.
@@ -522,7 +539,11 @@ impl DeviceScript {
                 heat.release_mc.unwrap_or(0.0),
             ]
         });
-        for number in numbers.chain(heat).chain([self.launch_nj]) {
+        let idle = self
+            .idle
+            .into_iter()
+            .flat_map(|idle| [idle.after_ms, idle.rise_ms]);
+        for number in numbers.chain(heat).chain(idle).chain([self.launch_nj]) {
             if !number.is_finite() || number < 0.0 {
                 return Err(format!("{number} is out of range"));
             }

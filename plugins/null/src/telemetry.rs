@@ -25,6 +25,8 @@ pub(crate) struct Meter {
     /// When the temperature was that.
     heat_ns: u64,
     throttled: bool,
+    /// How long it has computed since its clocks fell; none where they are up.
+    risen_ns: Option<f64>,
     power_mw: f64,
     /// Operating point in use.
     pub(crate) point: usize,
@@ -55,6 +57,7 @@ impl Meter {
             temperature_mc: script.heat.map_or(0.0, |heat| heat.ambient_mc),
             heat_ns: 0,
             throttled: false,
+            risen_ns: script.idle.map(|_| 0.0),
             power_mw: 0.0,
             point: 0,
             memory_used_bytes: 0,
@@ -89,7 +92,7 @@ impl Meter {
         };
         let (actual_time, actual_energy) = script.actual(start_ns);
         let scale = f64::from(time_permille) / 1e3 * throttle * f64::from(slow_permille) / 1e3;
-        let scale = scale * f64::from(actual_time) / 1e3;
+        let scale = scale * f64::from(actual_time) / 1e3 * self.fallen(script, start_ns);
         let noise = 1.0 + f64::from(script.noise_permille) / 1e3 * unit_noise(script.seed, run);
         let ns = ((script.launch_ns as f64 + price.ns * scale) * noise)
             .max(0.0)
@@ -98,6 +101,7 @@ impl Meter {
         let nj = (script.launch_nj + price.nj) * f64::from(energy_permille) / 1e3;
         let nj = nj * f64::from(actual_energy) / 1e3;
         let end_ns = start_ns.saturating_add(ns as u64);
+        self.rise(script, ns);
         if let Some(heat) = script.heat.filter(|_| ns > 0.0) {
             // nanojoules per nanosecond are watts
             self.warm(&heat, nj / ns * 1e3, ns);
@@ -115,6 +119,28 @@ impl Meter {
             start_ns,
             end_ns,
             energy_uj: (nj / 1e3).round() as u64,
+        }
+    }
+
+    /// How many times as long a run takes that begins now, for clocks that have fallen since the last one.
+    fn fallen(&mut self, script: &DeviceScript, start_ns: u64) -> f64 {
+        let Some(idle) = script.idle else { return 1.0 };
+        if start_ns.saturating_sub(self.busy_until_ns) as f64 >= idle.after_ms * 1e6 {
+            self.risen_ns = Some(0.0);
+        }
+        match self.risen_ns {
+            Some(_) => f64::from(idle.time_permille) / 1e3,
+            None => 1.0,
+        }
+    }
+
+    /// Clocks rise while it computes.
+    fn rise(&mut self, script: &DeviceScript, ns: f64) {
+        if let (Some(idle), Some(risen)) = (script.idle, &mut self.risen_ns) {
+            *risen += ns;
+            if *risen >= idle.rise_ms * 1e6 {
+                self.risen_ns = None;
+            }
         }
     }
 
@@ -272,6 +298,21 @@ mod tests {
         assert_eq!(first, 1_500_000);
         let later = meter.spend(&script, WORK, &work(20_000_000, 1, 1000)).end_ns;
         assert_eq!(later - 20_000_000, 500_000);
+    }
+
+    #[test]
+    fn clocks_fall_between_runs_and_rise_while_it_computes() {
+        let script = script("idle = { after_ms = 20, time_permille = 4000, rise_ms = 5 }");
+        let mut meter = Meter::new(&script);
+        let mut now = 0;
+        let mut run = |gap_ms: u64| {
+            let spent = meter.spend(&script, WORK, &work(now + gap_ms * 1_000_000, 0, 1000));
+            now = spent.end_ns;
+            (spent.end_ns - spent.start_ns) / 1_000_000
+        };
+        // low at first, up after 5 ms of work, low again after 20 ms without
+        let took = [0, 0, 0, 0, 19, 19, 20, 0, 0].map(&mut run);
+        assert_eq!(took, [4, 4, 1, 1, 1, 1, 4, 4, 1]);
     }
 
     #[test]

@@ -234,12 +234,14 @@ fn old_file(path: &Path, version: i32) {
                 [&FINGERPRINT[..]],
             )
             .unwrap();
-        connection
-            .execute_batch("UPDATE measurement SET batch = 1")
-            .unwrap();
+        let connect = "UPDATE measurement SET batch = 1";
+        connection.execute_batch(connect).unwrap();
     }
     if version >= 5 {
         connection.execute_batch(tables::SINCE_5).unwrap();
+    }
+    if version >= 6 {
+        connection.execute_batch(tables::SINCE_6).unwrap();
     }
     connection
         .pragma_update(None, "application_id", tables::APPLICATION_ID)
@@ -271,15 +273,11 @@ fn files_of_older_versions_are_brought_up_and_keep_what_they_hold() {
             );
             let file = profile.export().unwrap();
             let batch = &file.parts[0].batches[0];
-            let said = (&*batch.build, &*batch.conditions);
-            assert_eq!(
-                said,
-                if version < 4 {
-                    ("before version 4", "")
-                } else {
-                    ("0.1.0", "mhz=2400")
-                }
-            );
+            let said = match version {
+                ..4 => ("before version 4", ""),
+                _ => ("0.1.0", "mhz=2400"),
+            };
+            assert_eq!((&*batch.build, &*batch.conditions), said);
             assert_eq!((&*batch.sensor, batch.energy_interval_uj), ("", None));
             assert_eq!(batch.times_ns, [30, 10, 20]);
             assert_eq!(batch.energies_uj, [Some(5), None, Some(7)]);

@@ -11,7 +11,7 @@ use crate::conditions::Conditions;
 use crate::key::{KEPT, Measurement, PartKey};
 use crate::link::LinkCost;
 use crate::record::LinkRecord;
-use crate::rows::{STATES, Stated};
+use crate::rows::{KeptStates, Stated};
 use crate::statistics::Measured;
 
 pub(crate) fn signed(value: u64) -> i64 {
@@ -75,7 +75,7 @@ pub(crate) fn add(
     Ok(measurements.len())
 }
 
-/// Removes all but the newest measurements of a part, with energy and without, of each governor, power mode and clock,
+/// Removes all but the newest measurements of a part, with energy and without, of each cadence, governor, power mode and clock,
 /// and batches that have none left. Energy is measured seldom: times that are recorded with every run must not push it
 /// out, and neither must those of a slow clock push out what was measured at a fast one.
 pub(crate) fn prune(connection: &Connection, part: i64) -> rusqlite::Result<()> {
@@ -91,15 +91,12 @@ pub(crate) fn prune(connection: &Connection, part: i64) -> rusqlite::Result<()> 
     )?;
     let mut rows = newest_first.query(params![part])?;
     let mut counts: BTreeMap<(String, bool, bool), u32> = BTreeMap::new();
-    let mut states: Vec<String> = Vec::new();
+    let mut states = KeptStates::default();
     let mut too_many = Vec::new();
     while let Some(row) = rows.next()? {
-        let state = Conditions::read(&row.get::<_, String>(2)?).lasting().to_string();
-        if !states.contains(&state) {
-            states.push(state.clone());
-        }
+        let (state, is_old) = states.of(&Conditions::read(&row.get::<_, String>(2)?));
         let has_energy = !row.get::<_, bool>(1)?;
-        let is_old = !has_energy && states.iter().position(|known| *known == state) >= Some(STATES);
+        let is_old = is_old && !has_energy;
         // what a bundle brought goes with it, and pushes out nothing that was measured here
         let is_brought: bool = row.get(3)?;
         let count = counts.entry((state, has_energy, is_brought)).or_default();

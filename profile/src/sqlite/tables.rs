@@ -13,7 +13,10 @@ use crate::error::{Error, Result};
 /// "PLYC": marks a SQLite file as ours.
 pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"PLYC");
 /// Version of the tables below.
-pub(crate) const VERSION: i32 = 6;
+///
+/// Version 7 has the tables of version 6. Conditions of its batches state the cadence, which a build that does not know it
+/// would mix.
+pub(crate) const VERSION: i32 = 7;
 /// The build of measurements that older versions stored.
 const OLD_BUILD: &str = "before version 4";
 
@@ -94,7 +97,7 @@ pub(crate) const SINCE_5: &str = "
 ";
 
 /// What version 6 added: energies of transfers and launches; which bundles were loaded, so that no older one is taken for new.
-const SINCE_6: &str = "
+pub(crate) const SINCE_6: &str = "
     ALTER TABLE link ADD COLUMN energy_nj INTEGER;       -- net of a resting machine; null where that was not measured
     CREATE TABLE bundle (
         family TEXT PRIMARY KEY,       -- chips that it was measured on
@@ -128,7 +131,9 @@ pub(crate) fn create(connection: &mut Connection) -> rusqlite::Result<()> {
     if made < 5 {
         transaction.execute_batch(SINCE_5)?;
     }
-    transaction.execute_batch(SINCE_6)?;
+    if made < 6 {
+        transaction.execute_batch(SINCE_6)?;
+    }
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.commit()
 }

@@ -306,6 +306,7 @@ mod tests {
             costs: table,
             links,
             measured: BTreeMap::new(),
+            inherited: BTreeMap::new(),
         };
         let options = Options::default();
         let asked = prices.request(&graph).toward(objective).with(&options);

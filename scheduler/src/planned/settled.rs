@@ -1,8 +1,8 @@
 //! The plan that sessions settled on, kept in the profile for the next start.
 //!
 //! Invariants:
-//! 1. A plan is kept by all that it depends on: the model's structure, the devices with their drivers, the objective and
-//!    the settings. It is used only where it fits today's model and devices.
+//! 1. A plan is kept by all that it depends on: the model's structure, the devices with their drivers, the objective,
+//!    the settings and the cadence. It is used only where it fits today's model and devices.
 //! 2. It is a candidate and no order: the planner compares it at today's costs (`incumbent`).
 
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use polychip_graph::fingerprint;
 use polychip_host::DeviceKind;
 use polychip_partitioner::{self as partitioner, Objective, Plan, Request};
-use polychip_profile::Profile;
+use polychip_profile::{Cadence, Profile};
 
 use super::Planned;
 use crate::policy::Settings;
@@ -19,7 +19,12 @@ use crate::policy::Settings;
 const OWNER: &str = "polychip";
 
 /// What a plan is kept under.
-fn key(request: Request<'_>, objective: Objective, settings: Settings, identities: &[String]) -> String {
+fn key(
+    request: Request<'_>,
+    objective: Objective,
+    (settings, cadence): (Settings, Cadence),
+    identities: &[String],
+) -> String {
     let mut key = "settled ".to_owned();
     for byte in fingerprint::structure(request.graph) {
         // writing to a string does not fail
@@ -32,6 +37,9 @@ fn key(request: Request<'_>, objective: Objective, settings: Settings, identitie
         objective.description(),
         identities.join(", ")
     );
+    if cadence != Cadence::BackToBack {
+        let _ = write!(key, "; {cadence}");
+    }
     key
 }
 
@@ -39,7 +47,7 @@ fn key(request: Request<'_>, objective: Objective, settings: Settings, identitie
 pub(super) fn read(
     profile: &Profile,
     request: Request<'_>,
-    settings: Settings,
+    settings: (Settings, Cadence),
     identities: &[String],
 ) -> Option<Plan> {
     let key = key(request, request.objective, settings, identities);
@@ -57,6 +65,7 @@ impl Planned {
     /// Keeps the plan for the next start.
     pub(crate) fn keep_settled(&self, profile: &Profile, settings: Settings) {
         let identities: Vec<String> = self.devices.iter().map(polychip_host::Device::identity).collect();
+        let settings = (settings, self.cadence());
         let key = key(self.request(), self.plan.objective, settings, &identities);
         let kept = profile.set_plugin_value(OWNER, &key, self.plan.to_json().as_bytes());
         if let Err(error) = kept {

@@ -43,9 +43,11 @@ pub(crate) struct Evidence {
     pub(super) layers: Arc<Vec<Layers>>,
     /// The whole model on each device, where that was measured.
     pub(super) wholes: Vec<Option<Summary>>,
+    /// The same at another cadence than the one asked for, where it was not measured at that.
+    pub(super) inherited: Vec<Option<Summary>>,
     /// The whole model on the device of the same name on another chip, where nothing is known of this one.
     pub(super) others: Vec<Option<Elsewhere>>,
-    /// Measured parts of plans that were made, by device and nodes.
+    /// Measured parts of plans that were made, by device and nodes; also those that are inherited from another cadence.
     pub(super) parts: BTreeMap<(DeviceIndex, Vec<u32>), Summary>,
 }
 
@@ -72,7 +74,7 @@ impl Evidence {
             profile, settings, ..
         } = rows;
         let (mut targets, mut layers) = (Vec::new(), Vec::new());
-        let (mut wholes, mut others) = (Vec::new(), Vec::new());
+        let (mut wholes, mut inherited, mut others) = (Vec::new(), Vec::new(), Vec::new());
         let mut whole = Whole::default();
         for (place, device) in devices.iter().enumerate() {
             begin(place, device.name());
@@ -94,12 +96,14 @@ impl Evidence {
                 stated,
                 predicted: regression.predicted(graph, &device.identity(), &point, &target),
             });
-            let measured = whole.of(graph, device, index, &target, rows);
-            others.push(match measured {
+            let found = whole.of(graph, device, index, &target, rows);
+            others.push(match found {
                 Some(_) => None,
                 None => whole.of_other_device(graph, device, &target, rows),
             });
-            wholes.push(measured);
+            let (own, of_other) = by_cadence(found);
+            wholes.push(own);
+            inherited.push(of_other);
             targets.push(target);
         }
         Ok(Evidence {
@@ -107,9 +111,34 @@ impl Evidence {
             links: links(devices, profile),
             layers: Arc::new(layers),
             wholes,
+            inherited,
             others,
             parts: BTreeMap::new(),
         })
+    }
+
+    /// The same devices and what they state, with what the profile knows under other conditions.
+    pub(crate) fn under(&self, graph: &Graph, devices: &[Device], rows: Rows<'_>) -> Evidence {
+        let mut made = self.clone();
+        let mut whole = Whole::default();
+        let mut layers = Vec::with_capacity(devices.len());
+        for (place, (device, target)) in devices.iter().zip(&self.targets).enumerate() {
+            let index = DeviceIndex::new(place);
+            let identity = device.identity();
+            let regression = rows
+                .profile
+                .or_nothing(rows.profile.regression(&identity, &rows.now(index)));
+            let point = rows.settings.operating_point(device.info().kind);
+            layers.push(Layers {
+                stated: self.layers[place].stated.clone(),
+                predicted: regression.predicted(graph, &identity, &point, target),
+            });
+            (made.wholes[place], made.inherited[place]) =
+                by_cadence(whole.of(graph, device, index, target, rows));
+        }
+        made.layers = Arc::new(layers);
+        made.parts.clear();
+        made
     }
 
     /// Adds what the profile knows of the parts of a plan; whether a cost became known or is another now.
@@ -132,7 +161,7 @@ impl Evidence {
                 continue;
             };
             let cost = measured(&found);
-            if part.nodes.len() == graph.node_count() {
+            if part.nodes.len() == graph.node_count() && !found.inherited {
                 // measured since, by another session: nodes of it are no cheaper than it is
                 self.wholes[part.device.index()] = Some(found.clone());
             }
@@ -143,9 +172,21 @@ impl Evidence {
     }
 }
 
+/// What is of the cadence asked for, and what is of another one.
+fn by_cadence(found: Option<Summary>) -> (Option<Summary>, Option<Summary>) {
+    match found {
+        Some(found) if found.inherited => (None, Some(found)),
+        found => (found, None),
+    }
+}
+
 /// The cost that a measured part has; without an energy where none was measured.
 pub(super) fn measured(summary: &Summary) -> Cost {
-    let cost = Cost::time(summary.p50, Provenance::Measured);
+    let provenance = match summary.inherited {
+        true => Provenance::OtherCadence,
+        false => Provenance::Measured,
+    };
+    let cost = Cost::time(summary.p50, provenance);
     let cost = match summary.energy_uj {
         Some(energy) => {
             let energy = Microjoules::from_microjoules(energy);

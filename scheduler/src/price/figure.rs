@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use polychip_profile::Summary;
+use polychip_profile::{Cadence, Summary};
 
 /// A measured figure that a plan rests on: those measurements of a part that are nearest to what holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -26,6 +26,11 @@ pub struct MeasuredFigure {
     pub conditions: String,
     /// Whether governor and power mode were those that hold, as far as these are known.
     pub agrees: bool,
+    /// How the runs followed each other.
+    pub cadence: Cadence,
+    /// It is of another cadence than the plan is for: no measurement of this one, but an estimate that may be off by a factor
+    /// of four.
+    pub inherited: bool,
     /// When the newest was recorded, in microseconds since 1970; 0 where that is not known.
     pub newest_us: u64,
 }
@@ -42,6 +47,8 @@ impl MeasuredFigure {
             all_batches: summary.all_batches,
             conditions: summary.conditions.clone(),
             agrees: summary.agrees,
+            cadence: summary.cadence.unwrap_or_default(),
+            inherited: summary.inherited,
             newest_us: summary.newest_us,
         }
     }
@@ -61,6 +68,9 @@ impl std::fmt::Display for MeasuredFigure {
         match self.conditions.as_str() {
             "" => f.write_str(", conditions not known")?,
             conditions => write!(f, " at {conditions}")?,
+        }
+        if self.inherited {
+            write!(f, " (inherited from another cadence, {})", self.cadence)?;
         }
         if !self.agrees {
             f.write_str(" (not the governor or power mode that holds)")?;

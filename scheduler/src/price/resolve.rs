@@ -1,8 +1,8 @@
 //! From what is known to what things cost: the one place that says which layer counts.
 //!
 //! Order of trust for a node: its share of the whole model measured on the device, its share of a whole composed of
-//! measured segments, its share of its fusion group's prediction, its share of the whole model measured on another chip, the
-//! plugin's estimate, the roofline. A layer of a larger
+//! measured segments, its share of its fusion group's prediction, its share of the whole model measured at another cadence,
+//! of that measured on another chip, the plugin's estimate, the roofline. A layer of a larger
 //! thing is shared in the proportions of the layers below it. A measured part has its own figure.
 //!
 //! Invariants:
@@ -32,6 +32,7 @@ impl Evidence {
             stated: CostTable::new(nodes, self.targets.len()),
             links: self.links.clone(),
             measured: BTreeMap::new(),
+            inherited: BTreeMap::new(),
         };
         let all: Vec<u32> = (0..nodes as u32).collect();
         let inherited = self.inherited_factor(&all);
@@ -42,8 +43,19 @@ impl Evidence {
                     prices.stated.set_node(node, device, *cost);
                 }
             }
-            let other = self.others[device].as_ref().map(|other| other.p50);
-            let mut costs = layers.shared(&all, other.filter(|_| runs_all(target, nodes)));
+            let inherited_whole = self.inherited[device]
+                .as_ref()
+                .filter(|_| runs_all(target, nodes));
+            let other = self.others[device].as_ref().filter(|_| runs_all(target, nodes));
+            let other = other.map(|other| (other.p50, Provenance::OtherDevice));
+            let other = inherited_whole
+                .map(|whole| (whole.p50, Provenance::OtherCadence))
+                .or(other);
+            let mut costs = layers.shared(&all, other);
+            if let Some(whole) = inherited_whole {
+                let key = (DeviceIndex::new(device), all.clone());
+                prices.inherited.insert(key, whole.clone());
+            }
             if let Some(factor) = inherited.filter(|_| !self.is_measured(device) && !target.emulated) {
                 scale_estimates(&mut costs, factor);
             }
@@ -74,7 +86,11 @@ impl Evidence {
             let part_nodes: Vec<usize> = part.iter().map(|node| *node as usize).collect();
             let cost = with_energy_of(&prices, &part_nodes, device.index(), measured(summary));
             prices.costs.set_part(&part_nodes, device.index(), cost);
-            prices.measured.insert((*device, part.clone()), summary.clone());
+            let known = match summary.inherited {
+                true => &mut prices.inherited,
+                false => &mut prices.measured,
+            };
+            known.insert((*device, part.clone()), summary.clone());
         }
         self.charge_borders(&mut prices);
         prices
@@ -82,8 +98,8 @@ impl Evidence {
 
     /// Whether the profile has a time of the whole model, or of a part of a plan, on a device.
     fn is_measured(&self, device: usize) -> bool {
-        let mut parts = self.parts.keys();
-        self.wholes[device].is_some() || parts.any(|(other, _)| other.index() == device)
+        let mut parts = self.parts.iter().filter(|(_, summary)| !summary.inherited);
+        self.wholes[device].is_some() || parts.any(|((other, _), _)| other.index() == device)
     }
 
     /// By how much estimates of devices that were not measured are off, as far as those that were measured tell: the
@@ -119,7 +135,7 @@ impl Evidence {
     /// whole model on one device tells nothing of borders.
     fn charge_borders(&self, prices: &mut Prices) {
         let mut lost: Vec<Vec<i128>> = vec![Vec::new(); prices.targets.len()];
-        for ((device, part), summary) in &self.parts {
+        for ((device, part), summary) in self.parts.iter().filter(|(_, summary)| !summary.inherited) {
             let cost = |node: &u32| prices.costs.node(*node as usize, device.index());
             let summed: Option<i128> = part
                 .iter()
@@ -139,23 +155,22 @@ impl Evidence {
 }
 
 impl Layers {
-    /// What is stated of each node, with its share of what the whole takes on another chip, of what is predicted of its
-    /// group, and of what is composed of all.
-    fn shared(&self, all: &[u32], other: Option<Nanos>) -> Vec<Option<Cost>> {
+    /// What is stated of each node, with its share of what the whole takes at another cadence or on another chip, of what is
+    /// predicted of its group, and of what is composed of all.
+    fn shared(&self, all: &[u32], other: Option<(Nanos, Provenance)>) -> Vec<Option<Cost>> {
         let mut costs = self.stated.clone();
-        if let Some(other) = other {
-            share(
-                &mut costs,
-                all,
-                other.nanoseconds() as f64,
-                Provenance::OtherDevice,
-            );
+        if let Some((time, provenance)) = other {
+            share(&mut costs, all, time.nanoseconds() as f64, provenance);
         }
+        let of_cadence = |provenance| match self.predicted.inherited {
+            true => Provenance::OtherCadence,
+            false => provenance,
+        };
         for (nodes, time) in &self.predicted.groups {
-            share(&mut costs, nodes, *time, Provenance::Predicted);
+            share(&mut costs, nodes, *time, of_cadence(Provenance::Predicted));
         }
         if let Some(time) = self.predicted.whole {
-            share(&mut costs, all, time, Provenance::Composed);
+            share(&mut costs, all, time, of_cadence(Provenance::Composed));
         }
         costs
     }
@@ -257,6 +272,8 @@ mod tests {
             all_batches: 1,
             conditions: String::new(),
             agrees: true,
+            cadence: None,
+            inherited: false,
             p10: time,
             p50: time,
             p90: time,
@@ -285,6 +302,7 @@ mod tests {
             links: LinkTable::new(devices.len()),
             layers: Arc::new(layers.collect()),
             wholes: vec![None; devices.len()],
+            inherited: vec![None; devices.len()],
             others: vec![None; devices.len()],
             parts: BTreeMap::new(),
         }
@@ -347,6 +365,25 @@ mod tests {
             samples: 7,
         });
         assert_eq!(cost(&evidence, 0), (25, Provenance::OtherDevice));
+        let of_another_cadence = Summary {
+            inherited: true,
+            ..summary(80, None)
+        };
+        evidence.inherited[0] = Some(of_another_cadence.clone());
+        assert_eq!(cost(&evidence, 0), (20, Provenance::OtherCadence));
+        assert!(evidence.resolve().measured.is_empty());
+        assert_eq!(evidence.resolve().inherited.len(), 1);
+        let part = (DeviceIndex::new(0), vec![0, 1]);
+        evidence.parts.insert(part.clone(), of_another_cadence);
+        let prices = evidence.resolve();
+        let known = prices.costs.part(&[0, 1], 0).unwrap();
+        assert_eq!(
+            (known.time.nanoseconds(), known.provenance),
+            (80, Provenance::OtherCadence)
+        );
+        assert!(prices.measured.is_empty(), "it is no measurement of this cadence");
+        evidence.parts.clear();
+        evidence.inherited[0] = None;
         evidence.others[0] = None;
         let layers = Arc::get_mut(&mut evidence.layers).unwrap();
         layers[0].predicted.groups = vec![(vec![0, 1], 60.0)];

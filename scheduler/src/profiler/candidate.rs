@@ -78,9 +78,12 @@ impl Candidate {
         }
     }
 
-    /// What is known of it. What was measured under another governor or power mode is not known under this one.
+    /// What is known of it. What was measured under another governor or power mode, or at another cadence, is not known under
+    /// this one.
     pub(super) fn look_up(&mut self, profile: &Profile, now: &Conditions) -> Result<()> {
-        let known = profile.part_under(self.key(), now)?.filter(|known| known.agrees);
+        let known = profile
+            .part_under(self.key(), now)?
+            .filter(|known| known.agrees && !known.inherited);
         self.samples = known.as_ref().map_or(0, |known| known.samples);
         self.stored = known.as_ref().map_or(0, |known| known.all_batches);
         self.half_width = known
@@ -349,6 +352,7 @@ impl Loaded {
             let words = format!("the clock is virtual, {} takes real time", device.name());
             return Err(Error::new(ErrorKind::DeviceFailed, words));
         }
+        let is_back_to_back = policy.shortest_period().is_none();
         let policy = policy
             .clone()
             .devices([device.name()])
@@ -381,7 +385,11 @@ impl Loaded {
             inputs,
             latencies: Vec::new(),
             // an app runs a whole model again and again: it finds its constants where its own last run left them
-            each: if candidate.kind == Kind::Whole { 2 } else { 1 },
+            each: if candidate.kind == Kind::Whole && is_back_to_back {
+                2
+            } else {
+                1
+            },
         })
     }
 

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use polychip_host::Timing;
 
-use polychip_profile::KEPT;
+use polychip_profile::{Cadence, KEPT};
 
 /// Measured part times and run latencies.
 #[derive(Debug)]
 pub(crate) struct History {
-    parts: Vec<Ring<(u64, Option<u64>)>>,
+    parts: Vec<Ring<PartRun>>,
     latencies: Ring<u64>,
     runs: u64,
     /// When the newest run ended, on the runtime's clock.
@@ -42,6 +42,15 @@ impl Tally {
             ..Tally::default()
         }
     }
+}
+
+/// A run of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PartRun {
+    pub(crate) ns: u64,
+    pub(crate) energy_uj: Option<u64>,
+    /// The cadence that it is booked under; none of a run that is booked nowhere.
+    pub(crate) cadence: Option<Cadence>,
 }
 
 #[derive(Debug)]
@@ -103,6 +112,14 @@ impl History {
         }
     }
 
+    /// Forgets what runs took, and that none was the first.
+    pub(crate) fn clear(&mut self) {
+        *self = History {
+            runs: self.runs,
+            ..self.emptied()
+        };
+    }
+
     /// Gives the sums, of runs in time and of those that were late, and begins anew.
     pub(crate) fn take_tallies(&mut self) -> [Tally; 2] {
         let parts = self.parts.len();
@@ -139,8 +156,15 @@ impl History {
         (self.runs > 0).then_some(self.ended_ns)
     }
 
-    /// Adds a run that ends now. The first one of a session warms caches and is not kept.
-    pub(crate) fn add(&mut self, timings: &[Timing], latency: Duration, is_late: bool, now_ns: u64) {
+    /// Adds a run that ends now, of a cadence. The first one of a session warms caches and is not kept.
+    pub(crate) fn add(
+        &mut self,
+        timings: &[Timing],
+        latency: Duration,
+        is_late: bool,
+        now_ns: u64,
+        cadence: Option<Cadence>,
+    ) {
         self.runs += 1;
         self.ended_ns = now_ns;
         self.count(timings, latency, is_late);
@@ -149,7 +173,11 @@ impl History {
         }
         for ((ring, fresh), timing) in self.parts.iter_mut().zip(&mut self.fresh).zip(timings) {
             if let Some((start, end)) = timing.span_ns {
-                ring.push((end.saturating_sub(start), timing.energy_uj));
+                ring.push(PartRun {
+                    ns: end.saturating_sub(start),
+                    energy_uj: timing.energy_uj,
+                    cadence,
+                });
                 *fresh = (*fresh + 1).min(KEPT as usize);
             }
         }
@@ -159,7 +187,8 @@ impl History {
 
     /// Times in nanoseconds and energies in microjoules of a part.
     pub(crate) fn part(&self, index: usize) -> impl Iterator<Item = (u64, Option<u64>)> + '_ {
-        self.parts[index].values.iter().copied()
+        let runs = self.parts[index].values.iter();
+        runs.map(|run| (run.ns, run.energy_uj))
     }
 
     /// What was not given before, as a history of its own, which tells when its newest run ended.
@@ -178,8 +207,8 @@ impl History {
         fresh
     }
 
-    /// As [`History::part`], what was not given before.
-    pub(crate) fn take_fresh(&mut self, index: usize) -> Vec<(u64, Option<u64>)> {
+    /// Runs of a part that were not given before.
+    pub(crate) fn take_fresh(&mut self, index: usize) -> Vec<PartRun> {
         let count = std::mem::take(&mut self.fresh[index]);
         self.parts[index].newest(count).collect()
     }
@@ -215,10 +244,10 @@ mod tests {
             }]
         };
         assert_eq!(history.ended_ns(), None);
-        history.add(&timing(1_000_000), Duration::from_millis(9), false, 5);
+        history.add(&timing(1_000_000), Duration::from_millis(9), false, 5, None);
         assert_eq!((history.runs, history.part_median(0)), (1, None));
         for ns in 1..=500 {
-            history.add(&timing(ns), Duration::from_nanos(ns), false, ns);
+            history.add(&timing(ns), Duration::from_nanos(ns), false, ns, None);
         }
         let [tally, late] = history.take_tallies();
         assert_eq!((late.runs, late.parts), (0, vec![(0, Some(0))]));
@@ -227,11 +256,12 @@ mod tests {
         assert_eq!(history.take_tallies()[0].runs, 0);
         assert_eq!(history.part(0).count(), KEPT as usize);
         assert_eq!(history.part_median(0), Some(450));
-        let fresh: Vec<u64> = history.take_fresh(0).into_iter().map(|(ns, _)| ns).collect();
+        let fresh: Vec<u64> = history.take_fresh(0).into_iter().map(|run| run.ns).collect();
         assert_eq!(fresh, (501 - u64::from(KEPT)..=500).collect::<Vec<_>>());
-        history.add(&timing(7), Duration::from_nanos(7), false, 500);
-        history.add(&timing(450), Duration::from_nanos(450), false, 500);
-        assert_eq!(history.take_fresh(0), [(7, None), (450, None)]);
+        history.add(&timing(7), Duration::from_nanos(7), false, 500, None);
+        history.add(&timing(450), Duration::from_nanos(450), false, 500, None);
+        let fresh: Vec<u64> = history.take_fresh(0).into_iter().map(|run| run.ns).collect();
+        assert_eq!(fresh, [7, 450]);
         assert_eq!(history.take_fresh(0), []);
         assert_eq!(history.latency_median(), Some(450));
         assert_eq!(
@@ -250,13 +280,13 @@ mod tests {
         };
         for (overlaps, told) in [(true, 300), (false, 1_200)] {
             let mut history = History::new(1, false, overlaps);
-            history.add(&timing(300), Duration::from_nanos(1_200), true, 0);
+            history.add(&timing(300), Duration::from_nanos(1_200), true, 0, None);
             let [in_time, late] = history.take_tallies();
             assert_eq!((in_time.runs, late.runs, late.latency_ns), (0, 1, told));
         }
         // a device that states no times
         let mut history = History::new(1, false, true);
-        history.add(&[Timing::default()], Duration::from_nanos(1_200), false, 0);
+        history.add(&[Timing::default()], Duration::from_nanos(1_200), false, 0, None);
         assert_eq!(history.take_tallies()[0].latency_ns, 1_200);
     }
 }

@@ -7,7 +7,7 @@
 //! Locks are std's and not parking_lot's, which allocates when a thread first waits: a warm run may not allocate.
 //! Not here: replacing a plan that failed (`recover`), choosing among plans (`govern`).
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::durable::Figures;
@@ -22,10 +22,14 @@ use crate::session::kept::Kept;
 use crate::session::lateness::Lateness;
 use crate::session::learn::Learning;
 use crate::session::loaded::LoadedPlan;
+use crate::session::pace::Pace;
 use crate::session::state::States;
 use crate::shared::Shared;
 use crate::tensor::{Input, Output, TensorSpec};
 use crate::trace::Tracer;
+
+/// Runs after which the period of a session is one.
+const KEPT_AFTER: u64 = 16;
 
 /// A session, without the thread that governs it.
 pub(crate) struct Inner {
@@ -47,6 +51,8 @@ pub(crate) struct Inner {
     /// The number of the run that was submitted last.
     pub(super) latest: Arc<AtomicU64>,
     pub(crate) lateness: Lateness,
+    /// How its runs follow each other.
+    pub(crate) pace: Pace,
     pub(super) cooling: Cooling,
     /// Runs that may be in flight, as the first plan needs them.
     pub(super) places: usize,
@@ -108,10 +114,21 @@ impl Figures for Inner {
         {
             plan.planned.keep_settled(&self.shared.profile, settings);
         }
+        self.keep_period(&plan.planned);
     }
 }
 
 impl Inner {
+    /// Keeps the period of the runs for the next start, where the app states none and enough of them were seen.
+    pub(crate) fn keep_period(&self, planned: &Planned) {
+        let is_stated = self.policy.stated_period().is_some();
+        if let Some(period) = self.pace.period().filter(|_| !is_stated)
+            && self.runs.load(Ordering::Relaxed) >= KEPT_AFTER
+        {
+            planned.keep_period(&self.shared.profile, period);
+        }
+    }
+
     pub(crate) fn current(&self) -> MutexGuard<'_, Current> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use polychip_governor::explore::{Explorer, ExplorerSettings};
+use polychip_profile::Cadence;
 
 use crate::planned::Planned;
 use crate::policy::{Aim, Learn, Policy};
@@ -63,6 +64,12 @@ struct State {
     /// Time from the end of a run to the submission of the next, as far as it is usual.
     gap_ns: Option<f64>,
     ended_ns: Option<u64>,
+    /// How the app's runs follow each other: what other plans are priced at.
+    cadence: Cadence,
+    /// The newest one that lasts.
+    wanted: Cadence,
+    /// When the cadence changed last.
+    changed_ns: Option<u64>,
 }
 
 /// A plan that may be tried.
@@ -108,6 +115,9 @@ impl Learning {
                 sample: None,
                 gap_ns: None,
                 ended_ns: None,
+                cadence: planned.cadence(),
+                wanted: planned.cadence(),
+                changed_ns: None,
             }),
             wants_sample: AtomicBool::new(false),
             closing: AtomicBool::new(false),

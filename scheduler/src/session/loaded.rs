@@ -7,16 +7,12 @@
 //!
 //! Not here: replacing a plan (`recover`), trying a run again (`run`).
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
 use polychip_host::Clock;
-use polychip_partitioner::Nanos;
-use polychip_profile::Conditions;
-use polychip_profile::{Measurement, PartKey};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::lane::Member;
@@ -33,10 +29,6 @@ use crate::session::slot::{Given, Progress, Slot};
 use crate::session::wiring::{self, OutputSource, PartWiring, Wiring};
 use crate::shared::Shared;
 
-/// How long a chip shows the clock and the temperature of what it computed last: governors of clocks wait longer than
-/// this before they lower one, or tens of milliseconds at least.
-const WARM_NS: u64 = 100_000_000;
-
 /// Slots of a plan, at most: of as many runs the app may keep the outputs.
 const MOST_SLOTS: usize = 256;
 
@@ -48,15 +40,15 @@ pub(crate) struct LoadedPlan {
     pub(crate) session: usize,
     /// The session shares the lanes of the plan's devices with others.
     _members: Vec<Member>,
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     /// Threads that the policy asks for, which measured times of a CPU are true for.
-    settings: Settings,
+    pub(super) settings: Settings,
     patience: Duration,
     pub(crate) planned: Arc<Planned>,
     pub(crate) wiring: Arc<Wiring>,
-    parts: Vec<LoadedPart>,
+    pub(super) parts: Vec<LoadedPart>,
     /// Of the first copy of the model: the others.
-    others: Vec<Arc<LoadedPlan>>,
+    pub(super) others: Vec<Arc<LoadedPlan>>,
     /// All copies, and which of them this is; none where it is the only one.
     copies: Option<(Arc<Replicas>, usize)>,
     pub(crate) footprint: Footprint,
@@ -357,7 +349,7 @@ impl LoadedPlan {
         self.parts.iter().any(broken)
     }
 
-    fn device(&self, part: &LoadedPart) -> &polychip_host::Device {
+    pub(super) fn device(&self, part: &LoadedPart) -> &polychip_host::Device {
         &self.planned.devices()[part.device.index()]
     }
 
@@ -663,76 +655,6 @@ impl LoadedPlan {
         } else {
             Err(Some(slot))
         }
-    }
-
-    /// Keeps the figures of a run that has ended well, and whether it was late.
-    pub(crate) fn keep_figures(&self, slot: &Slot, latency: Duration, is_late: bool) {
-        let now_ns = self.clock().now_ns();
-        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-        history.add(&slot.timings, latency, is_late, now_ns);
-    }
-
-    /// Forgets the measured part times, and gives them.
-    pub(crate) fn forget(&self) -> History {
-        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-        let empty = history.emptied();
-        std::mem::replace(&mut *history, empty)
-    }
-
-    /// Writes the measured part times into the profile database, and forgets them here. Clock and temperature are stated
-    /// where the last run ended just now: what a chip shows later says nothing of its runs.
-    pub(crate) fn record(&self) -> Result<()> {
-        self.others.iter().try_for_each(|copy| copy.record())?;
-        self.write(self.forget())
-    }
-
-    /// Writes those measured part times into the profile database that it has not got, and keeps them here too.
-    pub(crate) fn record_fresh(&self) -> Result<()> {
-        self.others.iter().try_for_each(|copy| copy.record_fresh())?;
-        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = history.split_fresh();
-        drop(history);
-        self.write(fresh)
-    }
-
-    fn write(&self, mut history: History) -> Result<()> {
-        let since = history
-            .ended_ns()
-            .map(|ended| self.clock().now_ns().saturating_sub(ended));
-        let is_warm = since.is_some_and(|since| since <= WARM_NS);
-        let mut conditions: BTreeMap<String, Conditions> = BTreeMap::new();
-        for (index, part) in self.parts.iter().enumerate() {
-            let device = self.device(part);
-            if self.clock().is_virtual() && !device.info().emulated {
-                // a real chip's time cannot be read off a virtual clock
-                continue;
-            }
-            let identity = device.identity();
-            let key = PartKey {
-                device: &identity,
-                fingerprint: &part.structure,
-                operating_point: &self.settings.operating_point(device.info().kind),
-            };
-            let measurements: Vec<Measurement> = history
-                .take_fresh(index)
-                .into_iter()
-                .map(|(ns, energy_uj)| Measurement {
-                    time: Nanos::from_nanoseconds(ns),
-                    energy_uj,
-                })
-                .collect();
-            if !measurements.is_empty() {
-                let conditions = conditions.entry(identity.clone()).or_insert_with(|| {
-                    let now = self.shared.under_load(device);
-                    if is_warm { now } else { now.settings() }
-                });
-                let emulated = device.info().emulated;
-                self.shared
-                    .profile
-                    .record_under(key, emulated, &measurements, conditions)?;
-            }
-        }
-        Ok(())
     }
 }
 

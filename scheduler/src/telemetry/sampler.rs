@@ -301,6 +301,7 @@ impl Sampler {
         let khz = clock(&state, limit).and_then(|khz| u64::try_from(khz).ok());
         let is_real = !device.info().emulated;
         Conditions {
+            cadence: None,
             governor: (!governors.is_empty()).then(|| governors.join("+")),
             khz: khz.filter(|khz| *khz > 0),
             temperature: state.temperature_mc.value.map(MilliCelsius::new),

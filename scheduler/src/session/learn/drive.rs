@@ -4,11 +4,15 @@ use std::sync::{Arc, PoisonError};
 
 use polychip_governor::explore::{Change, DropReason};
 
+use polychip_profile::Cadence;
+
 use super::{Job, Learning, State};
 use crate::event::{Event, EventKind};
 use crate::session::inner::Inner;
 use crate::session::loaded::LoadedPlan;
 
+/// Between two changes of the cadence that other plans are made anew for.
+const LEAST_BETWEEN_NS: u64 = 10_000_000_000;
 /// How fast the usual gap follows the newest one.
 const GAP_WEIGHT: f64 = 0.2;
 
@@ -41,17 +45,22 @@ impl Learning {
         Some(Arc::clone(plan))
     }
 
-    /// Takes note of a run of the app that went well, and starts what is to be done meanwhile.
+    /// Takes note of a run of the app that went well, after which its runs may follow each other at another cadence, and starts
+    /// what is to be done meanwhile.
     pub(crate) fn ended(
         self: &Arc<Self>,
         inner: &Arc<Inner>,
         plan: &Arc<LoadedPlan>,
         ns: u64,
         is_alone: bool,
+        cadence: Option<Cadence>,
     ) {
         let now_ns = inner.now_ns();
         let mut state = self.lock();
         state.ended_ns = Some(now_ns);
+        if let Some(cadence) = cadence.filter(|_| inner.policy.stated_period().is_none()) {
+            state.wanted = cadence;
+        }
         if !state.tries() && state.arms.len() > 1 {
             // set since: the plan stays
             return;
@@ -68,10 +77,37 @@ impl Learning {
         if let Some(change) = change {
             self.act(inner, &mut state, change);
         }
+        self.follow_cadence(inner, &mut state, now_ns);
         let job = self.next_job(&mut state, inner.lateness.deadline_ns().is_some());
         drop(state);
         if let Some(job) = job {
             self.begin(inner, job);
+        }
+    }
+
+    /// Where the app's runs follow each other in another way now, what other plans took is void, and they are made and tried
+    /// again. An app that states its period has the plan for that one.
+    fn follow_cadence(&self, inner: &Inner, state: &mut State, now_ns: u64) {
+        let is_soon = |changed: u64| now_ns.saturating_sub(changed) < LEAST_BETWEEN_NS;
+        if state.wanted == state.cadence || state.is_busy || state.changed_ns.is_some_and(is_soon) {
+            return;
+        }
+        let Some(plan) = inner.current().plan.clone() else {
+            return;
+        };
+        let (from, to) = (state.cadence, state.wanted);
+        state.cadence = to;
+        state.changed_ns = Some(now_ns);
+        // the gaps are others
+        state.gap_ns = None;
+        let is_watching = !state.tries();
+        let had_others = state.is_prepared && !is_watching;
+        state.begin_anew(&plan);
+        state.is_prepared = is_watching;
+        if had_others {
+            let name = state.explorer.name(state.explorer.incumbent()).to_owned();
+            let words = format!("the cadence changed from {from} to {to}; other plans are tried again");
+            inner.tell(Event::new(EventKind::Reopened, &name, 0, words));
         }
     }
 
@@ -151,6 +187,8 @@ pub(crate) struct LearningEnd {
 impl Drop for LearningEnd {
     fn drop(&mut self) {
         self.learning.close();
+        let planned = Arc::clone(&self.inner.current().planned);
+        self.inner.keep_period(&planned);
         if self.learning.has_settled() {
             let current = self.inner.current();
             let (planned, settings) = (Arc::clone(&current.planned), current.policy.settings());

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use polychip_governor::explore::{ArmState, GIVEN_UP, ShadowRun};
+use polychip_profile::Cadence;
 
 use super::{Arm, Job, Learning, candidates, shadow};
 use crate::error::Result;
@@ -43,7 +44,11 @@ impl Learning {
         }
         // a device that refuses a part of another plan keeps the incumbent
         let as_it_is = Arc::new(policy.as_ref().clone().replan(false));
-        for (planned, expected_ns) in candidates::of(&inner.shared, &plan.planned, &policy, incumbent_ns) {
+        let cadence = self.lock().cadence;
+        let at_cadence = (plan.planned.cadence() != cadence)
+            .then(|| plan.planned.at_cadence(&inner.shared, policy.settings(), cadence));
+        let incumbent = at_cadence.as_ref().unwrap_or(&plan.planned);
+        for (planned, expected_ns) in candidates::of(&inner.shared, incumbent, &policy, incumbent_ns) {
             if self.is_closing() {
                 return;
             }
@@ -81,7 +86,7 @@ impl Learning {
 
     /// Runs an arm on a sample, and the incumbent where its answers or its time of now are wanted.
     fn shadow(&self, inner: &Arc<Inner>, arm: usize, in_gap: bool) {
-        let (plan, incumbent, sample, usual_ns, is_new) = {
+        let (plan, incumbent, sample, usual_ns, is_new, is_paced) = {
             let state = self.lock();
             let Some(plan) = state.arms.get(arm).map(|arm| Arc::clone(&arm.plan)) else {
                 return;
@@ -91,18 +96,20 @@ impl Learning {
                 return;
             };
             let is_new = *state.explorer.state(arm) == ArmState::Unchecked;
-            (plan, incumbent, sample, usual_ns, is_new)
+            let is_paced = state.cadence != Cadence::BackToBack;
+            (plan, incumbent, sample, usual_ns, is_new, is_paced)
         };
         let is_exact = inner.policy.is_exact();
         let most = Duration::from_nanos((GIVEN_UP * usual_ns) as u64).max(LEAST_WAIT);
         let told = || -> Result<Option<ShadowRun>> {
             let mut incumbent_ns = None;
-            if sample.reference.get().is_none() || in_gap {
+            if sample.reference.get().is_none() || (in_gap && !is_paced) {
                 // the incumbent gets all the time it wants
                 let Some(ran) = shadow::run(&incumbent, &sample, 10 * most)? else {
                     return Ok(None);
                 };
-                incumbent_ns = Some(ran.ns);
+                // right behind the app's own run its clocks are not as they are at the app's cadence: that run counts
+                incumbent_ns = Some(ran.ns).filter(|_| !(in_gap && is_paced));
                 let _ = sample.reference.set(ran.answers);
             }
             let given_up = ShadowRun {
