@@ -8,7 +8,7 @@
 //! 1. A measured plan is replaced by an unmeasured one only where that is predicted to be faster beyond doubt.
 //! 2. Without any measurement, several parts must be predicted to be faster than one device by a margin.
 //! 3. A plan in which several devices work on the same run must be predicted to be faster by [`CONCURRENT`] than one in
-//!    which each run stays on one device.
+//!    which each run stays on one device, or by [`MIXED`] where measurement makes it surer.
 //! 4. Pure: the same costs give the same choice.
 //!
 //! Limits and pins are left to the solver.
@@ -26,7 +26,8 @@ const MIXED: f64 = 1.1;
 /// Several devices that work on one run at the same time, beside runs that each stay on one device. The prediction of
 /// the former does not know what the host's threads that feed a device take from the device beside it, nor how long each
 /// waits for the other: on an H100 beside 16 cores such plans were predicted to be the fastest, and gave 0.14 to 0.43 of
-/// the runs per second of the GPU alone.
+/// the runs per second of the GPU alone. Plans for one run of which all parts were measured keep what they predict within a
+/// few percent, plans for many runs take up to 1.5 times as long even then (docs/benchmarks/devices-at-once.md).
 const CONCURRENT: f64 = 1.5;
 
 /// A plan that competes with the solver's.
@@ -211,12 +212,13 @@ impl<'a> Judge<'a> {
                 Goal::Throughput => copy.own_interval(),
                 Goal::Serial | Goal::Makespan => copy.time(),
             };
-            let spans = if spans_real_devices(self.asked, copy) {
-                CONCURRENT
-            } else {
-                1.0
+            let keeps = self.asked.objective.goal == Goal::Makespan && self.is_all_measured(copy);
+            let shared = match spans_real_devices(self.asked, copy) {
+                true if keeps => MIXED,
+                true => CONCURRENT,
+                false => 1.0,
             };
-            rate += 1.0 / (time.picoseconds().max(1) as f64 * self.risk_of_parts(copy) * spans);
+            rate += 1.0 / (time.picoseconds().max(1) as f64 * self.risk_of_parts(copy) * shared);
         }
         1.0 / rate
     }
