@@ -4,7 +4,7 @@
 //! 1. The plan has passed the independent checker against the very graph and answers kept here.
 //! 2. A plan read from a file is checked in the same way as one just made.
 
-pub(crate) mod cadence;
+mod cadence;
 mod cooled;
 mod incumbent;
 mod settled;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use polychip_graph::{Graph, NodeId, passes};
 use polychip_host::{Device, FlatGraph};
 use polychip_partitioner::{self as partitioner, DeviceIndex, Nanos, Objective, Options, Plan, Request};
-use polychip_profile::{Conditions, Profile};
+use polychip_profile::{Cadence, Conditions, Profile};
 use wildmatch::WildMatch;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -212,6 +212,30 @@ impl Planned {
             locked: true,
             ..planned
         })
+    }
+
+    /// How the runs that the plan is for follow each other.
+    #[must_use]
+    pub fn cadence(&self) -> Cadence {
+        self.now.first().and_then(|now| now.cadence).unwrap_or_default()
+    }
+
+    /// Keeps the period of a session's runs for the next start.
+    pub(crate) fn keep_period(&self, profile: &Profile, period: Duration) {
+        cadence::keep_period(profile, &self.graph, period);
+    }
+
+    /// The same plan with what the profile knows at another cadence, for plans that are made from it.
+    pub(crate) fn at_cadence(&self, shared: &Shared, settings: Settings, cadence: Cadence) -> Planned {
+        let mut made = self.clone();
+        for now in &mut made.now {
+            now.cadence = Some(cadence);
+        }
+        made.evidence = self
+            .evidence
+            .under(&self.graph, &self.devices, made.rows(shared, settings));
+        made.prices = made.evidence.resolve();
+        made
     }
 
     /// Whether it was made from a plan file, which a session does not change by itself.
@@ -470,7 +494,7 @@ impl Prepared {
             Some(conditions) => vec![conditions.clone(); devices.len()],
             None => shared.expected(&devices),
         };
-        let cadence = cadence::asked(shared, &graph, policy);
+        let cadence = cadence::asked(&shared.profile, &graph, policy);
         for conditions in &mut now {
             conditions.cadence.get_or_insert(cadence);
         }
@@ -663,6 +687,13 @@ fn no_plan(model: &Model, error: &partitioner::Error) -> Error {
         _ => ErrorKind::BadPlan,
     };
     Error::new(kind, format!("{}: {error}", model.path().display()))
+}
+
+/// At which period sessions of a model ran before, by the runtime's profile; zero: back to back, or nothing is known.
+pub(crate) fn known_period(shared: &Shared, model: &Model, policy: &Policy) -> Result<Duration> {
+    let devices = choose_devices(shared, policy)?;
+    let graph = canonical(shared, model, keeps_halves(&devices, policy))?;
+    Ok(cadence::known_period(&shared.profile, &graph))
 }
 
 /// The devices that a policy names, however hot they are.

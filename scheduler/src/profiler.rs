@@ -145,7 +145,7 @@ impl Runtime {
         let start = Instant::now();
         let period = match (policy.stated_period(), models) {
             (Some(period), _) => period,
-            (None, [model]) => crate::planned::cadence::known_period_of(&self.0, model, policy)?,
+            (None, [model]) => crate::planned::known_period(&self.0, model, policy)?,
             (None, _) => Duration::ZERO,
         };
         // links and parts of plans are for this cadence too

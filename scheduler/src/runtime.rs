@@ -89,7 +89,7 @@ impl Runtime {
     /// # Errors
     /// A named device is not there, or the model has no canonical form.
     pub fn known_period(&self, model: &Model, policy: &Policy) -> Result<Duration> {
-        crate::planned::cadence::known_period_of(&self.0, model, policy)
+        crate::planned::known_period(&self.0, model, policy)
     }
 
     /// The devices that are open.

@@ -704,16 +704,6 @@ impl Session {
         plans.iter().try_for_each(|plan| plan.record())
     }
 
-    /// Forgets what the parts took since they were recorded last: runs that warmed the session up.
-    pub fn forget(&self) {
-        for inner in self.0.all() {
-            let plan = inner.current().plan.clone();
-            if let Some(plan) = plan {
-                plan.forget_warm_up();
-            }
-        }
-    }
-
     /// Keeps the times of the parts of so many runs from now on; those kept before are forgotten. 0 ends it. Of a model
     /// with open sizes the runs of those used last.
     pub fn start_trace(&self, runs: usize) {

@@ -453,7 +453,7 @@ fn records_that_contradict_themselves_are_refused_and_change_nothing() {
         file
     };
     let bad = [
-        change(&|file| file.version = 3),
+        change(&|file| file.version = crate::record::VERSION + 1),
         change(&|file| file.format = "other".into()),
         change(&|file| file.parts[0].fingerprint.truncate(62)),
         change(&|file| file.parts[0].batches[0].digest = "é".repeat(32)),

@@ -10,6 +10,7 @@ use polychip_partitioner::Nanos;
 use polychip_profile::{Cadence, Conditions, Measurement, PartKey};
 
 use crate::error::Result;
+use crate::session::Session;
 use crate::session::history::History;
 use crate::session::loaded::LoadedPlan;
 use crate::session::slot::Slot;
@@ -110,5 +111,17 @@ impl LoadedPlan {
             }
         }
         Ok(())
+    }
+}
+
+impl Session {
+    /// Forgets what the parts took since they were recorded last: runs that warmed the session up.
+    pub fn forget(&self) {
+        for inner in self.0.all() {
+            let plan = inner.current().plan.clone();
+            if let Some(plan) = plan {
+                plan.forget_warm_up();
+            }
+        }
     }
 }
