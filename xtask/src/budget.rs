@@ -98,7 +98,7 @@ const BUDGETS: [Budget; 6] = [
             ],
             file: "small/polychip",
         },
-        bar: 15.0,
+        bar: 21.0,
         unit: "MB",
     },
     Budget {
