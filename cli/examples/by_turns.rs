@@ -2,7 +2,7 @@
 //! itself many times, by turns, and with itself made slower by so much.
 //!
 //! ```text
-//! cargo run --release -p polychip-cli --example by_turns -- [COMPARISONS [PLANTED [ROUNDS [RUNS [PERCENT]]]]]
+//! cargo run --release -p polychip-cli --features farm --example by_turns -- [COMPARISONS [PLANTED [ROUNDS [RUNS [PERCENT]]]]]
 //! ```
 //!
 //! Of 200 comparisons of the same at most two may be called slower or faster, and each of 20 planted slowdowns of 5 % has to

@@ -84,6 +84,7 @@ fn classify(error: &anyhow::Error) -> (Code, Option<&'static str>) {
             let is_own = error.kind() == ErrorKind::BadModel && std::error::Error::source(error).is_none();
             return (code, remedy.filter(|_| !is_own));
         }
+        #[cfg(feature = "llm")]
         if let Some(error) = cause.downcast_ref::<polychip_llm::Error>() {
             let remedy = match error.kind() {
                 polychip_llm::ErrorKind::Room => Some("`--context TOKENS` makes more room"),

@@ -12,6 +12,10 @@
 //! Start reading at [`Command`].
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(feature = "full"),
+    allow(dead_code, reason = "what commands share is whole in each build")
+)]
 
 mod array;
 mod bench;
@@ -22,17 +26,21 @@ mod devices;
 mod energy;
 mod exit;
 mod explain;
+#[cfg(feature = "farm")]
 mod farm;
 mod file;
 mod fill;
 mod input;
 mod inspect;
 mod label;
+#[cfg(feature = "llm")]
 mod language;
+mod left_out;
 mod limits;
 mod load;
 mod log;
 mod measure;
+#[cfg(feature = "monitor")]
 mod monitor;
 mod npy;
 mod output;
@@ -59,7 +67,7 @@ use clap::Parser;
 
 use output::Output;
 
-/// Ends the help.
+/// Ends the help; behind it stands what this build leaves out.
 const AFTER_HELP: &str = "\
 environment:
   POLYCHIP_LOG      what is said on standard error, by part of the program: `debug`, `polychip::profiler=info`; instead of -v
@@ -77,7 +85,7 @@ exit codes: 0 ok, 1 a plan, a model's values, a profile or a farm's run differ, 
     name = "polychip",
     version,
     arg_required_else_help = true,
-    after_help = AFTER_HELP
+    after_help = after_help()
 )]
 struct Arguments {
     /// Say more on standard error: `-v` what was done, `-vv` why, `-vvv` everything
@@ -102,6 +110,7 @@ enum Command {
     /// Measure the energy of a run on each device and plan, by the machine's sensors
     Energy(energy::Arguments),
     /// Show devices, temperatures, clocks and power, and what a governed session does about them
+    #[cfg(feature = "monitor")]
     Monitor(monitor::Arguments),
     /// Split a model into parts and give each to a device
     Partition(partition::Arguments),
@@ -114,19 +123,25 @@ enum Command {
     /// Summarise a model: ops, shapes, and what each device does not support
     Inspect(inspect::Arguments),
     /// Measure models on all boards of a device farm, and compare, show and ship what was measured
+    #[cfg(feature = "farm")]
     Farm(farm::Arguments),
     /// Answer a prompt with a language model
+    #[cfg(feature = "llm")]
     Generate(language::generate::Arguments),
     /// Talk with a language model
+    #[cfg(feature = "llm")]
     Chat(language::chat::Arguments),
     /// Serve a language model over HTTP, for clients of OpenAI's interface
     #[cfg(feature = "serve")]
     Serve(language::serve::Arguments),
     /// Measure how fast a language model reads and answers
+    #[cfg(feature = "llm")]
     BenchLlm(language::bench::Arguments),
     /// Measure a language model's chunks on each device, and plan which device reads and which answers
+    #[cfg(feature = "llm")]
     Phases(language::phases::Arguments),
     /// Write the logits of a language model behind each token of a text
+    #[cfg(feature = "llm")]
     Logits(language::logits::Arguments),
     /// Say whether several models that share devices meet their deadlines, and simulate them
     ServeSim(serve_sim::Arguments),
@@ -134,12 +149,20 @@ enum Command {
     Completions(completions::Arguments),
 }
 
+fn after_help() -> String {
+    match left_out::help() {
+        Some(words) => format!("{AFTER_HELP}\n\n{words}"),
+        None => AFTER_HELP.to_owned(),
+    }
+}
+
 /// Runs a command line, the program's name first, and gives its exit code. Standard output goes to standard error
 /// from then on: what vendors' libraries print is no answer.
 pub fn run<A: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = A>) -> u8 {
-    let arguments = match defaults::parse::<Arguments>(arguments.into_iter().map(Into::into).collect()) {
+    let line: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    let arguments = match defaults::parse::<Arguments>(line.clone()) {
         Ok(arguments) => arguments,
-        Err(error) => return exit::report(&error),
+        Err(error) => return exit::report(&left_out::named(&line, error)),
     };
     if let Err(error) = log::listen(arguments.verbose) {
         return exit::report(&error);
@@ -151,19 +174,26 @@ pub fn run<A: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = A>) ->
         Command::Compare(arguments) => compare::run(&arguments, &mut out),
         Command::Measure(arguments) => measure::run(&arguments, &mut out),
         Command::Energy(arguments) => energy::run(&arguments, &mut out),
+        #[cfg(feature = "monitor")]
         Command::Monitor(arguments) => monitor::run(&arguments, &mut out),
         Command::Partition(arguments) => partition::run(&arguments, &mut out),
         Command::Explain(arguments) => explain::run(&arguments, &mut out),
         Command::Profile(arguments) => profile::run(&arguments, &mut out),
         Command::Plan(arguments) => plan::run(&arguments, &mut out),
         Command::Inspect(arguments) => inspect::run(&arguments, &mut out),
+        #[cfg(feature = "farm")]
         Command::Farm(arguments) => farm::run(&arguments, &mut out),
+        #[cfg(feature = "llm")]
         Command::Generate(arguments) => language::generate::run(&arguments, &mut out),
+        #[cfg(feature = "llm")]
         Command::Chat(arguments) => language::chat::run(&arguments, &mut out),
         #[cfg(feature = "serve")]
         Command::Serve(arguments) => language::serve::run(&arguments, &mut out),
+        #[cfg(feature = "llm")]
         Command::BenchLlm(arguments) => language::bench::run(&arguments, &mut out),
+        #[cfg(feature = "llm")]
         Command::Phases(arguments) => language::phases::run(&arguments, &mut out),
+        #[cfg(feature = "llm")]
         Command::Logits(arguments) => language::logits::run(&arguments, &mut out),
         Command::ServeSim(arguments) => serve_sim::run(&arguments, &mut out),
         Command::Completions(arguments) => completions::run::<Arguments>(&arguments, &mut out),

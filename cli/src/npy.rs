@@ -5,31 +5,30 @@
 //!    not: those are written as integers of the same size, with a note.
 //! 2. A file's size is checked against its header before anything of its size is allocated.
 
+mod header;
+
 use anyhow::Context as _;
-use npyz::{
-    DType as NpyType, Endianness, NpyFile, Order, TypeChar, TypeStr, WriteOptions, WriterBuilder as _,
-};
 use polychip::DType;
 
 use crate::array::{Array, count};
 
 /// The type that an element type of the file stands for.
-fn dtype(found: &TypeStr) -> Option<DType> {
-    Some(match (found.type_char(), found.size_field()) {
-        (TypeChar::Bool, 1) => DType::Bool,
-        (TypeChar::Int, 1) => DType::I8,
-        (TypeChar::Int, 2) => DType::I16,
-        (TypeChar::Int, 4) => DType::I32,
-        (TypeChar::Int, 8) => DType::I64,
-        (TypeChar::Uint, 1) => DType::U8,
-        (TypeChar::Uint, 2) => DType::U16,
-        (TypeChar::Uint, 4) => DType::U32,
-        (TypeChar::Uint, 8) => DType::U64,
-        (TypeChar::Float, 2) => DType::F16,
-        (TypeChar::Float, 4) => DType::F32,
-        (TypeChar::Float, 8) => DType::F64,
-        (TypeChar::Complex, 8) => DType::C64,
-        (TypeChar::Complex, 16) => DType::C128,
+fn dtype(found: &header::Kind) -> Option<DType> {
+    Some(match (found.letter, found.bytes) {
+        ('b', 1) => DType::Bool,
+        ('i', 1) => DType::I8,
+        ('i', 2) => DType::I16,
+        ('i', 4) => DType::I32,
+        ('i', 8) => DType::I64,
+        ('u', 1) => DType::U8,
+        ('u', 2) => DType::U16,
+        ('u', 4) => DType::U32,
+        ('u', 8) => DType::U64,
+        ('f', 2) => DType::F16,
+        ('f', 4) => DType::F32,
+        ('f', 8) => DType::F64,
+        ('c', 8) => DType::C64,
+        ('c', 16) => DType::C128,
         _ => return None,
     })
 }
@@ -97,53 +96,19 @@ pub(crate) fn from_bits(array: Array, dtype: DType, shape: &[usize]) -> Array {
     }
 }
 
-/// Whether the sizes in the header multiply to less than all memory: the reader of headers multiplies
-/// them unchecked.
-fn has_sane_shape(bytes: &[u8]) -> bool {
-    let header = &bytes[..bytes.len().min(1 << 16)];
-    let key = b"shape";
-    // wherever a shape may stand, quoted in whatever way
-    let mut places = header
-        .windows(key.len())
-        .enumerate()
-        .filter(|(_, window)| *window == key);
-    places.all(|(at, _)| {
-        let rest = &header[at + key.len()..];
-        let tuple = &rest[..rest.iter().position(|byte| *byte == b')').unwrap_or(rest.len())];
-        let sizes = tuple
-            .split(|byte| !byte.is_ascii_digit())
-            .filter(|digits| !digits.is_empty());
-        // a zero would hide a size that is too large for the products before it
-        let mut sizes = sizes.map(|digits| std::str::from_utf8(digits).ok()?.parse::<u64>().ok());
-        let product = sizes.try_fold(1u64, |product, size| product.checked_mul(size?.max(1)));
-        product.is_some_and(|product| product < 1 << 48)
-    })
-}
-
 /// Reads the bytes of a file.
 pub(crate) fn read(bytes: &[u8]) -> anyhow::Result<Array> {
-    anyhow::ensure!(
-        has_sane_shape(bytes),
-        "not a .npy file, or of a shape past all memory"
-    );
-    let file = NpyFile::new(bytes).context("not a .npy file")?;
-    let NpyType::Plain(found) = file.dtype() else {
-        anyhow::bail!("holds records, not numbers");
-    };
-    let Some(dtype) = dtype(&found) else {
+    let (header, data) = header::read(bytes).context("not a .npy file")?;
+    let found = &header.kind;
+    let Some(dtype) = dtype(found) else {
         anyhow::bail!("holds elements of type {found}, which no tensor has");
     };
-    let shape: Option<Vec<usize>> = file
-        .shape()
-        .iter()
-        .map(|dim| usize::try_from(*dim).ok())
-        .collect();
+    let sizes = header.shape.iter().map(|dim| usize::try_from(*dim).ok());
+    let shape: Option<Vec<usize>> = sizes.collect();
     let shape = shape.context("has a shape past all memory")?;
     let wanted = count(&shape)
         .and_then(|count| dtype.byte_len(count))
         .context("has a shape past all memory")?;
-    let (order, is_big) = (file.order(), found.endianness() == Endianness::Big);
-    let data = file.into_inner();
     anyhow::ensure!(
         data.len() == wanted,
         "is torn or too long: {} bytes of data where shape {shape:?} of {} needs {wanted}",
@@ -151,17 +116,16 @@ pub(crate) fn read(bytes: &[u8]) -> anyhow::Result<Array> {
         dtype.name()
     );
     let mut bytes = data.to_vec();
-    if is_big {
+    if found.is_big {
         // a complex value is two words
-        let words = if found.type_char() == TypeChar::Complex {
-            2
+        let word = if found.letter == 'c' {
+            found.bytes / 2
         } else {
-            1
+            found.bytes
         };
-        let word = usize::try_from(found.size_field()).unwrap_or(1) / words;
         bytes.chunks_exact_mut(word).for_each(<[u8]>::reverse);
     }
-    if order == Order::Fortran && shape.len() > 1 {
+    if header.is_fortran && shape.len() > 1 {
         bytes = row_major(&bytes, &shape);
     }
     Ok(Array { dtype, shape, bytes })
@@ -210,12 +174,7 @@ pub(crate) fn write(array: &Array) -> anyhow::Result<Vec<u8>> {
     } else {
         array.shape.iter().map(|dim| *dim as u64).collect()
     };
-    let descriptor: TypeStr = descriptor.parse().map_err(|error| anyhow::anyhow!("{error}"))?;
-    let mut file = WriteOptions::new_header_only()
-        .dtype(NpyType::new_scalar(descriptor))
-        .shape(&shape)
-        .writer(Vec::with_capacity(array.bytes.len() + 128))
-        .write_header_only()?;
+    let mut file = header::write(descriptor, &shape);
     file.extend_from_slice(&array.bytes);
     Ok(file)
 }

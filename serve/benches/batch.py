@@ -1,6 +1,6 @@
 """Chats at once, with and without batches: tokens per second of all together, and the time to the first token.
 
-    cargo build --release -p polychip-cli
+    cargo build --release -p polychip-cli --features serve
     python serve/benches/batch.py target/release/polychip MODEL.gguf README.md --threads 2 --save OUT.json
 
 Starts `polychip serve` twice, with `--max-batch 1`, which answers by turns, and with `--max-batch 16`, and asks both in turns: 1, 4 and

@@ -13,12 +13,13 @@
 //! Start reading at `checks`.
 
 mod checks;
-mod cost;
+pub(crate) mod cost;
 mod log;
 mod programs;
 
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use checks::{Check, Step};
@@ -77,6 +78,8 @@ const NEEDS: [&str; 39] = [
 
 /// So many checks are named as the dearest.
 const DEAREST: usize = 10;
+/// The most that all checks should take on two processors.
+const BAR: Duration = Duration::from_secs(35 * 60);
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -390,6 +393,9 @@ fn summary(results: &[Done], whole: Cost) -> Result<bool> {
     for done in dearest.iter().take(DEAREST) {
         eprintln!("{}  {}", done.cost.aligned(), done.name);
     }
+    if let Some(words) = above_bar(whole.wall()) {
+        eprintln!("{words}");
+    }
     // first what tells of the failure: who reads only the end of a long log should meet it
     let mut failed = false;
     for done in results {
@@ -405,9 +411,28 @@ fn summary(results: &[Done], whole: Cost) -> Result<bool> {
     Ok(!failed)
 }
 
+/// What is said of checks that took longer than they should.
+fn above_bar(wall: Duration) -> Option<String> {
+    (wall > BAR).then(|| {
+        let minutes = |time: Duration| time.as_secs_f64() / 60.0;
+        format!(
+            "above budget: all checks took {:.1} minutes, and their bar is {:.0}",
+            minutes(wall),
+            minutes(BAR)
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn checks_that_take_longer_than_their_bar_say_so() {
+        assert_eq!(above_bar(BAR), None);
+        let words = above_bar(BAR + Duration::from_secs(90)).unwrap();
+        assert!(words.contains("36.5 minutes, and their bar is 35"), "{words}");
+    }
 
     #[test]
     fn checks_beside_each_other_all_run_and_are_told_of_in_order() {

@@ -13,6 +13,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 mod arm;
 mod bindgen;
+mod budget;
 mod capi_deb;
 mod capi_install;
 mod charts;
@@ -116,6 +117,8 @@ enum Chore {
     CapiDeb(capi_deb::Options),
     /// Make the site of all pages with mdBook, and follow each of its links
     Site(site::Options),
+    /// Hold the first build's time and programs' sizes to their budgets
+    Budget(budget::Options),
     /// Print lines of code per crate
     Size,
     /// Write a new plugin that works, to be made one's own
@@ -145,6 +148,7 @@ fn chores() -> Vec<String> {
 fn run(chore: Chore) -> Result<bool> {
     match chore {
         Chore::Ci(options) => return ci::run(&options),
+        Chore::Budget(options) => return budget::run(&options),
         Chore::Mutants(options) => return mutants::run(&options),
         Chore::Differ(options) => return differ::run(&options),
         Chore::Ops(options) => return ops::run(&options),

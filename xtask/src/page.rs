@@ -154,11 +154,11 @@ struct Pages {
 fn reports(out: &Path, is_built: bool) -> Result<Pages> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     // one by one, as tests build them: together their dependencies would have other features, and be built anew
-    for package in ["polychip-cli", "polychip-plugin-null"] {
+    for (package, features) in [("polychip-cli", "full"), ("polychip-plugin-null", "")] {
         if !is_built {
             call(
                 Command::new(&cargo)
-                    .args(["build", "--quiet", "--package", package])
+                    .args(["build", "--quiet", "--package", package, "--features", features])
                     .current_dir(root()),
             )?;
         }

@@ -186,7 +186,18 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
         "warnings",
     ];
     list.insert(4, Check::cargo("the least app without features", &least));
+    let no_features = [
+        "clippy",
+        "--package",
+        "polychip-cli",
+        "--no-default-features",
+        "--",
+        "--deny",
+        "warnings",
+    ];
+    list.insert(5, Check::cargo("the command line without features", &no_features));
     list.extend([
+        budgets(),
         Check::new("a new plugin conforms", vec![suite("xtask", "new_plugin")]),
         page(),
         python(),
@@ -270,6 +281,12 @@ pub(super) fn all(fuzz_seconds: u32) -> Vec<Check> {
 
 fn lacks(there: bool, why: &'static str) -> Option<&'static str> {
     (!there).then_some(why)
+}
+
+/// What is held to a budget and needs no optimised build; `cargo xtask budget` by hand measures the rest, too.
+fn budgets() -> Check {
+    let held = Step::Run(cargo(&["xtask", "budget", "--built"]));
+    Check::new("budgets of what is built", vec![Step::Build, held])
 }
 
 /// The page of a plan: what its source makes, and in a browser, by the program that the build has made.

@@ -8,20 +8,20 @@ const TICKS: u64 = 100;
 
 /// A cost.
 #[derive(Clone, Copy)]
-pub(super) struct Cost {
+pub(crate) struct Cost {
     wall: Duration,
     /// Where the system tells it.
     processor: Option<Duration>,
 }
 
 /// Measures from a moment on.
-pub(super) struct Meter {
+pub(crate) struct Meter {
     start: Instant,
     before: Option<Duration>,
 }
 
 impl Meter {
-    pub(super) fn start() -> Meter {
+    pub(crate) fn start() -> Meter {
         Meter {
             start: Instant::now(),
             before: children(),
@@ -29,7 +29,7 @@ impl Meter {
     }
 
     /// What was spent since the start.
-    pub(super) fn read(&self) -> Cost {
+    pub(crate) fn read(&self) -> Cost {
         let since = |now: Duration| Some(now.saturating_sub(self.before?));
         Cost {
             wall: self.start.elapsed(),
@@ -39,8 +39,18 @@ impl Meter {
 }
 
 impl Cost {
+    /// Time of the processor in all programs that were run, where the system tells it.
+    pub(crate) fn processor(self) -> Option<Duration> {
+        self.processor
+    }
+
+    /// How long it took.
+    pub(crate) fn wall(self) -> Duration {
+        self.wall
+    }
+
     /// Without time of the processor.
-    pub(super) fn on_the_clock(self) -> Cost {
+    pub(crate) fn on_the_clock(self) -> Cost {
         Cost {
             processor: None,
             ..self
@@ -48,12 +58,12 @@ impl Cost {
     }
 
     /// By what checks are ordered.
-    pub(super) fn weight(self) -> Duration {
+    pub(crate) fn weight(self) -> Duration {
         self.processor.unwrap_or(self.wall)
     }
 
     /// The cost as a row of a table.
-    pub(super) fn aligned(self) -> String {
+    pub(crate) fn aligned(self) -> String {
         let processor = self.processor.map_or_else(String::new, |time| {
             format!(", {:>7.1} s of processor", time.as_secs_f64())
         });

@@ -53,14 +53,14 @@ fn inlines(workspace: &Table, findings: &mut Vec<String>) {
         .and_then(Value::as_str)
         == Some("off");
     let units = |name: &str| {
-        release
-            .and_then(|release| release.get("package")?.get(name)?.get("codegen-units"))
-            .and_then(Value::as_integer)
+        let release = release?;
+        let own = || release.get("package")?.get(name)?.get("codegen-units");
+        own().or_else(|| release.get("codegen-units"))?.as_integer()
     };
     for name in INLINED.into_iter().filter(|name| off && units(name) != Some(1)) {
         findings.push(format!(
             "Cargo.toml: with `lto = \"off\"` in profile.release, {name} must be one unit \
-             (`[profile.release.package.{name}] codegen-units = 1`), or its kernels are not inlined"
+             (`codegen-units = 1`, there or in profile.release.package.{name}), or its kernels are not inlined"
         ));
     }
 }
@@ -128,6 +128,7 @@ mod tests {
         assert_eq!(profile("lto = \"off\""), INLINED.len());
         let whole = "lto = \"off\"\npackage.polychip-cpu-kernels.codegen-units = 1";
         assert_eq!(profile(whole), INLINED.len() - 1);
+        assert_eq!(profile("lto = \"off\"\ncodegen-units = 1"), 0);
     }
 
     #[test]

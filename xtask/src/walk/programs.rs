@@ -46,12 +46,12 @@ const STANDS_FOR: [(&str, &str, Instead); 7] = [
         Instead::Program("polychip-conform"),
     ),
     (
-        "install --path cli",
+        "install --path cli --features full",
         "polychip-cli",
         Instead::Built(&["polychip"]),
     ),
     (
-        "build --release --package polychip-cli --package polychip-runner",
+        "build --release --package polychip-cli --package polychip-runner --features polychip-cli/full",
         "polychip-runner",
         Instead::Built(&["polychip", "polychip-runner"]),
     ),
@@ -73,6 +73,7 @@ pub(super) fn build() -> Result<()> {
     for (_, package, _) in &STANDS_FOR {
         build.args(["--package", package]);
     }
+    build.args(["--features", "polychip-cli/full"]);
     let status = build.current_dir(root()).status().context("starting cargo")?;
     ensure!(status.success(), "the programs cannot be built");
     Ok(())
@@ -171,13 +172,13 @@ mod tests {
         let (ok, said) = run("run --release --package polychip-cli -- run m.onnx");
         assert!(ok && said.contains("got run m.onnx"), "{said}");
         assert!(said.contains("is target/debug/polychip, unoptimised"), "{said}");
-        let (ok, said) = run("install --path cli");
+        let (ok, said) = run("install --path cli --features full");
         assert!(
             ok && folder.path().join("target/release/polychip").is_file(),
             "{said}"
         );
         for words in [
-            "install --path cliff",
+            "install --path cliff --features full",
             "build",
             "run --package polychip-cli -- run",
         ] {
