@@ -689,21 +689,6 @@ impl Session {
         }
     }
 
-    /// Writes the measured part times of this session into the profile database, and forgets them here.
-    /// The last clone of a session does so when it goes, where the runtime has a profile file.
-    ///
-    /// # Errors
-    /// The database cannot be written.
-    pub fn record(&self) -> Result<()> {
-        let plans = self
-            .0
-            .all()
-            .into_iter()
-            .filter_map(|inner| inner.current().plan.clone());
-        let plans: Vec<Arc<LoadedPlan>> = plans.collect();
-        plans.iter().try_for_each(|plan| plan.record())
-    }
-
     /// Keeps the times of the parts of so many runs from now on; those kept before are forgotten. 0 ends it. Of a model
     /// with open sizes the runs of those used last.
     pub fn start_trace(&self, runs: usize) {

@@ -81,7 +81,7 @@ const BUDGETS: [Budget; 6] = [
             build: &FIRST,
             file: "release/polychip",
         },
-        bar: 22.0,
+        bar: 15.0,
         unit: "MB",
     },
     Budget {
@@ -98,7 +98,7 @@ const BUDGETS: [Budget; 6] = [
             ],
             file: "small/polychip",
         },
-        bar: 21.0,
+        bar: 15.0,
         unit: "MB",
     },
     Budget {

@@ -115,6 +115,21 @@ impl LoadedPlan {
 }
 
 impl Session {
+    /// Writes the measured part times of this session into the profile database, and forgets them here.
+    /// The last clone of a session does so when it goes, where the runtime has a profile file.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn record(&self) -> Result<()> {
+        let plans = self
+            .0
+            .all()
+            .into_iter()
+            .filter_map(|inner| inner.current().plan.clone());
+        let plans: Vec<Arc<LoadedPlan>> = plans.collect();
+        plans.iter().try_for_each(|plan| plan.record())
+    }
+
     /// Forgets what the parts took since they were recorded last: runs that warmed the session up.
     pub fn forget(&self) {
         for inner in self.0.all() {
