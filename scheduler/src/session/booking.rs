@@ -3,7 +3,7 @@
 //! Invariant: a run that says nothing of a cadence is in reports, and not in the profile.
 
 use std::collections::BTreeMap;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use polychip_partitioner::Nanos;
