@@ -181,6 +181,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         fill: Some(arguments.inputs.fill.unwrap_or(0)),
     };
     let (model, given) = inputs.read(&model)?;
+    let names = arguments.plan.names_of_devices(&runtime);
+    if names.is_empty() {
+        return Err(usage("none of the devices asked for is there".to_owned()));
+    }
     let policy = arguments.plan.policy().in_flight(1);
     let period = match arguments.plan.period {
         Some(period) => period,
@@ -199,7 +203,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             warnings: Vec::new(),
         })
     };
-    let (links, links_not_measured) = if arguments.plan.names_of_devices(&runtime).len() > 1 {
+    let (links, links_not_measured) = if names.len() > 1 {
         let progress = Progress::steps("measuring links", 1);
         let found = runtime.measure_links(&policy)?;
         progress.step();
@@ -214,10 +218,6 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     };
     let mut runners = Vec::new();
     let mut not_alone = Vec::new();
-    let names = arguments.plan.names_of_devices(&runtime);
-    if names.is_empty() {
-        return Err(usage("none of the devices asked for is there".to_owned()));
-    }
     for name in &names {
         let alone = policy.clone().devices([name.as_str()]);
         match runtime.session(&model, alone) {
