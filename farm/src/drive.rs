@@ -366,8 +366,8 @@ impl Shared<'_> {
             }
             let has_profiles = items.iter().any(|item| self.item(*item).job == Job::Profile);
             let done = self.batch(board, &items);
-            // what a later fault could take away is fetched now
-            if has_profiles {
+            // what a later fault could take away is fetched now; runs that are only timed write rows, too
+            if has_profiles || self.folder.profile_of(self.name(board)).exists() {
                 self.fetch_profile(board);
             }
             if let Err(words) = done {
