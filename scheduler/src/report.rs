@@ -116,12 +116,13 @@ impl EnergyFigure {
     fn with_rest(self, planned: &Planned, period_ns: u64) -> Option<EnergyFigure> {
         let targets = planned.targets();
         let used = planned.used_devices().into_iter();
-        let idle = used.filter_map(|device| {
+        let idle = used.map(|device| {
             let target = &targets[device.index()];
             let stated = target.power.map(|power| power.idle.milliwatts());
             target.idle.map(|idle| idle.milliwatts()).or(stated)
         });
-        let idle_mw: u64 = idle.sum();
+        // a device whose rest nobody states is no device that draws nothing
+        let idle_mw = idle.sum::<Option<u64>>()?;
         if idle_mw == 0 || period_ns == 0 {
             return None;
         }
