@@ -54,6 +54,7 @@ pub mod reference;
 pub mod sample;
 pub mod scatter;
 pub mod softmax;
+pub mod subnormal;
 pub mod threads;
 pub mod top_k;
 pub mod transpose;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use polychip_cpu_kernels::gemm::Elements;
-use polychip_cpu_kernels::{Isa, ThreadPool};
+use polychip_cpu_kernels::{Isa, ThreadPool, subnormal};
 use polychip_lowering::{Layout, Storage};
 use polychip_ops::DType;
 use polychip_sdk::{AlignedBytes, Error, ErrorKind, Result};
@@ -406,6 +406,21 @@ impl<'a> Lowering<'a> {
             pack: Box::new(pack),
         });
         self.value(DType::F32, shape, Home::Packed(self.sections.len() - 1))
+    }
+
+    /// As [`packed`](Self::packed), of `f32` weights: subnormal ones, which a processor multiplies a hundred times as slowly,
+    /// are zeros where they cannot be seen.
+    pub(super) fn packed_floats(
+        &mut self,
+        shape: Vec<usize>,
+        recipe: Recipe,
+        pack: impl Fn(&mut [f32]) -> Result<()> + Send + Sync + 'static,
+    ) -> Result<ValueId> {
+        self.packed(shape, recipe, move |target| {
+            pack(target)?;
+            subnormal::flush(target);
+            Ok(())
+        })
     }
 
     /// Takes over the sections of a program inside this one; returns which is the first of them.

@@ -1,6 +1,7 @@
 //! Convolutions: channels last, packed weights, everything behind them in the epilogue; computed weights are packed in each
 //! run, and stand alone.
 
+use polychip_cpu_kernels::gemm::Elements;
 use polychip_cpu_kernels::conv::{Algorithm, ConvParams, ConvPlan};
 use polychip_lowering::{Layout, Storage};
 use polychip_ops::{DType, Op, geometry};
@@ -121,11 +122,15 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
         .by_params(&params)
         .of(&kernel)
         .of_any(bias.as_ref());
-    let packed = l.packed(vec![plan.packed_len()], recipe, move |target| {
+    let pack = move |target: &mut [f32]| {
         let bias = bias.as_ref().map(Tensor::reals).transpose()?;
         packer.pack(&kernel.reals()?, bias.as_deref(), target);
         Ok(())
-    })?;
+    };
+    let packed = match elements {
+        Elements::F32 => l.packed_floats(vec![plan.packed_len()], recipe, pack)?,
+        Elements::Bf16 => l.packed(vec![plan.packed_len()], recipe, pack)?,
+    };
     let mut reads = vec![input, packed];
     let output = match (place, beside, residual) {
         // the residual's first channel is where what is written begins

@@ -268,7 +268,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         .by((shape.groups, shape.channels, shape.outputs, axes))
         .of(&weights)
         .of_any(bias.as_ref());
-    let packed = l.packed(vec![plan.packed_len()], recipe, move |target| {
+    let packed = l.packed_floats(vec![plan.packed_len()], recipe, move |target| {
         let bias = bias.as_ref().map(Tensor::reals).transpose()?;
         let bias = bias.map(|bias| from.bias(&bias));
         packer.pack(&from.kernel(&weights.reals()?), bias.as_deref(), target);

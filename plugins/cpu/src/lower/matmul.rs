@@ -171,7 +171,7 @@ fn constant(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
         .of(&weights)
         .of_any(bias.as_ref());
     let isa = l.isa;
-    let packed = l.packed(vec![plan.packed_len()], recipe, move |target| {
+    let pack = move |target: &mut [f32]| {
         let bias = bias.as_ref().map(|bias| spread(bias, n, beta)).transpose()?;
         if trans_b && let Some(constant) = floats(&weights, k * n) {
             let of = |columns| GemmPlan::of(elements, isa, k, columns);
@@ -188,7 +188,11 @@ fn constant(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
         };
         packer.pack(b, bias.as_deref(), target);
         Ok(())
-    })?;
+    };
+    let packed = match elements {
+        Elements::F32 => l.packed_floats(vec![plan.packed_len()], recipe, pack)?,
+        Elements::Bf16 => l.packed(vec![plan.packed_len()], recipe, pack)?,
+    };
     let input = l.read(a, Layout::RowMajor, storage)?;
     let mut reads = vec![input, packed];
     if let Some(residual) = tail.residual {

@@ -197,7 +197,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             .of(&w)
             .of(&r)
             .of_any(b.as_ref());
-        let packed = l.packed(vec![plan.packed_len()], recipe, move |target| {
+        let packed = l.packed_floats(vec![plan.packed_len()], recipe, move |target| {
             let b = b.as_ref().map(Tensor::reals).transpose()?;
             let (w, r) = (w.reals()?, r.reals()?);
             fn own(values: &[f32], directions: usize, direction: usize) -> &[f32] {

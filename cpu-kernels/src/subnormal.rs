@@ -1,0 +1,52 @@
+//! Weights too small for a normal `f32`, which training leaves where nothing holds a weight up.
+//!
+//! A multiply-add that reads a subnormal number takes some hundred cycles on x86: a convolution whose weights hold 3 % of
+//! them takes 10 times as long, with 60 % of them 60 times.
+//!
+//! Invariant: what is changed lies 2^-63 or further below the largest weight beside it, so that it moves no sum whose inputs
+//! lie within 2^39 of each other: an `f32` has 24 bits.
+//!
+//! Not here: subnormal inputs and sums, which a network may make of normal ones.
+
+/// The least magnitude of the largest weight, 2^-63, with which subnormal ones are too small to be seen.
+const LARGEST: f32 = 1.0 / (1u64 << 63) as f32;
+
+/// Makes subnormal weights zeros of their sign where some weight is large beside them; how many.
+pub fn flush(weights: &mut [f32]) -> usize {
+    let is_large = weights.iter().any(|weight| weight.abs() >= LARGEST);
+    if !is_large {
+        return 0;
+    }
+    let mut count = 0;
+    for weight in weights {
+        if weight.is_subnormal() {
+            *weight = 0f32.copysign(*weight);
+            count += 1;
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subnormal_weights_beside_large_ones_become_zeros_of_their_sign() {
+        let tiny = f32::from_bits(0x007f_ffff);
+        let mut weights = [0.5, tiny, -tiny, 0.0, f32::MIN_POSITIVE, f32::NAN, f32::INFINITY];
+        assert_eq!(flush(&mut weights), 2);
+        let bits = weights.map(f32::to_bits);
+        let zeros = [0.5, 0.0, -0.0, 0.0, f32::MIN_POSITIVE, f32::NAN, f32::INFINITY];
+        assert_eq!(bits, zeros.map(f32::to_bits));
+    }
+
+    #[test]
+    fn weights_that_are_all_small_stay() {
+        let tiny = f32::from_bits(1);
+        let mut weights = [tiny, 1e-30, -tiny];
+        assert_eq!(flush(&mut weights), 0);
+        assert_eq!(weights, [tiny, 1e-30, -tiny]);
+        assert_eq!(flush(&mut []), 0);
+    }
+}
