@@ -7,6 +7,7 @@
 //! 3. Sessions run on threads of their own, and none counts a run before all are warm.
 
 mod answer;
+mod drawn;
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use polychip::{Input, Session};
 
 use answer::Start;
 pub(crate) use answer::{Answer, Latency};
+use drawn::Counters;
 
 use crate::input::{Given, InputArguments};
 use crate::load::Load;
@@ -26,6 +28,9 @@ use crate::run::feed;
 use crate::setup::{Aim, BucketArguments, ModelArguments, SessionArguments};
 use crate::trace::Watched;
 
+/// Runs that warm a session up where runs leave no gap.
+const WARMUP: u64 = 5;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -34,9 +39,10 @@ pub(crate) struct Arguments {
     buckets: BucketArguments,
     #[command(flatten)]
     inputs: InputArguments,
-    /// Runs of each session before the first that counts
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    warmup: u64,
+    /// Runs of each session before the first that counts; without it 5, and with `--period` for as long as a GPU may hold the
+    /// clock of what it did before
+    #[arg(long, value_name = "N")]
+    warmup: Option<u64>,
     /// Runs of each session that count
     #[arg(long, value_name = "N", default_value_t = 50, conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     iters: u64,
@@ -70,6 +76,19 @@ impl Arguments {
     /// How often runs are submitted; zero: back to back.
     fn period(&self) -> Duration {
         self.session.plan_arguments.period.unwrap_or_default()
+    }
+
+    /// Runs that warm a session up.
+    fn warmup(&self, session: &Session) -> u64 {
+        let held = session
+            .planned()
+            .map_or(Duration::ZERO, |planned| planned.clock_hold());
+        let at_least = match held.as_nanos().checked_div(self.period().as_nanos()) {
+            // back to back
+            None => 0,
+            Some(runs) => u64::try_from(runs).unwrap_or(u64::MAX).saturating_add(1),
+        };
+        self.warmup.unwrap_or(WARMUP.max(at_least))
     }
 
     /// Runs in flight: as many as were asked for, else as many as the aim needs.
@@ -179,10 +198,11 @@ struct Counted {
 }
 
 impl Arguments {
-    /// Warms a session up, waits until all are, and runs it.
+    /// Warms a session up by so many runs, waits until all are, and runs it.
     fn count(
         &self,
         session: &Session,
+        warmup: u64,
         inputs: Vec<&Input>,
         in_flight: usize,
         warm: &Barrier,
@@ -190,9 +210,9 @@ impl Arguments {
     ) -> anyhow::Result<Counted> {
         let mut load = Load::new(session, inputs, in_flight).every(self.period());
         if self.duration.is_none() {
-            load = load.at_most(self.warmup.saturating_add(self.iters));
+            load = load.at_most(warmup.saturating_add(self.iters));
         }
-        let warmed: anyhow::Result<()> = (0..self.warmup).try_for_each(|_| {
+        let warmed: anyhow::Result<()> = (0..warmup).try_for_each(|_| {
             load.once()?;
             each(Step::Warm);
             Ok(())
@@ -246,14 +266,15 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let (sessions, in_flight) = (&made.sessions, made.in_flight);
     let memory = sessions.iter().map(|session| feed(session, &given));
     let memory = memory.collect::<anyhow::Result<Vec<Vec<Input>>>>()?;
+    let warmup = arguments.warmup(&sessions[0]);
     let progress = match arguments.duration {
         Some(_) => Progress::of("measuring"),
         None => {
-            let runs = arguments.warmup.saturating_add(arguments.iters);
+            let runs = warmup.saturating_add(arguments.iters);
             Progress::steps("measuring", runs.saturating_mul(sessions.len() as u64))
         }
     };
-    let mut watched = None;
+    let (mut watched, mut counters) = (None, None);
     let warm = Barrier::new(sessions.len());
     let counted = std::thread::scope(|scope| {
         let others = sessions.iter().zip(&memory).skip(1).map(|(session, inputs)| {
@@ -264,16 +285,18 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
                         progress.step();
                     }
                 };
-                arguments.count(session, inputs.iter().collect(), in_flight, warm, each)
+                arguments.count(session, warmup, inputs.iter().collect(), in_flight, warm, each)
             })
         });
         let others: Vec<_> = others.collect();
         let each = |step| match step {
             // what warms up is not watched
-            Step::Ready if arguments.trace.is_some() => {
-                watched = Some(Watched::new(&runtime, &sessions[0], false))
+            Step::Ready => {
+                if arguments.trace.is_some() {
+                    watched = Some(Watched::new(&runtime, &sessions[0], false));
+                }
+                counters = Some(Counters::begin(&runtime));
             }
-            Step::Ready => {}
             Step::Warm | Step::Counted => {
                 progress.step();
                 if let Some(watched) = &mut watched {
@@ -281,7 +304,14 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
                 }
             }
         };
-        let first = arguments.count(&sessions[0], memory[0].iter().collect(), in_flight, &warm, each);
+        let first = arguments.count(
+            &sessions[0],
+            warmup,
+            memory[0].iter().collect(),
+            in_flight,
+            &warm,
+            each,
+        );
         let others = others.into_iter().map(|thread| {
             let ended = thread.join();
             ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -290,8 +320,10 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         let all: Vec<anyhow::Result<Counted>> = std::iter::once(first).chain(others).collect();
         all.into_iter().collect::<anyhow::Result<Vec<Counted>>>()
     })?;
-    let report = sessions[0].report();
     let plan = sessions[0].plan();
+    let runs = counted.iter().map(|one| one.times.len() as u64).sum();
+    let drawn = counters.map_or_else(Vec::new, |counters| counters.end(runs, plan.as_ref()));
+    let report = sessions[0].report();
     let predicted_throughput_per_s = plan
         .filter(|plan| plan.objective.goal == polychip_partitioner::Goal::Throughput)
         .map(|plan| 1e12 / plan.interval().picoseconds().max(1) as f64);
@@ -318,7 +350,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let times: Vec<u64> = counted.into_iter().flat_map(|one| one.times).collect();
     let answer = Answer {
         model: arguments.model.model.display().to_string(),
-        warmup: arguments.warmup,
+        warmup,
         iters: times.len() as u64,
         threads: arguments.session.plan_arguments.threads,
         precision: arguments.session.plan_arguments.precision,
@@ -338,6 +370,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         deadline_ns: report.deadline_ns,
         late,
         peak_bytes: peak_bytes(),
+        drawn,
         report,
         per_op,
     };

@@ -149,10 +149,10 @@ impl Runner {
         Ok(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Runs until the times are steady, or for as long as is waited for that.
-    fn warm_up(&mut self, pacer: &mut Pacer) -> anyhow::Result<()> {
+    /// Runs for this long at least, until the times are steady, or for as long as is waited for that.
+    fn warm_up(&mut self, pacer: &mut Pacer, least: Duration) -> anyhow::Result<()> {
         let start = Instant::now();
-        let mut warm_up = WarmUp::default();
+        let mut warm_up = WarmUp::at_least(least);
         loop {
             let took = self.once(pacer)?;
             let now = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -331,7 +331,12 @@ fn turns(runners: &mut [Runner], iters: u64, period: Duration) -> anyhow::Result
         let runs = iters / blocks + u64::from(block < iters % blocks);
         for runner in runners.iter_mut() {
             let mut pacer = Pacer::new(period);
-            runner.warm_up(&mut pacer)?;
+            // behind the first block, the others' blocks leave a device idle or as busy as this one does
+            let held = match block == 0 && !period.is_zero() {
+                true => runner.session.planned().map(|plan| plan.clock_hold()),
+                false => None,
+            };
+            runner.warm_up(&mut pacer, held.unwrap_or_default())?;
             for _ in 0..runs {
                 let took = runner.once(&mut pacer)?;
                 runner.times.push(took);

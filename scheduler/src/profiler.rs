@@ -36,6 +36,7 @@ use crate::model::Model;
 use crate::policy::Policy;
 use crate::runtime::Runtime;
 use candidate::{Candidate, Kind, Loaded};
+pub(crate) use warm::clock_hold;
 pub use warm::{WarmUp, Warmth};
 
 /// Fusion groups, or parts of a plan, that take turns.
@@ -448,7 +449,11 @@ impl Profiler<'_> {
             return Warmth::Steady;
         }
         let start = Instant::now();
-        let mut warm_up = WarmUp::default();
+        let held = match self.period.is_zero() {
+            true => Duration::ZERO,
+            false => clock_hold(&device),
+        };
+        let mut warm_up = WarmUp::at_least(held);
         while !loaded.is_empty() {
             let took = self.round(loaded);
             let now = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);

@@ -279,7 +279,9 @@ impl Run {
             // tries before this one are none of the plan's time
             false => slot.latency.min(latency),
         };
-        let paced = inner.pace.ran(self.submitted.at_ns(), outcome.latency_ns);
+        let paced = inner
+            .pace
+            .ran(self.submitted.at_ns(), outcome.latency_ns, plan.clock_hold_ns);
         plan.keep_figures(&slot, latency, outcome.late_ns.is_some(), paced.booked);
         if let Some(governing) = inner.governing.as_ref().filter(|_| outcome.late_ns.is_some()) {
             governing.wake.late();

@@ -525,16 +525,19 @@ pub fn milliseconds(text: &str) -> Read<Duration> {
 /// # Errors
 /// Words for a person, where the text is no period.
 pub fn period(text: &str) -> Read<Duration> {
-    let bad = || format!("{text:?} is no period; write 33ms, 30fps, or 0 for back to back");
+    let bad = || format!("{text:?} is no period; write 33ms, 1s, 30fps, or 0 for back to back");
     if let Some(rate) = text.strip_suffix("fps") {
         return match rate.trim().parse::<f64>() {
             Ok(rate) if (1e-3..=1e6).contains(&rate) => Ok(Duration::from_secs_f64(1.0 / rate)),
             _ => Err(bad()),
         };
     }
-    let number = text.strip_suffix("ms").unwrap_or(text).trim();
-    match number.parse::<f64>() {
-        Ok(value) if (0.0..=1e9).contains(&value) => Ok(Duration::from_secs_f64(value / 1e3)),
+    let (number, seconds) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (None, Some(number)) => (number, 1.0),
+        (number, _) => (number.unwrap_or(text), 1e-3),
+    };
+    match number.trim().parse::<f64>() {
+        Ok(value) if (0.0..=1e9).contains(&value) => Ok(Duration::from_secs_f64(value * seconds)),
         _ => Err(bad()),
     }
 }

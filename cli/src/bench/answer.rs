@@ -1,10 +1,11 @@
 //! What `polychip bench` says: JSON, CSV and words.
 
 use polychip::Report;
-use polychip_partitioner::Nanos;
+use polychip_partitioner::{Microjoules, Nanos};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::bench::drawn::Drawn;
 use crate::per_op::PerOp;
 
 /// What `bench --json` prints.
@@ -41,6 +42,8 @@ pub(crate) struct Answer {
     pub(super) late: u64,
     /// Most memory that the process ever held, in bytes; none where the system does not say.
     pub(super) peak_bytes: Option<u64>,
+    /// What the devices of the first session's plan drew while the runs that count ran, by their own counters.
+    pub(super) drawn: Vec<Drawn>,
     /// What ran where in the first session; times of parts are medians of the newest runs.
     pub(super) report: Report,
     /// What each kernel takes, where that was asked for.
@@ -196,6 +199,19 @@ impl std::fmt::Display for Answer {
         if self.period_ns > 0 {
             let cadence = self.report.cadence;
             writeln!(f, "a run each {} (cadence {cadence})", time(self.period_ns))?;
+        }
+        for drawn in &self.drawn {
+            if let (Some(nj), Some(mw)) = (drawn.energy_nj, drawn.power_mw) {
+                let emulated = if drawn.emulated { ", emulated" } else { "" };
+                writeln!(
+                    f,
+                    "energy: {} a run on {}, {:.1} W with what it draws at rest ({}{emulated})",
+                    Microjoules::from_nanojoules(nj),
+                    drawn.device,
+                    mw as f64 / 1e3,
+                    drawn.from
+                )?;
+            }
         }
         writeln!(
             f,

@@ -3,8 +3,17 @@
 //! Rounds of runs fall into windows. Times are steady where the medians of two windows that follow each other agree, and
 //! the clock that the device shows at the end of both, where it shows any.
 //!
+//! Where runs leave gaps, a clock also falls, and later than it rises: a GPU's driver holds it for seconds after the last
+//! load. Until that time is over, times that agree are those of a state that does not last.
+//!
 //! Invariant: a window is long enough for a chip to change its clock in it, so that two slow ones are not taken for
 //! steady ones; the warm-up ends in any case.
+
+use std::time::Duration;
+
+use polychip_host::{Device, DeviceKind};
+
+use crate::planned::Planned;
 
 /// Length of a window. Governors of clocks decide every 10 to 20 ms (devfreq's `polling_ms`, the GPU's firmware).
 const WINDOW_NS: u64 = 25_000_000;
@@ -16,6 +25,30 @@ const SHARE: u64 = 20;
 const LONGEST_NS: u64 = 2_000_000_000;
 /// Windows that are compared at least, however long they take.
 const FEWEST: u32 = 2;
+/// For how long a GPU's driver may hold the clock of the last load. An H200 at a run of 1 ms every 33, 100 or 1,000 ms holds
+/// 1,980 MHz for 4 s and then stays at 345.
+const GPU_HOLDS: Duration = Duration::from_secs(6);
+
+/// For how long a device's clock may be that of a load that has passed, where its runs leave gaps; zero where it follows
+/// within a window.
+#[must_use]
+pub(crate) fn clock_hold(device: &Device) -> Duration {
+    let info = device.info();
+    match info.kind {
+        DeviceKind::Gpu if !info.emulated => GPU_HOLDS,
+        _ => Duration::ZERO,
+    }
+}
+
+impl Planned {
+    /// For how long the clocks of the plan's devices may be those of a load that has passed, where its runs leave gaps.
+    #[must_use]
+    pub fn clock_hold(&self) -> Duration {
+        let used = self.used_devices().into_iter();
+        let holds = used.map(|device| clock_hold(&self.devices()[device.index()]));
+        holds.max().unwrap_or_default()
+    }
+}
 
 /// How far a warm-up is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,9 +84,19 @@ pub struct WarmUp {
     /// Median and clock of the last window.
     last: Option<(u64, Option<u64>)>,
     windows: u32,
+    least_ns: u64,
 }
 
 impl WarmUp {
+    /// One that takes so long at least: the longest for which a clock may be that of a load that has passed.
+    #[must_use]
+    pub fn at_least(least: Duration) -> WarmUp {
+        WarmUp {
+            least_ns: u64::try_from(least.as_nanos()).unwrap_or(u64::MAX),
+            ..WarmUp::default()
+        }
+    }
+
     /// Takes a round that ended at a moment and took some time, both in nanoseconds. At the end of a window the clock of
     /// the device is asked for, in kilohertz.
     pub fn round(&mut self, now_ns: u64, took_ns: u64, khz: impl FnOnce() -> Option<u64>) -> Warmth {
@@ -70,9 +113,12 @@ impl WarmUp {
         self.start_ns = Some((start, now_ns));
         self.windows += 1;
         let before = self.last.replace(ended);
-        if before.is_some_and(|before| agree(before, ended)) {
+        let since = now_ns.saturating_sub(start);
+        if since < self.least_ns {
+            Warmth::Rising
+        } else if before.is_some_and(|before| agree(before, ended)) {
             Warmth::Steady
-        } else if self.windows >= FEWEST && now_ns.saturating_sub(start) >= LONGEST_NS {
+        } else if self.windows >= FEWEST && since >= self.least_ns.saturating_add(LONGEST_NS) {
             Warmth::Unsteady
         } else {
             Warmth::Rising
@@ -130,6 +176,26 @@ mod tests {
         let (warmth, took) = ended(&rising);
         assert_eq!(warmth, Warmth::Steady);
         assert!(took > 120_000_000 + WINDOW_NS, "{took}");
+    }
+
+    #[test]
+    fn a_clock_that_is_held_is_waited_for() {
+        let mut warm_up = WarmUp::at_least(Duration::from_secs(6));
+        let mut now_ns = 0;
+        // a frame every 33 ms: 1 ms for four seconds, 4.4 ms from then on
+        loop {
+            now_ns += 33_000_000;
+            let took = if now_ns < 4_000_000_000 {
+                1_000_000
+            } else {
+                4_400_000
+            };
+            match warm_up.round(now_ns, took, || None) {
+                Warmth::Rising => {}
+                warmth => break assert_eq!(warmth, Warmth::Steady),
+            }
+        }
+        assert!((6_000_000_000..6_300_000_000).contains(&now_ns), "{now_ns}");
     }
 
     #[test]

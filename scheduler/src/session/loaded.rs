@@ -58,6 +58,8 @@ pub(crate) struct LoadedPlan {
     conductors: Vec<OnceLock<Conductor>>,
     priority: polychip_host::Priority,
     pub(crate) history: Mutex<History>,
+    /// For how long its devices' clocks may be those of a load that has passed.
+    pub(crate) clock_hold_ns: u64,
     /// Shared by all copies, which are replaced together.
     failed: Arc<AtomicBool>,
 }
@@ -186,6 +188,7 @@ impl LoadedPlan {
                 shared.host.clock().is_virtual(),
                 policy.runs_in_flight() > 1,
             )),
+            clock_hold_ns: u64::try_from(planned.clock_hold().as_nanos()).unwrap_or(u64::MAX),
             planned: Arc::new(planned),
             wiring,
             parts,

@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. A run is booked under the cadence that it had: the gap since the end of the run before it, and its own time. The
-//!    first one after a change is booked under none: the clocks are still those of the cadence before.
+//!    first one after a change is booked under none, nor at a period those for as long as a device of the plan may hold the
+//!    clock of the cadence before.
 //! 2. A period that wavers about the bound of two classes is no change, and neither are a few runs out of step.
 //! 3. Nothing is allocated.
 //!
@@ -29,6 +30,8 @@ struct State {
     ended_ns: Option<u64>,
     /// Cadence of the last run.
     last: Option<Cadence>,
+    /// When runs began to be of that cadence.
+    since_ns: u64,
     /// Runs in a row that were clearly of another cadence than the session is.
     other: u32,
     /// From start to start as far as it is usual; zero where runs follow each other back to back.
@@ -51,15 +54,16 @@ impl Pace {
             cadence,
             ended_ns: None,
             last: None,
+            since_ns: 0,
             other: 0,
             period_ns: None,
         }))
     }
 
-    /// Takes note of a run that has ended.
-    pub(crate) fn ran(&self, submitted_ns: u64, took_ns: u64) -> Paced {
+    /// Takes note of a run that has ended, of a plan whose devices may hold a clock for so long.
+    pub(crate) fn ran(&self, submitted_ns: u64, took_ns: u64, hold_ns: u64) -> Paced {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.ran(submitted_ns, took_ns)
+        state.ran(submitted_ns, took_ns, hold_ns)
     }
 
     /// How the runs follow each other: what the plan is for, until they did otherwise for some time.
@@ -77,7 +81,7 @@ impl Pace {
 }
 
 impl State {
-    fn ran(&mut self, submitted_ns: u64, took_ns: u64) -> Paced {
+    fn ran(&mut self, submitted_ns: u64, took_ns: u64, hold_ns: u64) -> Paced {
         let ended_ns = submitted_ns.saturating_add(took_ns);
         let before = self.ended_ns.replace(self.ended_ns.unwrap_or(0).max(ended_ns));
         let mut told = Paced {
@@ -89,9 +93,16 @@ impl State {
         let took = Duration::from_nanos(took_ns);
         let cadence = Cadence::of_run(gap, took);
         let last = self.last.replace(cadence);
-        // after a long idle time it matters not what was before
+        if last != Some(cadence) {
+            self.since_ns = submitted_ns;
+        }
+        let is_held = match cadence {
+            // clocks rise at once, and are down after a long idle time, whatever was before
+            Cadence::BackToBack | Cadence::AfterIdle => false,
+            Cadence::Paced(_) => submitted_ns.saturating_sub(self.since_ns) < hold_ns,
+        };
         if last.is_none_or(|last| last == cadence) || cadence == Cadence::AfterIdle {
-            told.booked = Some(cadence);
+            told.booked = Some(cadence).filter(|_| !is_held);
             let period_ns = match cadence {
                 Cadence::BackToBack => 0.0,
                 _ => (gap + took).as_nanos() as f64,
@@ -129,7 +140,7 @@ mod tests {
         };
         let mut changed = None;
         for _ in 0..runs {
-            last = pace.ran(*now_ns, MS);
+            last = pace.ran(*now_ns, MS, 0);
             changed = changed.or(last.changed);
             *now_ns += period_ns.max(MS);
         }
@@ -175,10 +186,29 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_booked_while_a_device_may_hold_another_clock() {
+        let camera = Cadence::of_period(Duration::from_millis(33));
+        let pace = Pace::new(camera);
+        let booked: Vec<u64> = (0..400)
+            .map(|run| run * 33 * MS)
+            .filter(|&now| pace.ran(now, MS, 6_000 * MS).booked.is_some())
+            .collect();
+        assert_eq!(booked.first(), Some(&(6_039 * MS)));
+        assert_eq!(booked.len(), 400 - 183);
+        assert_eq!(pace.period(), Some(Duration::from_millis(33)));
+        let now = 400 * 33 * MS;
+        assert_eq!(pace.ran(now, MS, 6_000 * MS).booked, Some(camera));
+        // back to back the clock rises at once
+        pace.ran(now + MS, MS, 6_000 * MS);
+        let booked = pace.ran(now + 2 * MS, MS, 6_000 * MS).booked;
+        assert_eq!(booked, Some(Cadence::BackToBack));
+    }
+
+    #[test]
     fn runs_that_overlap_are_back_to_back() {
         let pace = Pace::new(Cadence::BackToBack);
-        pace.ran(0, 10 * MS);
-        pace.ran(MS, 10 * MS);
-        assert_eq!(pace.ran(2 * MS, 10 * MS).booked, Some(Cadence::BackToBack));
+        pace.ran(0, 10 * MS, 0);
+        pace.ran(MS, 10 * MS, 0);
+        assert_eq!(pace.ran(2 * MS, 10 * MS, 0).booked, Some(Cadence::BackToBack));
     }
 }
