@@ -101,6 +101,12 @@ fn macs(graph: &Graph, node: &Node) -> u64 {
             let rows = keys.iter().rev().nth(1).copied().unwrap_or(1);
             input.saturating_mul(rows).saturating_mul(2)
         }
+        // each step of each direction meets the weights of its gates, those for the input and those for the state
+        Op::LSTM | Op::GRU | Op::RNN => {
+            let steps = product(shape(node.input(0)).get(..2).unwrap_or_default());
+            let weights = |index| product(&shape(node.input(index)));
+            steps.saturating_mul(weights(1).saturating_add(weights(2)))
+        }
         _ => output.max(input),
     }
 }
@@ -126,6 +132,18 @@ mod tests {
         let found = work(Op::Conv, &[&[1, 4, 8, 8], &[6, 4, 3, 3]], &[1, 6, 8, 8]);
         assert_eq!(found.macs, 6 * 8 * 8 * 4 * 9);
         assert_eq!(found.bytes, 4 * (4 * 64 + 6 * 4 * 9 + 6 * 64));
+    }
+
+    #[test]
+    fn a_recurrence_counts_the_weights_of_each_step() {
+        let (hidden, input, steps) = (128, 64, 500);
+        let shapes: [&[usize]; 3] = [
+            &[steps, 1, input],
+            &[1, 4 * hidden, input],
+            &[1, 4 * hidden, hidden],
+        ];
+        let found = work(Op::LSTM, &shapes, &[steps, 1, 1, hidden]);
+        assert_eq!(found.macs, (steps * 4 * hidden * (input + hidden)) as u64);
     }
 
     #[test]

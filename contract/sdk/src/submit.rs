@@ -132,12 +132,7 @@ impl<'a, B: Buffer, F: Fence> Submit<'a, B, F> {
                 // SAFETY: as the caller promises.
                 let dims = unsafe { raw::slice(binding.dims, binding.rank, "binding extents") }?;
                 let bounds = &port.dims[..(port.rank as usize).min(port.dims.len())];
-                let within = dims.len() == bounds.len()
-                    && dims
-                        .iter()
-                        .zip(bounds)
-                        .all(|(&dim, &bound)| (0..=bound).contains(&dim));
-                if !within {
+                if !fits(dims, bounds, partial) {
                     return bad(format!(
                         "port {} is bound with extents {dims:?} and states {bounds:?}",
                         binding.port
@@ -248,5 +243,40 @@ impl<'a, B: Buffer, F: Fence> Submit<'a, B, F> {
     fn row(&self, index: usize) -> polychip_binding {
         // SAFETY: the array was read when `self` was made, and outlives it.
         unsafe { self.bindings.read(index) }.expect("invariant: checked when made")
+    }
+}
+
+/// Whether extents are those of a port or, where it states the most, within them. The one extent of a port whose rank is not
+/// known either is the room for a tensor of any rank.
+fn fits(dims: &[i64], bounds: &[i64], is_upper_bound: bool) -> bool {
+    let elements = dims
+        .iter()
+        .try_fold(1i64, |product, &dim| product.checked_mul(dim));
+    let is_within = |(&dim, &bound): (&i64, &i64)| (0..=bound).contains(&dim);
+    match bounds {
+        _ if dims.len() == bounds.len() => dims.iter().zip(bounds).all(is_within),
+        [room] if is_upper_bound => {
+            dims.iter().all(|&dim| dim >= 0) && elements.is_some_and(|elements| elements <= *room)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fits;
+
+    #[test]
+    fn extents_fit_bounds_of_their_rank_and_any_rank_fits_a_room() {
+        assert!(fits(&[1, 3], &[2, 3], true));
+        assert!(!fits(&[1, 4], &[2, 3], true));
+        assert!(!fits(&[1, -1], &[2, 3], true));
+        assert!(fits(&[1, 501, 4], &[1 << 24], true));
+        assert!(fits(&[], &[1 << 24], true));
+        assert!(!fits(&[1, 501, 4], &[1 << 24], false));
+        assert!(!fits(&[2, 1 << 24], &[1 << 24], true));
+        assert!(!fits(&[-1, -4], &[1 << 24], true));
+        assert!(!fits(&[i64::MAX, 2], &[1 << 24], true));
+        assert!(!fits(&[1, 501, 4], &[501, 4], true));
     }
 }
