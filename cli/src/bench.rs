@@ -28,7 +28,7 @@ use crate::run::feed;
 use crate::setup::{Aim, BucketArguments, ModelArguments, SessionArguments};
 use crate::trace::Watched;
 
-/// Runs that warm a session up where runs leave no gap.
+/// Runs that warm a session up at least.
 const WARMUP: u64 = 5;
 
 #[derive(Debug, clap::Args)]
@@ -39,8 +39,8 @@ pub(crate) struct Arguments {
     buckets: BucketArguments,
     #[command(flatten)]
     inputs: InputArguments,
-    /// Runs of each session before the first that counts; without it 5, and with `--period` for as long as a GPU may hold the
-    /// clock of what it did before
+    /// Runs of each session before the first that counts; without it 5, and on a GPU for as long as its clock may be that of
+    /// what it did before: half a second, with `--period` 6 s
     #[arg(long, value_name = "N")]
     warmup: Option<u64>,
     /// Runs of each session that count
@@ -78,17 +78,21 @@ impl Arguments {
         self.session.plan_arguments.period.unwrap_or_default()
     }
 
-    /// Runs that warm a session up.
-    fn warmup(&self, session: &Session) -> u64 {
+    /// How a session is warmed up: as many runs as were asked for, else until no clock is that of another load.
+    fn warmup(&self, session: &Session) -> Warmup {
         let held = session
             .planned()
-            .map_or(Duration::ZERO, |planned| planned.clock_hold());
-        let at_least = match held.as_nanos().checked_div(self.period().as_nanos()) {
-            // back to back
-            None => 0,
-            Some(runs) => u64::try_from(runs).unwrap_or(u64::MAX).saturating_add(1),
-        };
-        self.warmup.unwrap_or(WARMUP.max(at_least))
+            .map_or(Duration::ZERO, |planned| planned.clock_hold(self.period()));
+        match self.warmup {
+            Some(runs) => Warmup {
+                runs,
+                least: Duration::ZERO,
+            },
+            None => Warmup {
+                runs: WARMUP,
+                least: held,
+            },
+        }
     }
 
     /// Runs in flight: as many as were asked for, else as many as the aim needs.
@@ -177,6 +181,14 @@ impl Made {
     }
 }
 
+/// Runs before those that count.
+#[derive(Clone, Copy)]
+struct Warmup {
+    runs: u64,
+    /// For so long at least.
+    least: Duration,
+}
+
 /// Where a session is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
@@ -193,6 +205,7 @@ struct Counted {
     times: Vec<u64>,
     late: u64,
     first_run_ns: u64,
+    warmup_runs: u64,
     start: Instant,
     end: Instant,
 }
@@ -202,21 +215,27 @@ impl Arguments {
     fn count(
         &self,
         session: &Session,
-        warmup: u64,
+        warmup: Warmup,
         inputs: Vec<&Input>,
         in_flight: usize,
         warm: &Barrier,
         mut each: impl FnMut(Step),
     ) -> anyhow::Result<Counted> {
         let mut load = Load::new(session, inputs, in_flight).every(self.period());
-        if self.duration.is_none() {
-            load = load.at_most(warmup.saturating_add(self.iters));
-        }
-        let warmed: anyhow::Result<()> = (0..warmup).try_for_each(|_| {
-            load.once()?;
-            each(Step::Warm);
+        let begun = Instant::now();
+        let mut warmup_runs = 0;
+        let mut warm_up = || -> anyhow::Result<()> {
+            while warmup_runs < warmup.runs || begun.elapsed() < warmup.least {
+                load.once()?;
+                warmup_runs += 1;
+                each(Step::Warm);
+            }
             Ok(())
-        });
+        };
+        let warmed = warm_up();
+        if self.duration.is_none() {
+            load.end_after(self.iters);
+        }
         // not before the others come, who would wait for ever
         warm.wait();
         warmed?;
@@ -242,6 +261,7 @@ impl Arguments {
             times,
             late,
             first_run_ns,
+            warmup_runs,
             start,
             end,
         })
@@ -268,11 +288,11 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let memory = memory.collect::<anyhow::Result<Vec<Vec<Input>>>>()?;
     let warmup = arguments.warmup(&sessions[0]);
     let progress = match arguments.duration {
-        Some(_) => Progress::of("measuring"),
-        None => {
-            let runs = warmup.saturating_add(arguments.iters);
+        None if warmup.least.is_zero() => {
+            let runs = warmup.runs.saturating_add(arguments.iters);
             Progress::steps("measuring", runs.saturating_mul(sessions.len() as u64))
         }
+        _ => Progress::of("measuring"),
     };
     let (mut watched, mut counters) = (None, None);
     let warm = Barrier::new(sessions.len());
@@ -346,7 +366,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         .zip(ended)
         .map_or(0.0, |(began, ended)| (ended - began).as_secs_f64());
     let late = counted.iter().map(|one| one.late).sum();
-    let first_run_ns = counted[0].first_run_ns;
+    let (first_run_ns, warmup) = (counted[0].first_run_ns, counted[0].warmup_runs);
     let times: Vec<u64> = counted.into_iter().flat_map(|one| one.times).collect();
     let answer = Answer {
         model: arguments.model.model.display().to_string(),

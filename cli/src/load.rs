@@ -51,10 +51,9 @@ impl<'a> Load<'a> {
         self
     }
 
-    /// Submits no more than so many runs.
-    pub(crate) fn at_most(mut self, runs: u64) -> Load<'a> {
-        self.left = runs;
-        self
+    /// Submits no more runs than so many are still to be waited for.
+    pub(crate) fn end_after(&mut self, runs: u64) {
+        self.left = runs.saturating_sub(self.flying.len() as u64);
     }
 
     /// Runs for a while; how many ended.

@@ -449,10 +449,7 @@ impl Profiler<'_> {
             return Warmth::Steady;
         }
         let start = Instant::now();
-        let held = match self.period.is_zero() {
-            true => Duration::ZERO,
-            false => clock_hold(&device),
-        };
+        let held = clock_hold(&device, self.period);
         let mut warm_up = WarmUp::at_least(held);
         while !loaded.is_empty() {
             let took = self.round(loaded);

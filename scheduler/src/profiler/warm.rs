@@ -29,23 +29,28 @@ const FEWEST: u32 = 2;
 /// 1,980 MHz for 4 s and then stays at 345.
 const GPU_HOLDS: Duration = Duration::from_secs(6);
 
-/// For how long a device's clock may be that of a load that has passed, where its runs leave gaps; zero where it follows
-/// within a window.
-#[must_use]
-pub(crate) fn clock_hold(device: &Device) -> Duration {
+/// How long a GPU may take to raise its clock under load: an H200 is at 1,980 MHz within 250 ms, and two windows before agree.
+const GPU_RISES: Duration = Duration::from_millis(500);
+
+/// For how long a device's clock may be that of a load that has passed, where runs begin at a period; zero where it follows
+/// within a window. A zero period: back to back.
+pub(crate) fn clock_hold(device: &Device, period: Duration) -> Duration {
     let info = device.info();
     match info.kind {
-        DeviceKind::Gpu if !info.emulated => GPU_HOLDS,
+        DeviceKind::Gpu if info.emulated => Duration::ZERO,
+        DeviceKind::Gpu if period.is_zero() => GPU_RISES,
+        DeviceKind::Gpu => GPU_HOLDS,
         _ => Duration::ZERO,
     }
 }
 
 impl Planned {
-    /// For how long the clocks of the plan's devices may be those of a load that has passed, where its runs leave gaps.
+    /// For how long the clocks of the plan's devices may be those of a load that has passed, where runs begin at a period;
+    /// zero: back to back.
     #[must_use]
-    pub fn clock_hold(&self) -> Duration {
+    pub fn clock_hold(&self, period: Duration) -> Duration {
         let used = self.used_devices().into_iter();
-        let holds = used.map(|device| clock_hold(&self.devices()[device.index()]));
+        let holds = used.map(|device| clock_hold(&self.devices()[device.index()], period));
         holds.max().unwrap_or_default()
     }
 }

@@ -58,7 +58,7 @@ pub(crate) struct LoadedPlan {
     conductors: Vec<OnceLock<Conductor>>,
     priority: polychip_host::Priority,
     pub(crate) history: Mutex<History>,
-    /// For how long its devices' clocks may be those of a load that has passed.
+    /// For how long its devices' clocks may be those of a load that has passed, where its runs leave gaps.
     pub(crate) clock_hold_ns: u64,
     /// Shared by all copies, which are replaced together.
     failed: Arc<AtomicBool>,
@@ -188,7 +188,7 @@ impl LoadedPlan {
                 shared.host.clock().is_virtual(),
                 policy.runs_in_flight() > 1,
             )),
-            clock_hold_ns: u64::try_from(planned.clock_hold().as_nanos()).unwrap_or(u64::MAX),
+            clock_hold_ns: held(&planned),
             planned: Arc::new(planned),
             wiring,
             parts,
@@ -701,6 +701,12 @@ fn replicas_of(copies: &[LoadedPlan]) -> Replicas {
             })
             .collect(),
     )
+}
+
+/// For how long clocks may be those of a load that has passed, in nanoseconds, whatever the period.
+fn held(planned: &Planned) -> u64 {
+    let held = planned.clock_hold(Duration::from_secs(1));
+    u64::try_from(held.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Drop for LoadedPlan {

@@ -1,8 +1,8 @@
 //! Convolutions: channels last, packed weights, everything behind them in the epilogue; computed weights are packed in each
 //! run, and stand alone.
 
-use polychip_cpu_kernels::gemm::Elements;
 use polychip_cpu_kernels::conv::{Algorithm, ConvParams, ConvPlan};
+use polychip_cpu_kernels::gemm::Elements;
 use polychip_lowering::{Layout, Storage};
 use polychip_ops::{DType, Op, geometry};
 use polychip_sdk::{Error, Result};
