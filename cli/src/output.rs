@@ -74,7 +74,11 @@ impl Output {
 
     /// Writes a value as JSON.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
-        self.text(&serde_json::to_string_pretty(value)?)
+        // a plan of many nodes and devices may take hundreds of megabytes of text
+        let mut writer = io::BufWriter::with_capacity(1 << 16, &mut self.file);
+        serde_json::to_writer_pretty(&mut writer, value).map_err(io::Error::from)?;
+        writer.write_all(b"\n")?;
+        Ok(writer.flush()?)
     }
 
     /// Writes a value as JSON in one line.

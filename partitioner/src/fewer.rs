@@ -16,6 +16,7 @@ use crate::makespan;
 use crate::objective::Goal;
 use crate::options::Options;
 use crate::plan::Plan;
+use crate::problem::{FORBIDDEN, add};
 use crate::solve::Solution;
 use crate::subset::{Subset, usable};
 
@@ -43,7 +44,7 @@ pub(crate) fn plan(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Plan
             subset.scheduled(inputs, &found).ok()
         };
         let bound = all.certificate.bound;
-        let mut best = best(inputs, all, MOST_SEARCHED, planned);
+        let mut best = best(inputs, all, MOST_SEARCHED, |_| 0, planned);
         best.certificate.bound = bound.min(best.certificate.objective);
         return Ok(best);
     }
@@ -75,7 +76,11 @@ pub(crate) fn plan(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Plan
             };
             limit::stated(&uncut, edges, &solution, free.clone()).ok()
         };
-        best(&uncut, all, MOST_SETS, planned)
+        let least = |set: &[usize]| match set {
+            &[device] if sums => least_on(&uncut, device),
+            _ => 0,
+        };
+        best(&uncut, all, MOST_SETS, least, planned)
     };
     if inputs.options.longest_part.is_none() {
         return Ok(best);
@@ -89,11 +94,22 @@ pub(crate) fn plan(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Plan
     limit::stated(inputs, edges, &solution, free)
 }
 
-/// The best of a plan and those of smaller sets.
+/// What no plan on one device is below: the sum of its nodes' costs, where no part has one of its own.
+fn least_on(inputs: &Inputs<'_>, device: usize) -> u64 {
+    let weights = Weights::of(inputs.objective);
+    let cost = |node| {
+        let cost = inputs.node_cost(node, device);
+        cost.map_or(FORBIDDEN, |cost| weights.of_cost(&cost))
+    };
+    (0..inputs.graph.node_count()).map(cost).fold(0, add)
+}
+
+/// The best of a plan and those of smaller sets, of which no plan is below `least`.
 fn best(
     inputs: &Inputs<'_>,
     all: Plan,
     most: usize,
+    least: impl Fn(&[usize]) -> u64,
     planned: impl Fn(&[usize], &Subset) -> Option<Plan>,
 ) -> Plan {
     let devices = usable(inputs);
@@ -110,6 +126,10 @@ fn best(
     };
     let mut best = (rank(inputs, &all), all);
     for set in sets.iter().filter(|set| runs_all(inputs, set)) {
+        let (holds, _, value) = best.0;
+        if !holds && value <= least(set) {
+            continue;
+        }
         let Some(plan) = Subset::new(inputs, set).and_then(|subset| planned(set, &subset)) else {
             continue;
         };

@@ -14,7 +14,9 @@ use crate::request::Request;
 use crate::target::Target;
 use crate::unit::{Microjoules, Nanos};
 use polychip_graph::{NodeId, TensorId};
+use std::collections::BTreeMap;
 use std::ops::Deref;
+use std::sync::Arc;
 
 /// A request whose parts were checked to fit together.
 pub(crate) struct Inputs<'a> {
@@ -284,9 +286,11 @@ impl<'a> Inputs<'a> {
                 source: Source::Node(writer.index()),
                 readers: indices(self.graph.consumers(state.input)),
                 home: None,
-                transfer: vec![FORBIDDEN; devices * devices],
+                transfer: vec![FORBIDDEN; devices * devices].into(),
             })?;
         }
+        // tensors of one size cost the same
+        let mut tables: BTreeMap<Option<u64>, Arc<[u64]>> = BTreeMap::new();
         for (id, tensor) in self.graph.tensors() {
             let source = match self.graph.producer(id) {
                 Some(node) => Source::Node(node.index()),
@@ -300,7 +304,11 @@ impl<'a> Inputs<'a> {
             if readers.is_empty() && home.is_none() {
                 continue;
             }
-            let transfer = self.transfers(pricing, self.bytes(id));
+            let bytes = self.bytes(id);
+            let transfer = tables
+                .entry(bytes)
+                .or_insert_with(|| self.transfers(pricing, bytes));
+            let transfer = Arc::clone(transfer);
             problem.push(Moved {
                 source,
                 readers,
@@ -375,11 +383,14 @@ impl<'a> Inputs<'a> {
         Ok(values)
     }
 
-    /// Costs of moving a tensor between all pairs of devices.
-    fn transfers(&self, pricing: &impl Pricing, bytes: Option<u64>) -> Vec<u64> {
+    /// Costs of moving a tensor between all pairs of devices; none within one.
+    fn transfers(&self, pricing: &impl Pricing, bytes: Option<u64>) -> Arc<[u64]> {
         let devices = self.targets.len();
         let pairs = (0..devices).flat_map(|from| (0..devices).map(move |to| (from, to)));
         let value = |(from, to)| {
+            if from == to {
+                return Some(0);
+            }
             let link = self.links.get(from, to)?;
             let bytes = bytes?;
             Some(pricing.transfer(link.time(bytes)?, link.energy(bytes)?))

@@ -8,6 +8,7 @@
 
 use crate::error::{Error, Repr};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// The cost of what is not possible.
 pub const FORBIDDEN: u64 = u64::MAX;
@@ -36,8 +37,9 @@ pub struct Moved {
     pub readers: Vec<usize>,
     /// A device that must have it in any case.
     pub home: Option<usize>,
-    /// Cost of one transfer: row is the source's device, column the destination; the diagonal is free.
-    pub transfer: Vec<u64>,
+    /// Cost of one transfer: row is the source's device, column the destination; the diagonal is free. Tensors of one size
+    /// share it.
+    pub transfer: Arc<[u64]>,
 }
 
 /// A placement problem.
@@ -115,8 +117,10 @@ impl Problem {
                 "tensor with a home or transfer costs outside the devices",
             ));
         }
-        for device in 0..self.devices {
-            tensor.transfer[device * self.devices + device] = 0;
+        let diagonal = |device: usize| device * (self.devices + 1);
+        if (0..self.devices).any(|device| tensor.transfer[diagonal(device)] != 0) {
+            let transfer = Arc::make_mut(&mut tensor.transfer);
+            (0..self.devices).for_each(|device| transfer[diagonal(device)] = 0);
         }
         let index = u32::try_from(self.tensors.len())
             .map_err(|_| Error::bad_input("more than 4294967295 tensors"))?;
@@ -202,8 +206,13 @@ impl Problem {
         for row in self.cost.chunks(self.devices) {
             sum += u128::from(largest(row)) + u128::from(largest(&self.launch));
         }
+        // neighbours mostly share one table
+        let mut last: Option<(&Arc<[u64]>, u64)> = None;
         for tensor in &self.tensors {
-            sum += u128::from(largest(&tensor.transfer)) * self.devices as u128;
+            let known = last.filter(|(transfer, _)| Arc::ptr_eq(transfer, &tensor.transfer));
+            let most = known.map_or_else(|| largest(&tensor.transfer), |(_, most)| most);
+            last = Some((&tensor.transfer, most));
+            sum += u128::from(most) * self.devices as u128;
         }
         sum
     }
@@ -302,7 +311,7 @@ mod tests {
     fn chain() -> Problem {
         // node 0 → node 1 → node 2, node 0 also → node 2
         let mut problem = Problem::new(vec![5, 1, 5, 1, FORBIDDEN, 1], vec![10, 20]).unwrap();
-        let transfer = vec![9, 3, 4, 9];
+        let transfer: Arc<[u64]> = [9, 3, 4, 9].into();
         problem
             .push(Moved {
                 source: Source::Node(0),
@@ -351,7 +360,7 @@ mod tests {
             source,
             readers,
             home,
-            transfer: vec![0; len],
+            transfer: vec![0; len].into(),
         };
         assert!(problem.push(tensor(Source::Node(3), vec![], None, 4)).is_err());
         assert!(problem.push(tensor(Source::Device(2), vec![], None, 4)).is_err());

@@ -14,6 +14,7 @@ mod bound;
 mod budget;
 mod combilp;
 mod conditioned;
+mod dead_ends;
 mod eliminate;
 mod hubs;
 mod min_marginals;
@@ -44,10 +45,11 @@ pub(crate) use sweep::Sweep;
 /// Sums that could overflow, a node that no device may run, or no placement that links allow.
 pub fn solve(problem: &Problem, budget: &Budget) -> Result<Solution, Error> {
     problem.bounded()?;
-    let domains = problem.domains();
+    let mut domains = problem.domains();
     if let Some(node) = domains.iter().position(Domain::is_empty) {
         return Err(Repr::Infeasible(format!("node {node} is forbidden on every device")).into());
     }
+    dead_ends::remove(problem, &mut domains);
     let infeasible = || {
         Error::from(Repr::Infeasible(
             "every placement needs a link that is missing".to_owned(),
@@ -90,7 +92,7 @@ pub fn solve(problem: &Problem, budget: &Budget) -> Result<Solution, Error> {
     if let Some(solution) = hubs {
         return Ok(solution);
     }
-    let (placement, objective) = search::search(problem, guess, budget).ok_or_else(infeasible)?;
+    let (placement, objective) = search::search(problem, guess, bound, budget).ok_or_else(infeasible)?;
     Ok(Solution {
         placement,
         objective,

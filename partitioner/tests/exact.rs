@@ -164,7 +164,7 @@ fn readers_without_end_do_not_widen_the_tables() {
         source: Source::Node(0),
         readers: (1..nodes).collect(),
         home: None,
-        transfer,
+        transfer: transfer.into(),
     })
     .unwrap();
     let solution = solve(

@@ -29,7 +29,7 @@ fn small<const D: usize>(kinds: [Kind; D], costs: &[[u64; D]], edges: &[(usize, 
                 source: Source::Node(writer),
                 readers: vec![reader],
                 home: None,
-                transfer: vec![cost; D * D],
+                transfer: vec![cost; D * D].into(),
             })
             .unwrap();
     }

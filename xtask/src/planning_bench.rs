@@ -21,20 +21,28 @@ use serde_json::{Value, json};
 use crate::root::root;
 use model::Shape;
 
-/// What the scripted devices do: both are fast, one is slow at Tanh, the other at convolutions, so that plans have parts.
-const SCRIPT: &str = "
-[[device]]
-name = \"npu\"
-launch_ns = 500
-cost = { fixed_ns = 20, ps_per_byte = 0.5 }
-op.Tanh = { fixed_ns = 400000 }
-[[device]]
-name = \"dsp\"
-kind = \"dsp\"
-launch_ns = 700
-cost = { fixed_ns = 30, ps_per_byte = 1.0 }
-op.Conv = { fixed_ns = 300000 }
-";
+/// Most devices of a plan.
+const MOST: u8 = 16;
+
+/// What scripted devices do: all are fast, every other one is slow at Tanh and the rest at convolutions, so that plans have
+/// parts, and no two cost the same.
+fn script(devices: u8) -> String {
+    let device = |index: u64| {
+        let (slow, launch, fixed, slow_fixed) = match index % 2 {
+            0 => ("Tanh", 500, 20, 400_000),
+            _ => ("Conv", 700, 30, 300_000),
+        };
+        let more = index / 2;
+        format!(
+            "[[device]]\nname = \"npu{index}\"\nlaunch_ns = {}\n\
+             cost = {{ fixed_ns = {}, ps_per_byte = {:.2} }}\nop.{slow} = {{ fixed_ns = {slow_fixed} }}\n",
+            launch + 90 * more,
+            fixed + 3 * more,
+            0.5 + 0.5 * (index % 2) as f64 + 0.07 * more as f64,
+        )
+    };
+    (0..u64::from(devices)).map(device).collect()
+}
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -44,8 +52,8 @@ pub(crate) struct Options {
     /// Numbers of nodes
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 10_000, 100_000])]
     nodes: Vec<usize>,
-    /// Devices: the CPU and one or two scripted ones
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=3))]
+    /// Devices: the CPU and scripted ones
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=i64::from(MOST)))]
     devices: u8,
     /// Calls per model, of which the median counts
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..))]
@@ -172,12 +180,16 @@ impl Timed {
                 .arg(model.with_extension("html")),
             name => command.arg(name).arg(model),
         };
-        let devices = ["cpu:0", "null:0", "null:1"][..usize::from(options.devices)].join(",");
+        let scripted = options.devices - 1;
+        let names =
+            std::iter::once("cpu:0".to_owned()).chain((0..scripted).map(|index| format!("null:{index}")));
+        let devices = names.collect::<Vec<String>>().join(",");
+        let script = script(scripted);
         command
             .arg("--json")
             .arg("--plugins")
             .arg(plugins)
-            .args(["--set", &format!("null.script={SCRIPT}"), "--devices", &devices])
+            .args(["--set", &format!("null.script={script}"), "--devices", &devices])
             .stderr(Stdio::inherit());
         let (mut times, mut last) = (Vec::new(), Vec::new());
         for _ in 0..options.repeats {

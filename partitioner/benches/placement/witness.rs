@@ -126,7 +126,7 @@ fn instance(problem: &Problem) -> Value {
             let Source::Node(source) = tensor.source else {
                 unreachable!("inputs of these graphs have no home")
             };
-            json!({"source": source, "readers": tensor.readers, "transfer": tensor.transfer})
+            json!({"source": source, "readers": tensor.readers, "transfer": &tensor.transfer[..]})
         })
         .collect();
     json!({"devices": devices, "cost": cost, "launch": launch, "tensors": tensors})

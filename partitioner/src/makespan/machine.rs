@@ -12,6 +12,7 @@
 //! Deliberately not here: orders and starts (`timeline`).
 
 use crate::problem::{FORBIDDEN, Problem, Source};
+use std::sync::Arc;
 
 /// A tensor that somebody reads, or that has a home.
 #[derive(Clone)]
@@ -23,7 +24,7 @@ pub(super) struct Tensor {
     pub(super) from: usize,
     pub(super) home: Option<usize>,
     /// Per sender and receiver; [`FORBIDDEN`] where there is no way.
-    pub(super) transfer: Vec<u64>,
+    pub(super) transfer: Arc<[u64]>,
 }
 
 /// A tensor between two nodes.

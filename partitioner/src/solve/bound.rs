@@ -8,6 +8,7 @@ use super::eliminate::Sum;
 use super::network::{Factor, Network, Scope, Table};
 use super::order::order;
 use crate::problem::{Domain, FORBIDDEN, Problem, add};
+use std::sync::Arc;
 
 /// Most entries of all tables together; they are kept until the guess is read off.
 const TOTAL_ENTRIES: u64 = 1 << 24;
@@ -88,7 +89,10 @@ pub(super) fn split(network: &Network, table_limit: u64) -> (u64, Vec<u32>) {
             if scope.is_empty() {
                 value = add(value, table[0]);
             } else {
-                messages.push(Factor { scope, table });
+                messages.push(Factor {
+                    scope,
+                    table: Arc::new(table),
+                });
             }
         }
         for message in messages {

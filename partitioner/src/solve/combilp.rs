@@ -12,6 +12,7 @@
 //! Deliberately not here: what to do with subproblems that are too wide (`wide`).
 
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 use super::around::{Around, entry};
 use super::eliminate::{Outcome, eliminate_in};
@@ -294,9 +295,13 @@ impl Subproblems {
         let mut factors: Vec<Factor> = Vec::with_capacity(inside.len() + border.len());
         factors.extend(inside.iter().map(|&table| {
             let factor = &labelling.core.factors[table as usize];
+            let table = match scale {
+                1 => Arc::clone(&factor.table),
+                _ => Arc::new(factor.table.iter().map(|&cost| scaled(cost)).collect()),
+            };
             Factor {
                 scope: factor.scope.iter().map(|&v| self.number[v as usize]).collect(),
-                table: factor.table.iter().map(|&cost| scaled(cost)).collect(),
+                table,
             }
         }));
         let mut alone = Vec::new();
@@ -313,7 +318,7 @@ impl Subproblems {
         let mut inner = labelling.core.rest(subproblem, factors, 0);
         inner.own.iter_mut().for_each(|own| *own = scaled(*own));
         for (v, table) in alone {
-            for (own, cost) in inner.own_mut(v).iter_mut().zip(table) {
+            for (own, cost) in inner.own_mut(v).iter_mut().zip(table.iter().copied()) {
                 *own = add(*own, cost);
             }
         }
@@ -352,7 +357,10 @@ impl Subproblems {
             .iter()
             .map(|&place| u64::from(factor.table[place] > 0))
             .collect();
-        Factor { scope, table }
+        Factor {
+            scope,
+            table: Arc::new(table),
+        }
     }
 
     /// The variables of costly tables at the border of a subproblem.

@@ -8,6 +8,7 @@ use super::network::{Factor, Network, Table};
 use super::order::{Order, order};
 use crate::problem::{FORBIDDEN, add};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// The best value of a variable, over all values of its scope.
 pub(super) type Choices = SmallVec<[u16; 12]>;
@@ -111,7 +112,7 @@ pub(super) fn eliminate_first(network: &Network, order: &Order) -> Gone {
         .collect();
     left.extend(senders.of(steps).map(|sender| Factor {
         scope: order.scopes[sender].clone(),
-        table: std::mem::take(&mut sent[sender]),
+        table: Arc::new(std::mem::take(&mut sent[sender])),
     }));
     Gone { best, cost, left }
 }

@@ -16,6 +16,7 @@ use super::order::{FEW, order};
 use super::revise::Revised;
 use super::solution::Solution;
 use crate::problem::{Domain, FORBIDDEN, Moved, Problem, Source};
+use std::sync::Arc;
 
 /// A tensor with so many readers is a hub.
 const MANY: usize = 12;
@@ -82,12 +83,12 @@ pub(super) struct Hub {
     /// Devices that are charged for it already.
     paid: u32,
     /// From each device to each.
-    pub(super) transfer: Vec<u64>,
+    pub(super) transfer: Arc<[u64]>,
 }
 
 impl Hub {
     /// A tensor with its transfers' costs.
-    pub(super) fn new(tensor: &Moved, transfer: Vec<u64>, domains: &[Domain]) -> Self {
+    pub(super) fn new(tensor: &Moved, transfer: Arc<[u64]>, domains: &[Domain]) -> Self {
         let (source, places) = match tensor.source {
             Source::Node(node) => (Some(node), domains[node].to_vec()),
             Source::Device(device) => (None, vec![device]),

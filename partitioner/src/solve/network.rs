@@ -7,6 +7,8 @@
 
 use crate::problem::{Domain, FORBIDDEN, Moved, Problem, Source, add};
 use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A few variables, ascending.
 pub(super) type Scope = SmallVec<[u32; 6]>;
@@ -14,11 +16,25 @@ pub(super) type Scope = SmallVec<[u32; 6]>;
 /// Costs over all values of a scope; nine are two variables of three values.
 pub(super) type Table = SmallVec<[u64; 9]>;
 
+/// What the table of a factor over nodes follows from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    /// Where the transfers' costs are; 0: of a launch.
+    transfer: usize,
+    /// Devices that have the tensor in any case.
+    base: u32,
+    /// The device that writes it, where that is no variable.
+    fixed: u32,
+    /// Devices of each node; 0 of none.
+    domains: [u32; 3],
+}
+
 /// A cost table over a few variables.
 #[derive(Clone, Debug)]
 pub(super) struct Factor {
     pub(super) scope: Scope,
-    pub(super) table: Table,
+    /// Factors that cost the same share it.
+    pub(super) table: Arc<Table>,
 }
 
 /// Variables with their own costs, and factors between them.
@@ -35,6 +51,8 @@ pub(super) struct Network {
     anchors: Vec<u32>,
     pub(super) factors: Vec<Factor>,
     pub(super) constant: u64,
+    /// Tables that were made, none where nothing costs anything; empty once the network is.
+    known: HashMap<Key, Option<Arc<Table>>>,
     /// Tables without any cost are kept, so that another network of the same nodes has the same tables.
     zeros: bool,
 }
@@ -76,6 +94,7 @@ impl Network {
     ) -> Option<Self> {
         let mut network = Self {
             zeros,
+            known: HashMap::new(),
             nodes: domains.len(),
             values: Vec::with_capacity(domains.len() * problem.devices()),
             own: Vec::with_capacity(domains.len() * problem.devices()),
@@ -94,10 +113,15 @@ impl Network {
         }
         for node in 1..domains.len() {
             let (a, b) = (node as u32 - 1, node as u32);
-            network.factor(
-                [a, b],
-                |[a, b]| if a == b { 0 } else { problem.launch(b as usize) },
-            );
+            let key = Key {
+                transfer: 0,
+                base: 0,
+                fixed: 0,
+                domains: [network.domain(a), network.domain(b), 0],
+            };
+            network.factor(Some(key), [a, b], |[a, b]| {
+                if a == b { 0 } else { problem.launch(b as usize) }
+            });
         }
         for (index, tensor) in problem.tensors().iter().enumerate() {
             if without.binary_search(&index).is_ok() {
@@ -105,6 +129,7 @@ impl Network {
             }
             network.tensor(problem, tensor, table_limit)?;
         }
+        network.known = HashMap::new();
         for variable in 0..network.variables() {
             if network.count(variable) == 1 {
                 network.constant = add(
@@ -142,6 +167,11 @@ impl Network {
         &self.values[self.starts[variable as usize] as usize..self.starts[variable as usize + 1] as usize]
     }
 
+    /// The devices of a node as a mask.
+    fn domain(&self, node: u32) -> u32 {
+        self.list(node).iter().fold(0, |mask, &device| mask | 1 << device)
+    }
+
     /// The nodes' devices, given the index of each variable's value.
     pub(super) fn placement(&self, chosen: &[u32]) -> Vec<usize> {
         (0..self.nodes)
@@ -159,7 +189,7 @@ impl Network {
         let scope = factor.scope.iter();
         let mut least: SmallVec<[Vec<u64>; 6]> = scope.map(|&v| vec![FORBIDDEN; self.count(v)]).collect();
         let mut index: SmallVec<[usize; 6]> = SmallVec::from_elem(0, factor.scope.len());
-        for &cost in &factor.table {
+        for &cost in factor.table.iter() {
             for (least, &at) in least.iter_mut().zip(&index) {
                 least[at] = least[at].min(cost);
             }
@@ -185,6 +215,7 @@ impl Network {
             anchors: kept.iter().map(|&v| self.anchor(v)).collect(),
             factors: Vec::with_capacity(factors.len()),
             constant,
+            known: HashMap::new(),
             zeros: false,
         };
         for &v in kept {
@@ -203,7 +234,8 @@ impl Network {
             if let Some(&index) = around[factor.scope[0] as usize].iter().find(holds) {
                 let mut wide = std::mem::take(&mut rest.factors[index].table);
                 let scope = rest.factors[index].scope.clone();
-                add_onto(&rest, &scope, &mut wide, &factor.scope, &factor.table);
+                let sums: &mut Table = Arc::make_mut(&mut wide);
+                add_onto(&rest, &scope, sums, &factor.scope, &factor.table);
                 rest.factors[index].table = wide;
             } else {
                 for &v in &factor.scope {
@@ -225,6 +257,7 @@ impl Network {
             anchors: self.anchors.clone(),
             factors: Vec::with_capacity(self.factors.len()),
             constant: self.constant,
+            known: HashMap::new(),
             zeros: self.zeros,
         };
         for (v, values) in keep.iter().enumerate() {
@@ -239,6 +272,11 @@ impl Network {
             }
         }
         for factor in &self.factors {
+            let is_whole = |&v: &u32| keep[v as usize].len() == self.count(v);
+            if factor.scope.iter().all(is_whole) {
+                less.factors.push(factor.clone());
+                continue;
+            }
             let mut places: Vec<usize> = vec![0];
             for &v in &factor.scope {
                 let count = self.count(v);
@@ -261,7 +299,10 @@ impl Network {
                         *own = add(*own, cost);
                     }
                 }
-                _ => less.factors.push(Factor { scope, table }),
+                _ => less.factors.push(Factor {
+                    scope,
+                    table: Arc::new(table),
+                }),
             }
         }
         less
@@ -289,11 +330,25 @@ impl Network {
     }
 
     /// Adds a cost over `N` variables, given as a function of their values; variables of one value
-    /// are dropped from the scope. Scopes must be ascending apart from that.
-    fn factor<const N: usize>(&mut self, variables: [u32; N], cost: impl Fn([u32; N]) -> u64) {
+    /// are dropped from the scope. Scopes must be ascending apart from that. Factors of one key over as many variables have
+    /// the same table.
+    fn factor<const N: usize>(
+        &mut self,
+        key: Option<Key>,
+        variables: [u32; N],
+        cost: impl Fn([u32; N]) -> u64,
+    ) {
         let mut scope: Scope = variables.into_iter().filter(|&v| self.count(v) > 1).collect();
         scope.sort_unstable();
         scope.dedup();
+        let key = key.filter(|_| scope.len() > 1);
+        if let Some(known) = key.and_then(|key| self.known.get(&key)) {
+            if let Some(table) = known {
+                let table = Arc::clone(table);
+                self.factors.push(Factor { scope, table });
+            }
+            return;
+        }
         let size: usize = scope.iter().map(|&v| self.count(v)).product();
         let mut table = Table::with_capacity(size);
         // which of the scope's values each variable takes; one beyond the scope has a single value
@@ -319,8 +374,16 @@ impl Network {
                     *slot = add(*slot, *cost);
                 }
             }
-            _ if !self.zeros && table.iter().all(|&cost| cost == 0) => {}
-            _ => self.factors.push(Factor { scope, table }),
+            _ => {
+                let is_free = !self.zeros && table.iter().all(|&cost| cost == 0);
+                let table = (!is_free).then(|| Arc::new(table));
+                if let Some(key) = key {
+                    self.known.insert(key, table.clone());
+                }
+                if let Some(table) = table {
+                    self.factors.push(Factor { scope, table });
+                }
+            }
         }
     }
 
@@ -366,7 +429,7 @@ impl Network {
                     );
                     let set = self.masks(&sets, *readers.last().expect("invariant: one reader is left"));
                     self.limit(&[other, last, set], table_limit)?;
-                    self.factor([other, last, set], |[a, b, set]| {
+                    self.factor(None, [other, last, set], |[a, b, set]| {
                         if set == beyond(a) | beyond(b) {
                             0
                         } else {
@@ -382,7 +445,7 @@ impl Network {
                     );
                     let set = self.masks(&sets, *readers.last().expect("invariant: one reader is left"));
                     self.limit(&[last, before, set], table_limit)?;
-                    self.factor([last, before, set], |[a, b, set]| {
+                    self.factor(None, [last, before, set], |[a, b, set]| {
                         if set == beyond(a) | b { 0 } else { FORBIDDEN }
                     });
                     gathered = Some(set);
@@ -390,21 +453,52 @@ impl Network {
             }
         }
         let cost = |from: u32, set: u32| problem.spread(tensor, from as usize, set | base);
+        let transfer = tensor.transfer.as_ptr() as usize;
+        let masks = |network: &Self, nodes: [Option<u32>; 3]| {
+            nodes.map(|node| node.map_or(0, |node| network.domain(node)))
+        };
         match (source, readers.as_slice(), gathered) {
             (None, [], None) => self.constant = add(self.constant, cost(fixed, 0)),
-            (None, [a], None) => self.factor([*a], |[a]| cost(fixed, 1 << a)),
+            (None, [a], None) => self.factor(None, [*a], |[a]| cost(fixed, 1 << a)),
             (None, [a], Some(set)) => {
                 self.limit(&[*a, set], table_limit)?;
-                self.factor([*a, set], |[a, set]| cost(fixed, 1 << a | set));
+                self.factor(None, [*a, set], |[a, set]| cost(fixed, 1 << a | set));
             }
-            (None, [a, b], _) => self.factor([*a, *b], |[a, b]| cost(fixed, 1 << a | 1 << b)),
-            (Some(s), [], None) => self.factor([s], |[s]| cost(s, 0)),
-            (Some(s), [a], None) => self.factor([s, *a], |[s, a]| cost(s, 1 << a)),
+            (None, [a, b], _) => self.factor(
+                Some(Key {
+                    transfer,
+                    base,
+                    fixed,
+                    domains: masks(self, [None, Some(*a), Some(*b)]),
+                }),
+                [*a, *b],
+                |[a, b]| cost(fixed, 1 << a | 1 << b),
+            ),
+            (Some(s), [], None) => self.factor(None, [s], |[s]| cost(s, 0)),
+            (Some(s), [a], None) => self.factor(
+                Some(Key {
+                    transfer,
+                    base,
+                    fixed,
+                    domains: masks(self, [Some(s), Some(*a), None]),
+                }),
+                [s, *a],
+                |[s, a]| cost(s, 1 << a),
+            ),
             (Some(s), [a], Some(set)) => {
                 self.limit(&[s, *a, set], table_limit)?;
-                self.factor([s, *a, set], |[s, a, set]| cost(s, 1 << a | set));
+                self.factor(None, [s, *a, set], |[s, a, set]| cost(s, 1 << a | set));
             }
-            (Some(s), [a, b], _) => self.factor([s, *a, *b], |[s, a, b]| cost(s, 1 << a | 1 << b)),
+            (Some(s), [a, b], _) => self.factor(
+                Some(Key {
+                    transfer,
+                    base,
+                    fixed,
+                    domains: masks(self, [Some(s), Some(*a), Some(*b)]),
+                }),
+                [s, *a, *b],
+                |[s, a, b]| cost(s, 1 << a | 1 << b),
+            ),
             _ => unreachable!("invariant: gathering leaves at most two items"),
         }
         Some(())

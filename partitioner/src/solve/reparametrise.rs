@@ -10,6 +10,7 @@
 use super::around::Around;
 use super::network::Network;
 use crate::problem::{FORBIDDEN, add};
+use std::sync::Arc;
 
 /// Table entries visited at most in one call.
 const VISITS: u64 = 100_000_000;
@@ -86,7 +87,7 @@ pub(super) fn reparametrise(network: &mut Network, around: &Around, variables: &
             for (meeting, least) in meetings.iter().zip(least.chunks_exact(values)) {
                 let goes_on = further(meeting.ahead, meeting.behind);
                 let inner = meeting.inner as usize;
-                let table = &mut network.factors[meeting.factor as usize].table;
+                let table = Arc::make_mut(&mut network.factors[meeting.factor as usize].table);
                 let gains = least.iter().zip(&shares);
                 gain.clear();
                 gain.extend(

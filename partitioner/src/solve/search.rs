@@ -10,9 +10,15 @@ use super::network::Network;
 use crate::problem::{Domain, FORBIDDEN, Problem, Source};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::sync::Arc;
 
-/// Improves a first guess; none where no placement was found that links allow.
-pub(super) fn search(problem: &Problem, guess: Vec<usize>, budget: &Budget) -> Option<(Vec<usize>, u64)> {
+/// Improves a first guess until it costs no more than a bound; none where no placement was found that links allow.
+pub(super) fn search(
+    problem: &Problem,
+    guess: Vec<usize>,
+    bound: u64,
+    budget: &Budget,
+) -> Option<(Vec<usize>, u64)> {
     let start = starts(problem, guess)
         .into_iter()
         .filter_map(|placement| problem.objective(&placement).map(|value| (value, placement)))
@@ -21,7 +27,7 @@ pub(super) fn search(problem: &Problem, guess: Vec<usize>, budget: &Budget) -> O
         Some((_, placement)) => placement,
         None => repair(problem, budget)?,
     };
-    improve(problem, &mut placement, budget);
+    improve(problem, &mut placement, bound, budget);
     let objective = problem.objective(&placement)?;
     Some((placement, objective))
 }
@@ -58,23 +64,24 @@ fn repair(problem: &Problem, budget: &Budget) -> Option<Vec<usize>> {
     let mut soft = Problem::new(costs, launch).ok()?;
     for tensor in problem.tensors() {
         let mut tensor = tensor.clone();
-        for cost in &mut tensor.transfer {
+        for cost in Arc::make_mut(&mut tensor.transfer) {
             *cost = (*cost).min(penalty);
         }
         soft.push(tensor).ok()?;
     }
     let mut placement = starts(&soft, Vec::new()).pop()?;
-    improve(&soft, &mut placement, budget);
+    improve(&soft, &mut placement, 0, budget);
     problem.objective(&placement).is_some().then_some(placement)
 }
 
-/// Runs the seeded moves, then moves single nodes until none gains.
-fn improve(problem: &Problem, placement: &mut [usize], budget: &Budget) {
+/// Runs the seeded moves until the placement costs no more than the bound, then moves single nodes until none gains.
+fn improve(problem: &Problem, placement: &mut [usize], bound: u64, budget: &Budget) {
     let nodes = problem.nodes();
     if nodes == 0 {
         return;
     }
     settle(problem, placement);
+    let mut value = problem.objective(placement);
     // tables of a move are kept small: many cheap moves beat a few large ones
     let table_limit = budget.table.min(1 << 16);
     let allowed = problem.domains();
@@ -84,6 +91,9 @@ fn improve(problem: &Problem, placement: &mut [usize], budget: &Budget) {
     // how many nodes a window, a ball and an expansion free; halved when too wide, grown when not
     let mut sizes = [nodes.min(64), nodes.min(32), nodes];
     for step in 0..budget.moves as usize {
+        if value.is_some_and(|value| value <= bound) {
+            return;
+        }
         let kind = step % 3;
         let size = sizes[kind];
         let alone = |&device: &usize| Domain::from_elem(device, 1);
@@ -112,8 +122,9 @@ fn improve(problem: &Problem, placement: &mut [usize], budget: &Budget) {
             .map(|network| (eliminate(&network, table_limit), network));
         match solved {
             Some((Outcome::Exact { values, cost }, network)) => {
-                if problem.objective(placement).is_none_or(|value| cost < value) {
+                if value.is_none_or(|value| cost < value) {
                     placement.copy_from_slice(&network.placement(&values));
+                    value = Some(cost);
                 }
                 sizes[kind] = (size + size / 8 + 1).min(nodes);
             }

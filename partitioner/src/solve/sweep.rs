@@ -13,6 +13,7 @@ use super::revise::Revised;
 use super::solution::Solution;
 use super::wide::{self, Found};
 use crate::problem::{Domain, FORBIDDEN, Problem};
+use std::sync::Arc;
 
 /// Two prices of one problem and the order in which its variables go.
 pub(crate) struct Sweep {
@@ -115,17 +116,19 @@ impl Sweep {
         }
         let pairs = self.first.factors.iter().zip(&self.second.factors);
         for (factor, (x, y)) in mixed.factors.iter_mut().zip(pairs) {
-            for (slot, (&x, &y)) in factor.table.iter_mut().zip(x.table.iter().zip(&y.table)) {
+            for (slot, (&x, &y)) in Arc::make_mut(&mut factor.table)
+                .iter_mut()
+                .zip(x.table.iter().zip(&y.table[..]))
+            {
                 *slot = mix(x, y);
             }
         }
         if !self.hubs.is_empty() {
             let mixed_hub = |[first, second]: &[Hub; 2]| {
                 let mut hub = first.clone();
-                for (cost, (&x, &y)) in hub
-                    .transfer
+                for (cost, (&x, &y)) in Arc::make_mut(&mut hub.transfer)
                     .iter_mut()
-                    .zip(first.transfer.iter().zip(&second.transfer))
+                    .zip(first.transfer.iter().zip(&second.transfer[..]))
                 {
                     *cost = mix(x, y);
                 }

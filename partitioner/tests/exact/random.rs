@@ -96,7 +96,7 @@ pub(crate) fn problem(random: &mut Random, nodes: usize, devices: usize, shape: 
                 source: Source::Node(node),
                 readers,
                 home,
-                transfer,
+                transfer: transfer.into(),
             })
             .unwrap();
     }
@@ -110,7 +110,7 @@ pub(crate) fn problem(random: &mut Random, nodes: usize, devices: usize, shape: 
                     source,
                     readers,
                     home: None,
-                    transfer,
+                    transfer: transfer.into(),
                 })
                 .unwrap();
         }

@@ -12,7 +12,8 @@
 //! Not here: which layer counts (`resolve`).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use polychip_graph::{Graph, Node};
 use polychip_host::{Device, DeviceKind, FlatGraph};
@@ -31,6 +32,8 @@ use crate::policy::Settings;
 /// magnitude below one core of any machine that runs this.
 const UNKNOWN_MACS_PER_S: u64 = 1_000_000_000;
 const UNKNOWN_BYTES_PER_S: u64 = 1_000_000_000;
+/// So many answers, of devices times nodes, take longer than threads do to start.
+const MANY_ANSWERS: usize = 20_000;
 /// The cores of the CPU, which every plugin that computes on them shares.
 const CPU_CORES: u32 = 0;
 
@@ -76,10 +79,13 @@ impl Evidence {
         let (mut targets, mut layers) = (Vec::new(), Vec::new());
         let (mut wholes, mut inherited, mut others) = (Vec::new(), Vec::new(), Vec::new());
         let mut whole = Whole::default();
+        let mut asked = asked_at_once(graph, flat, devices, settings).map(Vec::into_iter);
         for (place, device) in devices.iter().enumerate() {
             begin(place, device.name());
             let index = DeviceIndex::new(place);
-            let (mut target, mut stated) = ask(graph, flat, device, settings)?;
+            let answer = asked.as_mut().and_then(Iterator::next);
+            let answer = answer.unwrap_or_else(|| ask(graph, flat, device, settings));
+            let (mut target, mut stated) = answer?;
             let launch = crate::link::known::launch(device, profile);
             if let Some(launch) = launch {
                 target.launch = launch.time;
@@ -235,12 +241,39 @@ impl Whole {
 }
 
 /// What a device runs of a graph, and what each node is said to cost on it.
-fn ask(
+type Answer = Result<(Target, Vec<Option<Cost>>)>;
+
+/// The answers of several devices about a large graph, asked on as many threads as there are cores; none where asking one
+/// after the other is as fast.
+fn asked_at_once(
     graph: &Graph,
     flat: &FlatGraph,
-    device: &Device,
+    devices: &[Device],
     settings: Settings,
-) -> Result<(Target, Vec<Option<Cost>>)> {
+) -> Option<Vec<Answer>> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    if devices.len() * graph.node_count() < MANY_ANSWERS || devices.len() < 2 || threads < 2 {
+        return None;
+    }
+    let answers: Vec<OnceLock<Answer>> = devices.iter().map(|_| OnceLock::new()).collect();
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(devices.len()) {
+            scope.spawn(|| {
+                while let Some((device, answer)) = {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    devices.get(place).zip(answers.get(place))
+                } {
+                    let _ = answer.set(ask(graph, flat, device, settings));
+                }
+            });
+        }
+    });
+    answers.into_iter().map(OnceLock::into_inner).collect()
+}
+
+/// What a device runs of a graph, and what each node is said to cost on it.
+fn ask(graph: &Graph, flat: &FlatGraph, device: &Device, settings: Settings) -> Answer {
     let info = device.info();
     let mut target = Target::new(device.name(), graph.node_count());
     let mut costs = vec![None; graph.node_count()];
