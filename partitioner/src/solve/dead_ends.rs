@@ -1,15 +1,19 @@
-//! Devices of a node that are in no optimal placement: another one is cheaper there whatever all other nodes do.
+//! Devices that no optimal placement needs: another one is cheaper at a node whatever all other nodes do, or is no dearer at
+//! any node and over any link.
 //!
 //! (J. Desmet et al., The Dead-End Elimination Theorem and Its Use in Protein Side-Chain Positioning, Nature 356, 1992.) A
 //! node that moves from one device to another pays at most one more launch of each, the transfers of what it reads to the
 //! new one, and what its results are dearer to bring from there to their readers.
 //!
-//! Invariant: a device is removed only where the move gains in every placement, so that the optimal ones are all kept, and
-//! each node keeps a device.
+//! Invariants: a device of one node is removed only where the move gains in every placement, so that the optimal ones are all
+//! kept; a device is removed everywhere only where all of its nodes may move to another one without a loss, so that an
+//! optimal one is kept; each node keeps a device.
 //! Deliberately not here: dead ends that a known placement shows (`wide`).
 
 use crate::problem::{Domain, FORBIDDEN, Problem, Source, add};
 use smallvec::SmallVec;
+use std::collections::HashSet;
+use std::sync::Arc;
 
 /// With fewer devices, tables are small.
 const FEWEST: usize = 4;
@@ -19,6 +23,12 @@ pub(super) fn remove(problem: &Problem, domains: &mut [Domain]) {
     if problem.devices() < FEWEST {
         return;
     }
+    remove_worse_twins(problem, domains);
+    remove_at_nodes(problem, domains);
+}
+
+/// Removes the devices of each node that are dearer there whatever all other nodes do.
+fn remove_at_nodes(problem: &Problem, domains: &mut [Domain]) {
     let most_to = dearest_arrivals(problem, domains);
     let mut written: Vec<SmallVec<[u32; 2]>> = vec![SmallVec::new(); domains.len()];
     let mut read: Vec<SmallVec<[u32; 4]>> = vec![SmallVec::new(); domains.len()];
@@ -52,6 +62,50 @@ pub(super) fn remove(problem: &Problem, domains: &mut [Domain]) {
             device == best || problem.cost(node, device) <= add(least, leave)
         };
         domains[node].retain(|device| is_kept(*device));
+    }
+}
+
+/// Removes each device that another one may stand for everywhere: equal devices but the first, slower ones of a kind.
+fn remove_worse_twins(problem: &Problem, domains: &mut [Domain]) {
+    let devices = problem.devices();
+    let mut is_place = vec![false; devices];
+    let mut tables: Vec<&Arc<[u64]>> = Vec::new();
+    let mut seen = HashSet::new();
+    for tensor in problem.tensors() {
+        if let Source::Device(device) = tensor.source {
+            is_place[device] = true;
+        }
+        if let Some(home) = tensor.home {
+            is_place[home] = true;
+        }
+        if seen.insert(tensor.transfer.as_ptr()) {
+            tables.push(&tensor.transfer);
+        }
+    }
+    let stands_for = |other: usize, device: usize| {
+        let beyond = || (0..devices).filter(|&to| to != device && to != other);
+        let is_near = |table: &&Arc<[u64]>| {
+            beyond().all(|to| {
+                table[to * devices + other] <= table[to * devices + device]
+                    && table[other * devices + to] <= table[device * devices + to]
+            })
+        };
+        problem.launch(other) <= problem.launch(device)
+            && (0..problem.nodes()).all(|node| problem.cost(node, other) <= problem.cost(node, device))
+            && tables.iter().all(is_near)
+    };
+    let mut removed = vec![false; devices];
+    for device in 0..devices {
+        let stands = |other: usize| {
+            other != device
+                && !removed[other]
+                && stands_for(other, device)
+                && (other < device || !stands_for(device, other))
+        };
+        removed[device] = !is_place[device] && (0..devices).any(stands);
+    }
+    for domain in domains {
+        domain.retain(|device| !removed[*device]);
     }
 }
 
@@ -141,13 +195,91 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_another_stands_for_goes_but_where_something_must_be_there() {
+        // the second is as the first, the third slower than both, the fourth fast at one node
+        let costs = [[5, 5, 6, 9], [5, 5, 5, 1]].concat();
+        let mut problem = Problem::new(costs, vec![2, 2, 2, 2]).unwrap();
+        let transfer: Arc<[u64]> = [0, 3, 3, 3, 3, 0, 3, 3, 3, 3, 0, 3, 3, 3, 3, 0].into();
+        let tensor = |home| Moved {
+            source: Source::Node(0),
+            readers: vec![1],
+            home,
+            transfer: Arc::clone(&transfer),
+        };
+        problem.push(tensor(None)).unwrap();
+        let mut domains = problem.domains();
+        remove_worse_twins(&problem, &mut domains);
+        assert!(domains.iter().all(|domain| domain[..] == [0, 3]), "{domains:?}");
+        problem.push(tensor(Some(2))).unwrap();
+        let mut domains = problem.domains();
+        remove_worse_twins(&problem, &mut domains);
+        assert!(
+            domains.iter().all(|domain| domain[..] == [0, 2, 3]),
+            "{domains:?}"
+        );
+    }
+
+    #[test]
+    fn removing_twins_keeps_the_optimum() {
+        let mut removed = 0;
+        for seed in 0..400 {
+            let problem = with_twin(seed);
+            let mut domains = problem.domains();
+            remove_worse_twins(&problem, &mut domains);
+            removed += usize::from(domains != problem.domains());
+            let least = |domains: &[Domain]| {
+                let all = (0..4usize.pow(5))
+                    .map(|code| -> Vec<usize> { (0..5).map(|node| code / 4usize.pow(node) % 4).collect() });
+                let is_within = |placement: &Vec<usize>| {
+                    placement
+                        .iter()
+                        .zip(domains)
+                        .all(|(device, domain)| domain.contains(device))
+                };
+                all.filter(is_within)
+                    .filter_map(|placement| problem.objective(&placement))
+                    .min()
+            };
+            assert_eq!(least(&domains), least(&problem.domains()), "seed {seed}");
+        }
+        assert!(removed > 100, "{removed}");
+    }
+
+    /// The fourth device is as the third or worse, by a few units.
+    fn with_twin(seed: u64) -> Problem {
+        let from = problem(seed);
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut worse = move |cost: u64| match random.next_u64() % 3 {
+            0 => add(cost, 1),
+            _ => cost,
+        };
+        let costs = (0..20).map(|at| match at % 4 {
+            3 => worse(from.cost(at / 4, 2)),
+            device => from.cost(at / 4, device),
+        });
+        let costs = costs.collect();
+        let launch = (0..4).map(|device| from.launch(if device == 3 { 2 } else { device }));
+        let mut twin = Problem::new(costs, launch.collect()).unwrap();
+        for tensor in from.tensors() {
+            let mut tensor = tensor.clone();
+            let transfer = Arc::make_mut(&mut tensor.transfer);
+            for to in 0..2 {
+                transfer[12 + to] = worse(transfer[8 + to]);
+                transfer[4 * to + 3] = worse(transfer[4 * to + 2]);
+            }
+            twin.push(tensor).unwrap();
+        }
+        twin
+    }
+
+    #[test]
     fn every_optimal_placement_is_kept() {
         let mut removed = 0;
         for seed in 0..300 {
             let problem = problem(seed);
             let mut domains = problem.domains();
             let before: usize = domains.iter().map(|domain| domain.len()).sum();
-            remove(&problem, &mut domains);
+            remove_at_nodes(&problem, &mut domains);
             removed += before - domains.iter().map(|domain| domain.len()).sum::<usize>();
             let all = (0..4usize.pow(5))
                 .map(|code| -> Vec<usize> { (0..5).map(|node| code / 4usize.pow(node) % 4).collect() });
