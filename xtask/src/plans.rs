@@ -35,6 +35,9 @@ pub(crate) struct Options {
     /// Seconds of each round
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
+    /// Instead of that, so many starts of one app whose sessions learn into one profile file: each beside the first
+    #[arg(long, value_parser = clap::value_parser!(u32).range(2..))]
+    starts: Option<u32>,
     /// Where the figures go
     #[arg(long, default_value = "target/plans.json")]
     json: PathBuf,
@@ -57,6 +60,8 @@ enum Kind<'a> {
     Learnt,
     /// With what `measure` wrote, which stays.
     Measured,
+    /// As an app does, whose sessions learn and keep what they learnt.
+    Started,
 }
 
 /// Prints a line for each model and number of threads.
@@ -78,6 +83,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             options.models.iter().map(plain).collect()
         }
     };
+    if let Some(starts) = options.starts {
+        return started(&polychip, options, &models, starts);
+    }
     println!("| model | threads | best alone, ms | at once | after 200 runs | after measure | plan then |");
     println!("|---|---|---|---|---|---|---|");
     let mut rows = Vec::new();
@@ -106,6 +114,57 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// Prints what each start of an app takes beside its first, with the profile file that the starts before have left.
+#[allow(clippy::print_stdout, reason = "the table is what the command is for")]
+fn started(polychip: &Path, options: &Options, models: &[Model], starts: u32) -> Result<()> {
+    let mut rows = Vec::new();
+    let mut slowest: f64 = 0.0;
+    println!("| model | threads | first start, ms | later ones over it | last plan |\n|---|---|---|---|---|");
+    for (model, &threads) in models
+        .iter()
+        .flat_map(|model| options.threads.iter().map(move |threads| (model, threads)))
+    {
+        let name = model.path.file_stem().unwrap_or_default().to_string_lossy();
+        let file = fresh_profile()?;
+        let times = (0..starts).map(|_| bench(polychip, options, model, threads, Kind::Started, &file));
+        let times = match times.collect::<Result<Vec<(f64, String)>>>() {
+            Ok(times) => times,
+            Err(error) => {
+                println!("| {name} | {threads} | {error:#} |");
+                continue;
+            }
+        };
+        let first = times[0].0;
+        let ratios: Vec<f64> = times[1..].iter().map(|(time, _)| time / first).collect();
+        let words: Vec<String> = ratios.iter().map(|ratio| format!("{ratio:.3}")).collect();
+        let plan = times.last().map_or("", |(_, plan)| plan.as_str());
+        println!(
+            "| {name} | {threads} | {:.3} | {} | {plan} |",
+            first / 1e6,
+            words.join(", ")
+        );
+        slowest = ratios.iter().copied().fold(slowest, f64::max);
+        rows.push(
+            json!({"model": name, "threads": threads, "first_ns": first, "over_first": ratios, "plan": plan}),
+        );
+    }
+    println!("slowest start: {slowest:.3} of the first");
+    std::fs::write(root().join(&options.json), serde_json::to_vec_pretty(&rows)?)?;
+    Ok(())
+}
+
+/// The path of a profile file that is not there.
+fn fresh_profile() -> Result<PathBuf> {
+    let file = root().join("target/plans.profile");
+    for ending in ["", "-wal", "-shm"] {
+        let old = PathBuf::from(format!("{}{ending}", file.display()));
+        if old.exists() {
+            std::fs::remove_file(&old)?;
+        }
+    }
+    Ok(file)
+}
+
 fn line(row: &Value) -> String {
     let number = |name: &str| row[name].as_f64().unwrap_or(f64::NAN);
     format!(
@@ -121,13 +180,7 @@ fn line(row: &Value) -> String {
 
 /// The figures of a model.
 fn row(polychip: &Path, options: &Options, model: &Model, threads: u32) -> Result<Value> {
-    let file = root().join("target/plans.profile");
-    for ending in ["", "-wal", "-shm"] {
-        let old = PathBuf::from(format!("{}{ending}", file.display()));
-        if old.exists() {
-            std::fs::remove_file(&old)?;
-        }
-    }
+    let file = fresh_profile()?;
     call(
         polychip,
         options,
@@ -192,6 +245,7 @@ fn bench(
         Kind::Alone(device) => arguments.extend([device, "--learn", "no"]),
         Kind::Cold => arguments.extend([all.as_str(), "--learn", "no"]),
         Kind::Learnt => arguments.extend([all.as_str(), "--warmup", "200"]),
+        Kind::Started => arguments.extend([all.as_str(), "--profile", &file]),
         Kind::Measured => arguments.extend([all.as_str(), "--learn", "no", "--profile", &file]),
     }
     let told: Value = serde_json::from_slice(&call(polychip, options, model, threads, "bench", &arguments)?)?;
