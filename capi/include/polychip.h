@@ -481,7 +481,7 @@ polychip_status_t polychip_runtime_admitted(polychip_runtime_t runtime,
 
 // Changes a setting while the session runs: `learn` (`no`, `watch`, `yes`, `2%` to `20%`), `deadline` (`33ms` or `no`), and of
 // a session whose policy has `governed` or what implies it `background`, `battery-saver`, `frame-period`, `max-power`,
-// `max-temperature`, `max-surface`. docs/c.md lists them, and so does the failure of a name that is none. Thread-safe.
+// `max-temperature`, `max-surface`, `thermal-headroom`, `battery`. docs/c.md lists them, and so does the failure of a name that is none. Thread-safe.
 polychip_status_t polychip_session_set(polychip_session_t session,
                                        const char *name,
                                        const char *value,

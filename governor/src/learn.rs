@@ -5,7 +5,9 @@
 //! explain what was measured, somebody unseen keeps the device busy: it is taken to be slow until it is tried again.
 //!
 //! A candidate whose runs all take as much longer on a device for a minute, whatever its sensors say, was predicted wrongly
-//! there: that is the candidate's, not the device's, which another candidate may find as quick as ever.
+//! there: that is the candidate's, not the device's, which another candidate may find as quick as ever. Since somebody else may
+//! be at work for as long, it is never believed of a candidate that once ran as predicted; of others it is for two minutes, then
+//! one run is tried, and where it is as slow again it is believed for twice as long.
 //!
 //! Invariant: a slowness is at least 1 and at most 20.
 
@@ -28,6 +30,9 @@ const ALIKE: f64 = 1.25;
 /// ... for so long, with so many of them: whoever else is at work comes and goes.
 const WRONG_NS: u64 = 60_000_000_000;
 const WRONG_RUNS: u32 = 4;
+/// A wrong prediction is believed for so long, and each time it proves so again twice as long, this often.
+const BELIEVED_NS: u64 = 120_000_000_000;
+const MOST_DOUBLINGS: u32 = 4;
 /// The longest time until a slow device is tried again, as a multiple of the first.
 const LONGEST_RETRY: u64 = 4;
 
@@ -185,6 +190,8 @@ struct Always {
     runs: u32,
     /// Since when that is taken for a wrong prediction.
     known_ns: Option<u64>,
+    /// How often that was believed long enough, and what it was: the next run shows whether it still is.
+    believed: Option<(u32, f64)>,
 }
 
 impl Always {
@@ -195,7 +202,13 @@ impl Always {
             high: slow,
             runs: 0,
             known_ns: None,
+            believed: None,
         }
+    }
+
+    /// How often it was believed long enough before.
+    fn times(&self) -> u32 {
+        self.believed.map_or(0, |(times, _)| times)
     }
 
     fn factor(&self) -> f64 {
@@ -212,6 +225,8 @@ pub(crate) struct Learnt {
     lately: Option<(u64, f64)>,
     /// By device: what its last runs took alike against what was predicted of them there.
     always: BTreeMap<usize, Always>,
+    /// By device: the least that a run ever took against what was predicted of it there.
+    least: BTreeMap<usize, f64>,
     /// Measured against predicted energy.
     pub(crate) energy: f64,
     /// Power read while it ran, in milliwatts.
@@ -224,6 +239,7 @@ impl Default for Learnt {
             time: 1.0,
             lately: None,
             always: BTreeMap::new(),
+            least: BTreeMap::new(),
             energy: 1.0,
             seen_mw: None,
         }
@@ -247,6 +263,9 @@ impl Learnt {
     /// where that is known.
     pub(crate) fn took(&mut self, now_ns: u64, device: usize, slow: f64) -> f64 {
         let slow = slow.clamp(1.0, 20.0);
+        let least = self.least.entry(device).or_insert(slow);
+        *least = least.min(slow);
+        let least = *least;
         let same = self.always.entry(device).or_insert(Always::of(now_ns, slow));
         if same.known_ns.is_some() {
             // whoever comes on top of it makes the device slow; only a quicker run shows that it was no wrong prediction
@@ -258,8 +277,22 @@ impl Learnt {
             }
             return same.factor();
         }
+        if let Some((times, low)) = same.believed {
+            if slow * ALIKE >= low && least >= WRONG {
+                *same = Always {
+                    known_ns: Some(now_ns),
+                    believed: Some((times, low)),
+                    ..Always::of(now_ns, low)
+                };
+                self.time = (self.time * low).min(20.0);
+                self.lately = None;
+                return low;
+            }
+            *same = Always::of(now_ns, slow);
+            return 1.0;
+        }
         let (low, high) = (same.low.min(slow), same.high.max(slow));
-        if high > low * ALIKE || slow < WRONG {
+        if high > low * ALIKE || least < WRONG {
             *same = Always::of(now_ns, slow);
             return 1.0;
         }
@@ -278,6 +311,21 @@ impl Learnt {
             self.lately = None;
         }
         same.factor()
+    }
+
+    /// Lets time pass: what was believed for long is to be tried again.
+    pub(crate) fn pass(&mut self, now_ns: u64) {
+        for same in self.always.values_mut() {
+            let Some(known_ns) = same.known_ns else { continue };
+            let times = same.times();
+            if now_ns.saturating_sub(known_ns) >= BELIEVED_NS << times.min(MOST_DOUBLINGS) {
+                self.time = (self.time / same.low).max(0.25);
+                *same = Always {
+                    believed: Some((times + 1, same.low)),
+                    ..Always::of(now_ns, same.low)
+                };
+            }
+        }
     }
 
     /// By how much all runs took longer on a device than was predicted.

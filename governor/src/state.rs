@@ -151,6 +151,7 @@ impl Governor {
     pub fn step(&mut self, observation: &Observation) -> Decision {
         self.now_ns = self.now_ns.max(observation.time_ns);
         let known = |device: usize| device < self.portfolio.devices.len();
+        self.learnt.iter_mut().for_each(|learnt| learnt.pass(self.now_ns));
         let mut urgent = false;
         match &observation.input {
             Input::Reading(reading) => {

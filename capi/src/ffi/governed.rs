@@ -17,7 +17,7 @@ use super::text::polychip_text_t;
 
 /// Changes a setting while the session runs: `learn` (`no`, `watch`, `yes`, `2%` to `20%`), `deadline` (`33ms` or `no`), and of
 /// a session whose policy has `governed` or what implies it `background`, `battery-saver`, `frame-period`, `max-power`,
-/// `max-temperature`, `max-surface`. docs/c.md lists them, and so does the failure of a name that is none. Thread-safe.
+/// `max-temperature`, `max-surface`, `thermal-headroom`, `battery`. docs/c.md lists them, and so does the failure of a name that is none. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_set(
     session: polychip_session_t,

@@ -14,6 +14,7 @@
 //! (`telemetry`).
 
 mod feed;
+mod headroom;
 pub(crate) mod hint;
 mod mend;
 mod points;
@@ -241,6 +242,21 @@ impl Governing {
             Hint::MaxSurfaceTemperature(limit) => {
                 limits.skin_mc = limit.map(MilliCelsius::millidegrees);
                 Input::Limits(limits)
+            }
+            // held against the limit with the next sample
+            Hint::ThermalHeadroom(headroom_permille) => {
+                state.headroom_permille = headroom_permille;
+                return;
+            }
+            Hint::Battery(battery) => {
+                state.battery = battery;
+                match battery.filter(|_| !state.saver) {
+                    Some((charge_permille, charging)) => Input::Battery {
+                        charge_permille: Some(charge_permille),
+                        charging,
+                    },
+                    None => return,
+                }
             }
         };
         let replan = self.tell(inner, &mut state, now, input);

@@ -23,6 +23,8 @@ impl Session {
     /// | `frame-period` | milliseconds, or `no` |
     /// | `max-power` | watts, or `no` |
     /// | `max-temperature`, `max-surface` | degrees Celsius, or `no` |
+    /// | `thermal-headroom` | what Android's `AThermal_getThermalHeadroom` says, 1 where the system slows down severely, or `no`; the surface is held at 0.85 of it where no sensor reads it |
+    /// | `battery` | `35%`, `35% charging`, or `no`: as the system says it |
     ///
     /// ```no_run
     /// # fn main() -> Result<(), polychip::Error> {

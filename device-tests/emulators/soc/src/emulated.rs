@@ -48,6 +48,10 @@ pub struct Shown {
     pub load: bool,
     /// Whether units slow themselves down; by the plugin.
     pub throttling: bool,
+    /// What runs on units that are no CPU take in energy; by the plugin.
+    pub accelerators_energy: bool,
+    /// Instead of temperatures, how much of the way to severe slowing down is used up; by the app.
+    pub headroom: bool,
 }
 
 impl Shown {
@@ -57,6 +61,7 @@ impl Shown {
         Self {
             load: true,
             throttling: true,
+            accelerators_energy: true,
             ..Self::files()
         }
     }
@@ -71,6 +76,8 @@ impl Shown {
             clocks: true,
             load: false,
             throttling: false,
+            accelerators_energy: true,
+            headroom: false,
         }
     }
 }
@@ -314,6 +321,15 @@ impl State {
         };
         state.remember();
         state
+    }
+
+    /// How much of the way to severe slowing down is used up, as Android's service says it: 1 there, 30 K below that 0. The
+    /// board's limit of the surface is where 0.85 is.
+    pub(crate) fn headroom_permille(&self) -> u32 {
+        let severe = self.surface_limit + 0.15 * 30.0;
+        let headroom = 1.0 - (severe - self.chip.skin_degrees()) / 30.0;
+        // `as` saturates
+        (headroom.max(0.0) * 1e3).round() as u32
     }
 
     fn since(&self, now_ns: u64) -> u64 {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use polychip::telemetry::{Rules, Sampler, Sensors};
-use polychip::{EventKind, Input, Learn, MilliCelsius, Policy, Runtime, Session};
+use polychip::{EventKind, Hint, Input, Learn, MilliCelsius, Policy, Runtime, Session};
 
 use crate::emulated::{Emulated, PERIOD_NS, READ_NS, Shown};
 use crate::fixed::Fixed;
@@ -257,6 +257,10 @@ impl Live {
         self.phone.state().pass(now_ns);
         if let Some((tree, folder)) = &self.disk {
             tree.write(folder.path())?;
+        }
+        if self.phone.shown.headroom {
+            let headroom = self.phone.state().headroom_permille();
+            self.session.hint(Hint::ThermalHeadroom(Some(headroom)));
         }
         self.session.govern();
         Ok(())

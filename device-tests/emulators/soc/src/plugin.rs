@@ -122,6 +122,7 @@ fn script(unit: &Unit, phone: &Emulated) -> DeviceScript {
             pj_per_mac: unit.ps_per_mac * watts,
             pj_per_byte: (unit.ps_per_byte * watts + table.memory.pj_per_byte) * traffic,
         },
+        states_energy: unit.kind == "cpu" || phone.shown.accelerators_energy,
         ..DeviceScript::default()
     };
     let Some((network, inferences)) = &phone.network else {

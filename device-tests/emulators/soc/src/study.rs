@@ -531,6 +531,34 @@ pub fn left_out() -> Vec<(&'static str, Options)> {
         ),
         ("all but a phone's files", shown(Shown::files())),
         (
+            "energies of accelerators",
+            shown(Shown {
+                accelerators_energy: false,
+                ..every
+            }),
+        ),
+        (
+            "temperatures, with a headroom instead",
+            shown(Shown {
+                surface: false,
+                package: false,
+                units: false,
+                headroom: true,
+                ..every
+            }),
+        ),
+        (
+            "energies of accelerators and temperatures, with a headroom",
+            shown(Shown {
+                surface: false,
+                package: false,
+                units: false,
+                headroom: true,
+                accelerators_energy: false,
+                ..every
+            }),
+        ),
+        (
             "lateness",
             Options {
                 deadline: false,

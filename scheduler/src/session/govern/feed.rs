@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError};
 use polychip_governor::{FinishedRun, Input, Load, Place, Reading};
 use polychip_host::DeviceKind;
 
+use super::headroom;
 use super::ready::Ready;
 use super::report::MissedLimit;
 use super::state::{Governing, Missed, State};
@@ -78,7 +79,13 @@ impl Governing {
                 }));
             }
         }
-        if let Some(battery) = &sample.battery
+        inputs.extend(headroom::inputs(state, sample));
+        if let Some((charge_permille, charging)) = state.battery.filter(|_| !state.saver) {
+            inputs.push(Input::Battery {
+                charge_permille: Some(charge_permille),
+                charging,
+            });
+        } else if let Some(battery) = &sample.battery
             && !state.saver
         {
             let charge = battery.capacity_permille.value;
@@ -129,16 +136,12 @@ impl Governing {
             lateness.saw(index, is_hot || is_slowed);
             note(&mut state.missed, Some(Place::Device(index)), seen, limit);
         }
-        for (place, figure) in [
-            (Place::Package, &sample.package_mc),
-            (Place::Skin, &sample.surface_mc),
-        ] {
-            note(
-                &mut state.missed,
-                Some(place),
-                figure.value,
-                limits.temperature(place),
-            );
+        let surface = sample
+            .surface_mc
+            .value
+            .or_else(|| headroom::surface_mc(state, sample));
+        for (place, value) in [(Place::Package, sample.package_mc.value), (Place::Skin, surface)] {
+            note(&mut state.missed, Some(place), value, limits.temperature(place));
         }
         let powers = sample.devices.iter().filter_map(|said| said.power_mw.value);
         let power = powers.reduce(i64::saturating_add);

@@ -22,4 +22,9 @@ pub enum Hint {
     MaxTemperature(Option<MilliCelsius>),
     /// Highest temperature of the surface that a hand touches.
     MaxSurfaceTemperature(Option<MilliCelsius>),
+    /// How much of the way to severe slowing down is used up some seconds from now, in thousandths: Android's
+    /// `AThermal_getThermalHeadroom`. None: as the system says it, where it does.
+    ThermalHeadroom(Option<u32>),
+    /// The battery's charge in thousandths, and whether it is charged. None: as the system says it, where it does.
+    Battery(Option<(u32, bool)>),
 }

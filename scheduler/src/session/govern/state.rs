@@ -55,6 +55,10 @@ pub(super) struct State {
     /// Period and deadline of frames, and limits, as told last.
     pub(super) frames: (Option<u64>, Option<u64>),
     pub(super) saver: bool,
+    /// Of the way to severe slowing down, as the app said it last.
+    pub(super) headroom_permille: Option<u32>,
+    /// Charge in thousandths and whether it is charged, as the app said it last.
+    pub(super) battery: Option<(u32, bool)>,
     /// By device, when our runs used it last, as far as samples tell.
     pub(super) used_ns: Vec<Option<u64>>,
     /// By place and of power: how the limits were kept.
@@ -123,6 +127,8 @@ impl Governing {
                 frames,
                 points: points::Setting::new(&devices),
                 saver: governed.battery_saver,
+                headroom_permille: None,
+                battery: None,
                 used_ns: vec![None; devices.len()],
                 missed: Vec::new(),
                 switches: 0,
