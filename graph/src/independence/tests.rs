@@ -278,7 +278,7 @@ impl Builder {
             }
             18 => {
                 let mut pads = vec![0; 2 * rank];
-                pads[along] = i64::from(extra / 16 % 2);
+                *pads.get_mut(along)? = i64::from(extra / 16 % 2);
                 pads[rank + along] = i64::from(extra / 32 % 2);
                 let pads = self.ints(&pads);
                 self.node(Op::Pad, &[a, pads], none())
