@@ -6,6 +6,8 @@
 //!
 //! Not here: what a setting does ([`Policy`], [`Builder`]).
 
+mod readings;
+
 use std::time::Duration;
 
 use polychip_host::Priority;
@@ -283,7 +285,7 @@ const OF_SESSION: &[(&str, ReadTold)] = &[
         flag(value).map(|on| Told::Hint(Hint::Foreground(!on)))
     }),
     ("battery", |value| {
-        or_no(value, battery).map(|battery| Told::Hint(Hint::Battery(battery)))
+        or_no(value, readings::battery).map(|battery| Told::Hint(Hint::Battery(battery)))
     }),
     ("battery-saver", |value| {
         flag(value).map(|on| Told::Hint(Hint::BatterySaver(on)))
@@ -303,7 +305,7 @@ const OF_SESSION: &[(&str, ReadTold)] = &[
         or_no(value, celsius).map(|limit| Told::Hint(Hint::MaxTemperature(limit)))
     }),
     ("thermal-headroom", |value| {
-        or_no(value, headroom).map(|headroom| Told::Hint(Hint::ThermalHeadroom(headroom)))
+        or_no(value, readings::headroom).map(|headroom| Told::Hint(Hint::ThermalHeadroom(headroom)))
     }),
 ];
 
@@ -467,32 +469,6 @@ fn word(text: &str) -> Read<&str> {
     match text {
         "" => Err("the name is empty".to_owned()),
         word => Ok(word),
-    }
-}
-
-/// Reads the charge of a battery in thousandths, and whether it is charged: `35%`, `35% charging`.
-fn battery(text: &str) -> Read<(u32, bool)> {
-    let bad = || format!("{text:?} is no charge of a battery; write 35%, or 35% charging");
-    let (percent, charging) = match text.strip_suffix("charging") {
-        Some(percent) => (percent.trim_end(), true),
-        None => (text, false),
-    };
-    let percent = percent.strip_suffix('%').ok_or_else(bad)?;
-    match percent.trim().parse::<f64>() {
-        // `as` is exact in these bounds
-        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(((percent * 10.0).round() as u32, charging)),
-        _ => Err(bad()),
-    }
-}
-
-/// Reads a thermal headroom as thousandths: 1 where the system slows down severely.
-fn headroom(text: &str) -> Read<u32> {
-    match text.trim().parse::<f64>() {
-        // `as` is exact in these bounds
-        Ok(headroom) if (0.0..=10.0).contains(&headroom) => Ok((headroom * 1e3).round() as u32),
-        _ => Err(format!(
-            "{text:?} is no thermal headroom; write 0.85: 1 is where the system slows down severely"
-        )),
     }
 }
 

@@ -1,0 +1,52 @@
+//! What an app reads for a session where the system does not let the session read it: battery and heat.
+
+use super::Read;
+
+/// Reads the charge of a battery in thousandths, and whether it is charged: `35%`, `35% charging`.
+pub(super) fn battery(text: &str) -> Read<(u32, bool)> {
+    let bad = || format!("{text:?} is no charge of a battery; write 35%, or 35% charging");
+    let (percent, charging) = match text.strip_suffix("charging") {
+        Some(percent) => (percent.trim_end(), true),
+        None => (text, false),
+    };
+    let percent = percent.strip_suffix('%').ok_or_else(bad)?;
+    match percent.trim().parse::<f64>() {
+        // `as` is exact in these bounds
+        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(((percent * 10.0).round() as u32, charging)),
+        _ => Err(bad()),
+    }
+}
+
+/// Reads a thermal headroom as thousandths: 1 where the system slows down severely.
+pub(super) fn headroom(text: &str) -> Read<u32> {
+    match text.trim().parse::<f64>() {
+        // `as` is exact in these bounds
+        Ok(headroom) if (0.0..=10.0).contains(&headroom) => Ok((headroom * 1e3).round() as u32),
+        _ => Err(format!(
+            "{text:?} is no thermal headroom; write 0.85: 1 is where the system slows down severely"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_battery_is_a_share_that_may_be_charging() {
+        assert_eq!(battery("35%"), Ok((350, false)));
+        assert_eq!(battery("99.5% charging"), Ok((995, true)));
+        for bad in ["35", "101%", "-1%", "charging", "35% full"] {
+            assert!(battery(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_headroom_is_a_share_of_the_way_to_severe() {
+        assert_eq!(headroom("0.85"), Ok(850));
+        assert_eq!(headroom("1.2"), Ok(1200));
+        for bad in ["-0.1", "nan", "hot", "11"] {
+            assert!(headroom(bad).is_err(), "{bad}");
+        }
+    }
+}
