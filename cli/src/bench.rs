@@ -194,6 +194,8 @@ struct Warmup {
 enum Step {
     /// A run of the warm-up is done.
     Warm,
+    /// The session is warm; others may not be yet.
+    Warmed,
     /// All sessions are warm.
     Ready,
     /// A run that counts is done.
@@ -232,7 +234,9 @@ impl Arguments {
             }
             Ok(())
         };
-        let warmed = warm_up();
+        // what is in flight still would be counted with what happens before the count
+        let warmed = warm_up().and_then(|()| load.end());
+        each(Step::Warmed);
         if self.duration.is_none() {
             load.end_after(self.iters);
         }
@@ -294,14 +298,14 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         }
         _ => Progress::of("measuring"),
     };
-    let (mut watched, mut counters) = (None, None);
+    let (mut watched, mut counters) = (None, Counters::new(&runtime));
     let warm = Barrier::new(sessions.len());
     let counted = std::thread::scope(|scope| {
         let others = sessions.iter().zip(&memory).skip(1).map(|(session, inputs)| {
             let (warm, progress) = (&warm, &progress);
             scope.spawn(move || {
                 let each = |step| {
-                    if step != Step::Ready {
+                    if matches!(step, Step::Warm | Step::Counted) {
                         progress.step();
                     }
                 };
@@ -315,8 +319,8 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
                 if arguments.trace.is_some() {
                     watched = Some(Watched::new(&runtime, &sessions[0], false));
                 }
-                counters = Some(Counters::begin(&runtime));
             }
+            Step::Warmed => counters.begin(),
             Step::Warm | Step::Counted => {
                 progress.step();
                 if let Some(watched) = &mut watched {
@@ -342,7 +346,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     })?;
     let plan = sessions[0].plan();
     let runs = counted.iter().map(|one| one.times.len() as u64).sum();
-    let drawn = counters.map_or_else(Vec::new, |counters| counters.end(runs, plan.as_ref()));
+    let drawn = counters.end(runs, plan.as_ref());
     let report = sessions[0].report();
     let predicted_throughput_per_s = plan
         .filter(|plan| plan.objective.goal == polychip_partitioner::Goal::Throughput)

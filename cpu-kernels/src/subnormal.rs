@@ -3,8 +3,9 @@
 //! A multiply-add that reads a subnormal number takes some hundred cycles on x86: a convolution whose weights hold 3 % of
 //! them takes 10 times as long, with 60 % of them 60 times.
 //!
-//! Invariant: what is changed lies 2^-63 or further below the largest weight beside it, so that it moves no sum whose inputs
-//! lie within 2^39 of each other: an `f32` has 24 bits.
+//! Invariant: what is changed lies 2^-63 or further below the largest weight of the layer, so that where that one takes part
+//! it moves no sum whose inputs lie within 2^39 of each other: an `f32` has 24 bits. An output whose weights are all subnormal,
+//! beside others whose are not, is zero.
 //!
 //! Not here: subnormal inputs and sums, which a network may make of normal ones.
 

@@ -260,8 +260,8 @@ impl Learnt {
     }
 
     /// A run took so much longer on a device than was predicted, beyond what sensors explain; by how much all of them do,
-    /// where that is known.
-    pub(crate) fn took(&mut self, now_ns: u64, device: usize, slow: f64) -> f64 {
+    /// where that is known. A run that found its plan cold is slower than those that follow.
+    pub(crate) fn took(&mut self, now_ns: u64, device: usize, slow: f64, is_cold: bool) -> f64 {
         let slow = slow.clamp(1.0, 20.0);
         let least = self.least.entry(device).or_insert(slow);
         *least = least.min(slow);
@@ -278,7 +278,11 @@ impl Learnt {
             return same.factor();
         }
         if let Some((times, low)) = same.believed {
-            if slow * ALIKE >= low && least >= WRONG {
+            let is_as_slow = match is_cold {
+                true => slow >= low,
+                false => slow * ALIKE >= low,
+            };
+            if is_as_slow && least >= WRONG {
                 *same = Always {
                     known_ns: Some(now_ns),
                     believed: Some((times, low)),
@@ -288,7 +292,9 @@ impl Learnt {
                 self.lately = None;
                 return low;
             }
-            *same = Always::of(now_ns, slow);
+            if !is_cold {
+                *same = Always::of(now_ns, slow);
+            }
             return 1.0;
         }
         let (low, high) = (same.low.min(slow), same.high.max(slow));

@@ -286,6 +286,8 @@ impl Governor {
     fn ran(&mut self, run: &FinishedRun) -> bool {
         let candidate = &self.portfolio.candidates[run.candidate];
         let late = run.late || self.deadline_ns.is_some_and(|deadline| run.latency_ns > deadline);
+        // the first run after a switch finds its plan cold
+        let is_cold = self.is_first && run.candidate == self.current;
         for load in &candidate.loads {
             let seen = run.loads.iter().find(|seen| seen.device == load.device);
             if let Some(seen) = seen.filter(|_| load.busy_ns > 0) {
@@ -294,7 +296,8 @@ impl Governor {
                 let device = &mut self.devices[load.device];
                 // what it is slow by in each run of the candidate, for long, is a wrong prediction, not a busy device
                 let unexplained = slow / device.by_sensors(self.now_ns, asked);
-                let always = self.learnt[run.candidate].took(self.now_ns, load.device, unexplained);
+                let learnt = &mut self.learnt[run.candidate];
+                let always = learnt.took(self.now_ns, load.device, unexplained, is_cold);
                 device.measure(self.now_ns, slow / always, asked, late, self.settings.retry_ns);
             }
             let joules = seen.and_then(|seen| seen.energy_uj).or(load.energy_uj);

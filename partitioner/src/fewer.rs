@@ -126,8 +126,8 @@ fn best(
     };
     let mut best = (rank(inputs, &all), all);
     for set in sets.iter().filter(|set| runs_all(inputs, set)) {
-        let (holds, _, value) = best.0;
-        if !holds && value <= least(set) {
+        // not even if it kept to all limits
+        if best.0 <= (false, 0, least(set)) {
             continue;
         }
         let Some(plan) = Subset::new(inputs, set).and_then(|subset| planned(set, &subset)) else {

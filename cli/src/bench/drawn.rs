@@ -37,13 +37,19 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    pub(super) fn begin(runtime: &Runtime) -> Counters {
-        let mut sampler = Sampler::new(runtime, Sensors::of_this_machine(&Rules::default()));
+    /// Opens the sensors, which takes its time.
+    pub(super) fn new(runtime: &Runtime) -> Counters {
         Counters {
-            before: sampler.sample().devices,
-            sampler,
+            before: Vec::new(),
+            sampler: Sampler::new(runtime, Sensors::of_this_machine(&Rules::default())),
             start: Instant::now(),
         }
+    }
+
+    /// Reads the counters.
+    pub(super) fn begin(&mut self) {
+        self.before = self.sampler.sample().devices;
+        self.start = Instant::now();
     }
 
     /// What each of a plan's devices drew for each of so many runs.
@@ -75,7 +81,10 @@ impl Counters {
                     Some(energy_uj.saturating_mul(1_000) / runs.max(1)),
                     before.energy_uj.from,
                 ),
-                None => (None, before.energy_uj.from),
+                None => {
+                    let reason = after.map(|after| after.energy_uj.from.clone());
+                    (None, reason.unwrap_or(before.energy_uj.from))
+                }
             };
             let power = |nj: u64| (nj as f64 * runs as f64 / took.as_secs_f64() / 1e6).round();
             Drawn {

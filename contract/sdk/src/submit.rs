@@ -255,7 +255,7 @@ fn fits(dims: &[i64], bounds: &[i64], is_upper_bound: bool) -> bool {
     let is_within = |(&dim, &bound): (&i64, &i64)| (0..=bound).contains(&dim);
     match bounds {
         _ if dims.len() == bounds.len() => dims.iter().zip(bounds).all(is_within),
-        [room] if is_upper_bound => {
+        [room] if is_upper_bound && dims.len() <= abi::POLYCHIP_MAX_RANK => {
             dims.iter().all(|&dim| dim >= 0) && elements.is_some_and(|elements| elements <= *room)
         }
         _ => false,
@@ -278,5 +278,6 @@ mod tests {
         assert!(!fits(&[-1, -4], &[1 << 24], true));
         assert!(!fits(&[i64::MAX, 2], &[1 << 24], true));
         assert!(!fits(&[1, 501, 4], &[501, 4], true));
+        assert!(!fits(&[1; 17], &[1 << 24], true), "more extents than a port has");
     }
 }

@@ -341,7 +341,9 @@ impl Network {
         let mut scope: Scope = variables.into_iter().filter(|&v| self.count(v) > 1).collect();
         scope.sort_unstable();
         scope.dedup();
-        let key = key.filter(|_| scope.len() > 1);
+        // a key lists its nodes as the factor does: where that is not the order of the scope, the table is another one
+        let is_ascending = variables.is_sorted_by(|a, b| a < b);
+        let key = key.filter(|_| scope.len() > 1 && is_ascending);
         if let Some(known) = key.and_then(|key| self.known.get(&key)) {
             if let Some(table) = known {
                 let table = Arc::clone(table);

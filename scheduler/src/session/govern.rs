@@ -207,11 +207,7 @@ impl Governing {
                 state.saver = saves;
                 match saves {
                     true => SAVER,
-                    // until the battery itself is read
-                    false => Input::Battery {
-                        charge_permille: None,
-                        charging: true,
-                    },
+                    false => told(state.battery),
                 }
             }
             Hint::FramePeriod(period) => {
@@ -250,12 +246,9 @@ impl Governing {
             }
             Hint::Battery(battery) => {
                 state.battery = battery;
-                match battery.filter(|_| !state.saver) {
-                    Some((charge_permille, charging)) => Input::Battery {
-                        charge_permille: Some(charge_permille),
-                        charging,
-                    },
-                    None => return,
+                match state.saver {
+                    true => return,
+                    false => told(battery),
                 }
             }
         };
@@ -272,6 +265,20 @@ const SAVER: Input = Input::Battery {
     charge_permille: Some(0),
     charging: false,
 };
+
+/// What the governor is told of a battery by what the app said of it; without, that it may spend, until the battery is read.
+fn told(battery: Option<(u32, bool)>) -> Input {
+    match battery {
+        Some((charge_permille, charging)) => Input::Battery {
+            charge_permille: Some(charge_permille),
+            charging,
+        },
+        None => Input::Battery {
+            charge_permille: None,
+            charging: true,
+        },
+    }
+}
 
 impl Session {
     /// Reads the sensors and lets the governor decide, now: what a governed session does by itself, except on virtual

@@ -93,7 +93,8 @@ impl State {
         let took = Duration::from_nanos(took_ns);
         let cadence = Cadence::of_run(gap, took);
         let last = self.last.replace(cadence);
-        if last != Some(cadence) {
+        // between two periods clocks are down already, or change as slowly as the period wavers
+        if last.is_none_or(|last| last == Cadence::BackToBack) && cadence != Cadence::BackToBack {
             self.since_ns = submitted_ns;
         }
         let is_held = match cadence {
@@ -198,6 +199,11 @@ mod tests {
         assert_eq!(pace.period(), Some(Duration::from_millis(33)));
         let now = 400 * 33 * MS;
         assert_eq!(pace.ran(now, MS, 6_000 * MS).booked, Some(camera));
+        // a frame that was dropped changes nothing
+        pace.ran(now + 66 * MS, MS, 6_000 * MS);
+        pace.ran(now + 99 * MS, MS, 6_000 * MS);
+        assert_eq!(pace.ran(now + 132 * MS, MS, 6_000 * MS).booked, Some(camera));
+        let now = now + 132 * MS;
         // back to back the clock rises at once
         pace.ran(now + MS, MS, 6_000 * MS);
         let booked = pace.ran(now + 2 * MS, MS, 6_000 * MS).booked;
