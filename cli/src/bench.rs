@@ -224,6 +224,9 @@ impl Arguments {
         mut each: impl FnMut(Step),
     ) -> anyhow::Result<Counted> {
         let mut load = Load::new(session, inputs, in_flight).every(self.period());
+        if warmup.least.is_zero() {
+            load.end_after(warmup.runs);
+        }
         let begun = Instant::now();
         let mut warmup_runs = 0;
         let mut warm_up = || -> anyhow::Result<()> {
@@ -237,9 +240,7 @@ impl Arguments {
         // what is in flight still would be counted with what happens before the count
         let warmed = warm_up().and_then(|()| load.end());
         each(Step::Warmed);
-        if self.duration.is_none() {
-            load.end_after(self.iters);
-        }
+        load.end_after(self.duration.map_or(self.iters, |_| u64::MAX));
         // not before the others come, who would wait for ever
         warm.wait();
         warmed?;

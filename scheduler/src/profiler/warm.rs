@@ -33,15 +33,20 @@ const GPU_HOLDS: Duration = Duration::from_secs(6);
 const GPU_RISES: Duration = Duration::from_millis(500);
 
 /// For how long a device's clock may be that of a load that has passed, where runs begin at a period; zero where it follows
-/// within a window. A zero period: back to back.
+/// within a window, and of a GPU that shows no clock: software has none. A zero period: back to back.
 pub(crate) fn clock_hold(device: &Device, period: Duration) -> Duration {
     let info = device.info();
     match info.kind {
-        DeviceKind::Gpu if info.emulated => Duration::ZERO,
+        DeviceKind::Gpu if info.emulated || !shows_clock(device) => Duration::ZERO,
         DeviceKind::Gpu if period.is_zero() => GPU_RISES,
         DeviceKind::Gpu => GPU_HOLDS,
         _ => Duration::ZERO,
     }
+}
+
+fn shows_clock(device: &Device) -> bool {
+    let said = device.telemetry();
+    said.is_ok_and(|said| said.frequency_khz.is_some())
 }
 
 impl Planned {
