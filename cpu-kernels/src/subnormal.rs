@@ -1,7 +1,7 @@
 //! Weights too small for a normal `f32`, which training leaves where nothing holds a weight up.
 //!
-//! A multiply-add that reads a subnormal number takes some hundred cycles on x86: a convolution whose weights hold 3 % of
-//! them takes 10 times as long, with 60 % of them 60 times.
+//! A multiply-add that reads a subnormal number takes some hundred cycles on x86: on a Xeon (Sapphire Rapids) 1x1
+//! convolutions of PP-OCRv5 whose weights hold 0.4 % of them took some 8 times as long, with 8 % some 70 times.
 //!
 //! Invariant: what is changed lies 2^-63 or further below the largest weight of the layer, so that where that one takes part
 //! it moves no sum whose inputs lie within 2^39 of each other: an `f32` has 24 bits. An output whose weights are all subnormal,

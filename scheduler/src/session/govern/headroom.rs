@@ -2,7 +2,7 @@
 //!
 //! Android closes the files of its sensors to apps, and gives them a thermal headroom instead: 1 where the system slows down
 //! severely, and 30 K below that 0 (AOSP, `ThermalManagerService`, `DEGREES_BETWEEN_ZERO_AND_ONE`). Which temperature 1 is,
-//! it does not say; so the surface is said to be at its limit where 0.85 is reached, as Android's guide for games asks for.
+//! it does not say; so the surface is said to be at its limit where 0.85 is reached: 4.5 K before that, a margin of our own choice.
 //!
 //! Invariants:
 //! 1. What the app said counts before what the system says, and a sensor of the surface before both.
