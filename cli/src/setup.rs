@@ -77,6 +77,10 @@ pub(crate) struct PlanArguments {
     /// Without it, that of the model's sessions so far, by the profile, else back to back
     #[arg(long, value_name = "MS|FPS", value_parser = period)]
     pub(crate) period: Option<Duration>,
+    /// Calibrate devices before planning, those that were not before: small networks run on each for 300 ms at most altogether,
+    /// and stated times are scaled by what they took; kept in the profile
+    #[arg(long)]
+    pub(crate) calibrate: bool,
     /// Threads that a CPU may use; without it, the plugin chooses
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) threads: Option<u32>,
@@ -358,7 +362,9 @@ impl PlanArguments {
             Some(price) => policy.energy_price(price),
             None => policy,
         };
-        let policy = policy.precision(self.precision.of_library());
+        let policy = policy
+            .precision(self.precision.of_library())
+            .calibrate(self.calibrate);
         let policy = policy.priority(match self.priority {
             Priority::Batch => polychip::Priority::Batch,
             Priority::Normal => polychip::Priority::Normal,

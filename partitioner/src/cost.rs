@@ -27,6 +27,8 @@ pub enum Provenance {
     /// Measured on a device of the same name on another chip; a share of it where it is of a whole.
     #[serde(rename = "other device")]
     OtherDevice,
+    /// Stated by the device's plugin, times what small networks took on the device over what is stated of them.
+    Calibrated,
     /// Stated by the device's plugin.
     Estimated,
     /// Derived from peak arithmetic and memory speeds.
@@ -43,6 +45,7 @@ impl Provenance {
             Self::Predicted => "predicted",
             Self::OtherCadence => "other cadence",
             Self::OtherDevice => "other device",
+            Self::Calibrated => "calibrated",
             Self::Estimated => "estimated",
             Self::Roofline => "roofline",
         }

@@ -39,6 +39,7 @@
 pub mod admission;
 mod bisect;
 mod bundles;
+mod calibration;
 mod decisions;
 mod durable;
 mod error;

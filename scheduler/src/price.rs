@@ -25,6 +25,7 @@ use polychip_profile::{Conditions, Elsewhere, PartKey, Profile, Summary};
 
 pub(crate) use evidence::Evidence;
 pub use figure::MeasuredFigure;
+pub(crate) use power::taking;
 
 use crate::policy::Settings;
 

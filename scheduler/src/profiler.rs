@@ -35,7 +35,8 @@ use crate::error::Result;
 use crate::model::Model;
 use crate::policy::Policy;
 use crate::runtime::Runtime;
-use candidate::{Candidate, Kind, Loaded};
+pub(crate) use candidate::Loaded;
+use candidate::{Candidate, Kind};
 pub(crate) use warm::clock_hold;
 pub use warm::{WarmUp, Warmth};
 

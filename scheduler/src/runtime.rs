@@ -200,6 +200,7 @@ impl Runtime {
         policy: &Policy,
         watch: &dyn Fn(PlanningStep<'_>),
     ) -> Result<Planned> {
+        self.calibrated_for(policy)?;
         let start = std::time::Instant::now();
         let planned = Planned::new(&self.0, model, policy, watch)?;
         tracing::info!(
@@ -232,6 +233,7 @@ impl Runtime {
     /// no device; or runs cannot be padded to the policy's buckets ([`Policy::shapes`]).
     pub fn session(&self, model: &Model, policy: Policy) -> Result<Session> {
         if !model.open_dims().is_empty() {
+            self.calibrated_for(&policy)?;
             return Session::open(Arc::clone(&self.0), model, policy);
         }
         if let Some((name, _)) = policy.buckets().first() {
@@ -439,6 +441,7 @@ impl Builder {
             bundles,
             cache: self.cache,
             sensors: self.sensors,
+            calibrating: Mutex::new(()),
             sampler: Mutex::new(None),
         };
         for device in shared.host.devices() {

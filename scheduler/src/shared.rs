@@ -29,6 +29,8 @@ pub(crate) struct Shared {
     pub(crate) cache: Option<PathBuf>,
     /// Linux's sensors, where the app gave them.
     pub(crate) sensors: Option<Sensors>,
+    /// Held while devices are calibrated, so that nobody does it twice.
+    pub(crate) calibrating: Mutex<()>,
     /// Sensors by which measured figures are chosen, found when they are first asked for.
     pub(crate) sampler: Mutex<Option<Sampler>>,
 }

@@ -64,6 +64,10 @@ const OF_POLICY: &[Setting<Policy>] = &[
         set: |policy, value| buckets(value).map(|(name, sizes)| policy.shapes(name, sizes)),
     },
     Setting {
+        name: "calibrate",
+        set: |policy, value| flag(value).map(|on| policy.calibrate(on)),
+    },
+    Setting {
         name: "deadline",
         set: |policy, value| milliseconds(value).map(|time| policy.deadline(time)),
     },

@@ -1,5 +1,5 @@
 //! `cargo xtask plans`: what plans over several devices take beside the best of these devices alone, as an app meets them:
-//! at once, after 200 runs, and after `polychip measure`.
+//! at once, at once with calibrated devices, after 200 runs, and after `polychip measure`.
 //!
 //! Invariants:
 //! 1. What is timed is `polychip bench` as a user types it; rounds of all kinds take turns, and medians count.
@@ -56,6 +56,8 @@ enum Kind<'a> {
     Alone(&'a str),
     /// The first plan, which stays.
     Cold,
+    /// The same of calibrated devices.
+    Calibrated,
     /// After 200 runs of a session that learns.
     Learnt,
     /// With what `measure` wrote, which stays.
@@ -86,8 +88,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if let Some(starts) = options.starts {
         return started(&polychip, options, &models, starts);
     }
-    println!("| model | threads | best alone, ms | at once | after 200 runs | after measure | plan then |");
-    println!("|---|---|---|---|---|---|---|");
+    println!(
+        "| model | threads | best alone, ms | at once | calibrated | after 200 runs | after measure | plan then |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
     let mut rows = Vec::new();
     for model in &models {
         for &threads in &options.threads {
@@ -101,7 +105,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             }
         }
     }
-    for figure in ["cold", "learnt", "measured"] {
+    for figure in ["cold", "calibrated", "learnt", "measured"] {
         let mut ratios: Vec<f64> = rows.iter().filter_map(|row| row[figure].as_f64()).collect();
         ratios.sort_by(f64::total_cmp);
         if let (Some(most), false) = (ratios.last(), ratios.is_empty()) {
@@ -168,10 +172,11 @@ fn fresh_profile() -> Result<PathBuf> {
 fn line(row: &Value) -> String {
     let number = |name: &str| row[name].as_f64().unwrap_or(f64::NAN);
     format!(
-        "{:.3} ({}) | {:.3} | {:.3} | {:.3} | {} |",
+        "{:.3} ({}) | {:.3} | {:.3} | {:.3} | {:.3} | {} |",
         number("best_ns") / 1e6,
         row["best"].as_str().unwrap_or_default(),
         number("cold"),
+        number("calibrated"),
         number("learnt"),
         number("measured"),
         row["plan"].as_str().unwrap_or_default()
@@ -190,7 +195,7 @@ fn row(polychip: &Path, options: &Options, model: &Model, threads: u32) -> Resul
         &["--profile", &file.to_string_lossy()],
     )?;
     let mut kinds: Vec<Kind<'_>> = options.devices.iter().map(|device| Kind::Alone(device)).collect();
-    kinds.extend([Kind::Cold, Kind::Learnt, Kind::Measured]);
+    kinds.extend([Kind::Cold, Kind::Calibrated, Kind::Learnt, Kind::Measured]);
     let mut found: Vec<Vec<f64>> = vec![Vec::new(); kinds.len()];
     let mut plan = String::new();
     for _ in 0..options.rounds {
@@ -221,8 +226,9 @@ fn row(polychip: &Path, options: &Options, model: &Model, threads: u32) -> Resul
         "best_ns": alone[best],
         "alone_ns": alone,
         "cold": ratio(0),
-        "learnt": ratio(1),
-        "measured": ratio(2),
+        "calibrated": ratio(1),
+        "learnt": ratio(2),
+        "measured": ratio(3),
         "plan": plan,
         "rounds_ns": found,
     }))
@@ -244,6 +250,7 @@ fn bench(
     match kind {
         Kind::Alone(device) => arguments.extend([device, "--learn", "no"]),
         Kind::Cold => arguments.extend([all.as_str(), "--learn", "no"]),
+        Kind::Calibrated => arguments.extend([all.as_str(), "--learn", "no", "--calibrate"]),
         Kind::Learnt => arguments.extend([all.as_str(), "--warmup", "200"]),
         Kind::Started => arguments.extend([all.as_str(), "--profile", &file]),
         Kind::Measured => arguments.extend([all.as_str(), "--learn", "no", "--profile", &file]),

@@ -34,7 +34,10 @@ enum Kind {
 fn kind(provenance: Provenance) -> Kind {
     match provenance {
         Provenance::Measured | Provenance::Composed => Kind::Measured,
-        Provenance::Predicted | Provenance::OtherCadence | Provenance::OtherDevice => Kind::Inferred,
+        Provenance::Predicted
+        | Provenance::OtherCadence
+        | Provenance::OtherDevice
+        | Provenance::Calibrated => Kind::Inferred,
         Provenance::Estimated | Provenance::Roofline => Kind::Guessed,
     }
 }

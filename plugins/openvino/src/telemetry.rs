@@ -26,6 +26,16 @@ pub(crate) struct Peaks {
 /// What a core of the chips that the library runs on reaches with its two units of 256 bits at 2.5 GHz, of which whole
 /// models reach three quarters.
 const CORE_MACS_PER_S: u64 = 30_000_000_000;
+
+/// That of this machine's cores: twice as much with units of 512 bits.
+fn core_macs_per_s() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx512f") {
+        return 2 * CORE_MACS_PER_S;
+    }
+    CORE_MACS_PER_S
+}
+
 /// Orders of magnitude of Intel's GPUs and NPUs beside them, and of the memory that they share.
 const BESIDE_MACS_PER_S: u64 = 500_000_000_000;
 const BYTES_PER_S: u64 = 10_000_000_000;
@@ -44,7 +54,7 @@ impl Peaks {
         };
         Peaks {
             macs_per_s: match shared.is_cpu {
-                true => CORE_MACS_PER_S.saturating_mul(cores),
+                true => core_macs_per_s().saturating_mul(cores),
                 false => BESIDE_MACS_PER_S,
             },
             bytes_per_s: BYTES_PER_S,

@@ -25,6 +25,7 @@ use polychip_profile::predict::Predicted;
 use polychip_profile::{Elsewhere, Profile, Summary, work};
 
 use super::{Rows, first_use, moving, power};
+use crate::calibration::{self, Calibration};
 use crate::error::{Error, ErrorKind, Result};
 use crate::policy::Settings;
 
@@ -44,6 +45,10 @@ pub(crate) struct Evidence {
     pub(crate) targets: Vec<Target>,
     pub(super) links: LinkTable,
     pub(super) layers: Arc<Vec<Layers>>,
+    /// By device, where it was calibrated.
+    pub(super) calibrations: Vec<Option<Calibration>>,
+    /// Which nodes compute, rather than move bytes; empty where no device was calibrated.
+    pub(super) computes: Arc<Vec<bool>>,
     /// The whole model on each device, where that was measured.
     pub(super) wholes: Vec<Option<Summary>>,
     /// The same at another cadence than the one asked for, where it was not measured at that.
@@ -79,6 +84,7 @@ impl Evidence {
         let (mut targets, mut layers) = (Vec::new(), Vec::new());
         let (mut wholes, mut inherited, mut others) = (Vec::new(), Vec::new(), Vec::new());
         let mut whole = Whole::default();
+        let calibrations = calibrations(devices, rows);
         let mut asked = asked_at_once(graph, flat, devices, settings).map(Vec::into_iter);
         for (place, device) in devices.iter().enumerate() {
             begin(place, device.name());
@@ -87,9 +93,11 @@ impl Evidence {
             let answer = answer.unwrap_or_else(|| ask(graph, flat, device, settings));
             let (mut target, mut stated) = answer?;
             let launch = crate::link::known::launch(device, profile);
-            if let Some(launch) = launch {
-                target.launch = launch.time;
-            }
+            let calibrated = calibrations[place].map(|known| known.launch);
+            target.launch = launch
+                .map(|launch| launch.time)
+                .or(calibrated)
+                .unwrap_or(target.launch);
             target.launch_energy = match launch.and_then(|launch| launch.energy) {
                 Some(energy) => energy,
                 None => moving::launch(device, target.launch),
@@ -116,6 +124,8 @@ impl Evidence {
             targets,
             links: links(devices, profile),
             layers: Arc::new(layers),
+            computes: computing(graph, &calibrations),
+            calibrations,
             wholes,
             inherited,
             others,
@@ -143,8 +153,28 @@ impl Evidence {
                 by_cadence(whole.of(graph, device, index, target, rows));
         }
         made.layers = Arc::new(layers);
+        made.calibrations = calibrations(devices, rows);
+        made.computes = computing(graph, &made.calibrations);
         made.parts.clear();
         made
+    }
+
+    /// What a device's plugin states of all nodes, in nanoseconds: of those that compute, and of the others. None where it
+    /// does not run all of them.
+    pub(crate) fn stated_work(&self, graph: &Graph, device: usize) -> Option<(f64, f64)> {
+        let mut work = (0.0, 0.0);
+        for (cost, computes) in self.layers[device]
+            .stated
+            .iter()
+            .zip(calibration::computes(graph))
+        {
+            let ns = cost.as_ref()?.time.picoseconds() as f64 / 1e3;
+            match computes {
+                true => work.0 += ns,
+                false => work.1 += ns,
+            }
+        }
+        Some(work)
     }
 
     /// Adds what the profile knows of the parts of a plan; whether a cost became known or is another now.
@@ -176,6 +206,22 @@ impl Evidence {
         }
         is_new
     }
+}
+
+/// What is known of each device by calibration.
+fn calibrations(devices: &[Device], rows: Rows<'_>) -> Vec<Option<Calibration>> {
+    let known = |device| Calibration::read(rows.profile, device, rows.settings);
+    devices.iter().map(known).collect()
+}
+
+/// Which nodes compute, where a device's figures ask for it.
+fn computing(graph: &Graph, calibrations: &[Option<Calibration>]) -> Arc<Vec<bool>> {
+    let is_asked = calibrations.iter().any(Option::is_some);
+    Arc::new(if is_asked {
+        calibration::computes(graph)
+    } else {
+        Vec::new()
+    })
 }
 
 /// What is of the cadence asked for, and what is of another one.

@@ -2,7 +2,7 @@
 //!
 //! Order of trust for a node: its share of the whole model measured on the device, its share of a whole composed of
 //! measured segments, its share of its fusion group's prediction, its share of the whole model measured at another cadence,
-//! of that measured on another chip, the plugin's estimate, the roofline. A layer of a larger
+//! of that measured on another chip, the plugin's estimate times what calibration found, the plugin's estimate, the roofline. A layer of a larger
 //! thing is shared in the proportions of the layers below it. A measured part has its own figure.
 //!
 //! Invariants:
@@ -51,7 +51,7 @@ impl Evidence {
             let other = inherited_whole
                 .map(|whole| (whole.p50, Provenance::OtherCadence))
                 .or(other);
-            let mut costs = layers.shared(&all, other);
+            let mut costs = layers.shared(&all, self.stated(device), other);
             if let Some(whole) = inherited_whole {
                 let key = (DeviceIndex::new(device), all.clone());
                 prices.inherited.insert(key, whole.clone());
@@ -96,6 +96,17 @@ impl Evidence {
         prices
     }
 
+    /// What is stated of each node, scaled where the device was calibrated.
+    fn stated(&self, device: usize) -> Vec<Option<Cost>> {
+        let stated = &self.layers[device].stated;
+        let Some(calibration) = self.calibrations[device] else {
+            return stated.clone();
+        };
+        let scaled =
+            |(cost, computes): (&Option<Cost>, &bool)| cost.map(|cost| calibration.scaled(cost, *computes));
+        stated.iter().zip(self.computes.iter()).map(scaled).collect()
+    }
+
     /// Whether the profile has a time of the whole model, or of a part of a plan, on a device.
     fn is_measured(&self, device: usize) -> bool {
         let mut parts = self.parts.iter().filter(|(_, summary)| !summary.inherited);
@@ -119,7 +130,8 @@ impl Evidence {
             else {
                 continue;
             };
-            let stated = self.layers[device].stated.iter().flatten();
+            let stated = self.stated(device);
+            let stated = stated.iter().flatten();
             let stated: f64 = stated.map(|cost| cost.time.picoseconds() as f64).sum();
             if stated > 0.0 {
                 sum += (whole.p50.picoseconds().max(1) as f64 / stated).ln();
@@ -157,8 +169,13 @@ impl Evidence {
 impl Layers {
     /// What is stated of each node, with its share of what the whole takes at another cadence or on another chip, of what is
     /// predicted of its group, and of what is composed of all.
-    fn shared(&self, all: &[u32], other: Option<(Nanos, Provenance)>) -> Vec<Option<Cost>> {
-        let mut costs = self.stated.clone();
+    fn shared(
+        &self,
+        all: &[u32],
+        stated: Vec<Option<Cost>>,
+        other: Option<(Nanos, Provenance)>,
+    ) -> Vec<Option<Cost>> {
+        let mut costs = stated;
         if let Some((time, provenance)) = other {
             share(&mut costs, all, time.nanoseconds() as f64, provenance);
         }
@@ -301,6 +318,8 @@ mod tests {
             targets: targets.map(|(name, (launch, _))| target(name, *launch)).collect(),
             links: LinkTable::new(devices.len()),
             layers: Arc::new(layers.collect()),
+            calibrations: vec![None; devices.len()],
+            computes: Arc::default(),
             wholes: vec![None; devices.len()],
             inherited: vec![None; devices.len()],
             others: vec![None; devices.len()],

@@ -337,7 +337,7 @@ fn of_part(
 }
 
 /// A candidate that is ready to run.
-pub(super) struct Loaded {
+pub(crate) struct Loaded {
     session: Session,
     inputs: Vec<crate::Input>,
     latencies: Vec<u64>,
@@ -347,12 +347,28 @@ pub(super) struct Loaded {
 
 impl Loaded {
     pub(super) fn new(runtime: &Runtime, policy: &Policy, candidate: &Candidate) -> Result<Loaded> {
-        let device = &candidate.device;
+        let is_back_to_back = policy.shortest_period().is_none();
+        // an app runs a whole model again and again: it finds its constants where its own last run left them
+        let each = if candidate.kind == Kind::Whole && is_back_to_back {
+            2
+        } else {
+            1
+        };
+        Loaded::of(runtime, policy, &candidate.device, &candidate.model, each)
+    }
+
+    /// A model on a device alone, which is run `each` times in a turn.
+    pub(crate) fn of(
+        runtime: &Runtime,
+        policy: &Policy,
+        device: &Device,
+        model: &Model,
+        each: usize,
+    ) -> Result<Loaded> {
         if runtime.0.host.clock().is_virtual() && !device.info().emulated {
             let words = format!("the clock is virtual, {} takes real time", device.name());
             return Err(Error::new(ErrorKind::DeviceFailed, words));
         }
-        let is_back_to_back = policy.shortest_period().is_none();
         let policy = policy
             .clone()
             .devices([device.name()])
@@ -361,7 +377,7 @@ impl Loaded {
             .replan(false)
             .retry(0)
             .patience(PATIENCE);
-        let session = runtime.session(&candidate.model, policy)?;
+        let session = runtime.session(model, policy)?;
         let parts = session.plan().map_or(0, |plan| plan.parts.len());
         if parts != 1 {
             let words = format!("{parts} parts on {} alone", device.name());
@@ -384,12 +400,7 @@ impl Loaded {
             session,
             inputs,
             latencies: Vec::new(),
-            // an app runs a whole model again and again: it finds its constants where its own last run left them
-            each: if candidate.kind == Kind::Whole && is_back_to_back {
-                2
-            } else {
-                1
-            },
+            each,
         })
     }
 
@@ -407,7 +418,7 @@ impl Loaded {
     }
 
     /// One turn.
-    pub(super) fn run(&mut self) -> Result<()> {
+    pub(crate) fn run(&mut self) -> Result<()> {
         let inputs: Vec<&crate::Input> = self.inputs.iter().collect();
         for _ in 0..self.each {
             let start = Instant::now();

@@ -43,6 +43,17 @@ impl Model {
         ];
         nets.into_iter().map(Net::model).collect()
     }
+
+    /// Networks that a device is calibrated with. The first has next to no work.
+    pub(crate) fn calibration_networks() -> Result<Vec<Model>> {
+        let nets = [
+            dense("launch", 1, &[8, 8]),
+            residual("residual-128", 128, &[32, 128]),
+            inverted("inverted-160", 160, &[(24, 1), (64, 6)]),
+            attention("attention-128", 128, &[192]),
+        ];
+        nets.into_iter().map(Net::model).collect()
+    }
 }
 
 /// A network that grows at one end.

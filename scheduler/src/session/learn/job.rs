@@ -13,6 +13,7 @@ use crate::event::{Event, EventKind};
 use crate::planned::Planned;
 use crate::policy::Policy;
 use crate::replan;
+use crate::runtime::Runtime;
 use crate::session::inner::Inner;
 use crate::session::loaded::LoadedPlan;
 
@@ -45,7 +46,9 @@ impl Learning {
         // a device that refuses a part of another plan keeps the incumbent
         let as_it_is = Arc::new(policy.as_ref().clone().replan(false));
         let cadence = self.lock().cadence;
-        let at_cadence = (plan.planned.cadence() != cadence)
+        let runtime = Runtime(Arc::clone(&inner.shared), Arc::default());
+        let is_calibrated = runtime.calibrate_in_background(plan.planned.devices(), policy.settings());
+        let at_cadence = (is_calibrated || plan.planned.cadence() != cadence)
             .then(|| plan.planned.at_cadence(&inner.shared, policy.settings(), cadence));
         let incumbent = at_cadence.as_ref().unwrap_or(&plan.planned);
         for (planned, expected_ns) in candidates::of(&inner.shared, incumbent, &policy, incumbent_ns) {

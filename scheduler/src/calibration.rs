@@ -1,0 +1,169 @@
+//! Calibration: what small networks took on a device, over what its plugin states of them.
+//!
+//! A plugin that was never measured on a machine states rates of its chip's class. They are off by a factor that is much
+//! the same for all models, because it is that of the machine: its clock, the width of its units, the library's version.
+//! Four small networks tell that factor within some tenths of a second.
+//!
+//! Invariants:
+//! 1. The figures belong to a device as its identity tells it apart (plugin build, chip, driver, settings) and to an operating
+//!    point, and to no other.
+//! 2. Only stated figures are scaled, and the scaled ones say so ([`Provenance::Calibrated`]); whatever was measured of the
+//!    model itself counts before them.
+//! 3. An emulated device keeps what its script states, unless a policy asks for calibration.
+//!
+//! Not here: the networks and their runs (`measure`), whose figures are scaled (`price::resolve`).
+
+mod fit;
+mod measure;
+
+use std::time::Duration;
+
+use polychip_graph::Graph;
+use polychip_host::Device;
+use polychip_partitioner::{Cost, Nanos, Provenance};
+use polychip_profile::{Profile, work};
+
+use crate::error::Result;
+use crate::planned::choose_devices;
+use crate::policy::{Policy, Settings};
+use crate::price::taking;
+use crate::runtime::Runtime;
+
+/// Whose value a calibration is, among those of plugins.
+const OWNER: &str = "polychip";
+/// Version of the networks and of the fit. Figures of another version are taken anew.
+const VERSION: u32 = 1;
+/// How long calibration may take, on all devices together. The compilation that is under way then is still waited for.
+pub(crate) const BUDGET: Duration = Duration::from_millis(300);
+
+/// By what a device's stated costs are to be multiplied.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Calibration {
+    /// Nodes that compute: at least one multiply-add for two bytes ([`computes`]).
+    pub(crate) compute: f64,
+    /// All other nodes.
+    pub(crate) traffic: f64,
+    /// From submitting a run of next to no work to its outputs.
+    pub(crate) launch: Nanos,
+}
+
+impl Calibration {
+    /// What is known of a device, where it was calibrated.
+    pub(crate) fn read(profile: &Profile, device: &Device, settings: Settings) -> Option<Calibration> {
+        let kept = profile.or_nothing(profile.plugin_value(OWNER, &key(device, settings)))?;
+        Calibration::parse(std::str::from_utf8(&kept).ok()?)
+    }
+
+    fn keep(self, profile: &Profile, device: &Device, settings: Settings) -> Result<()> {
+        profile.set_plugin_value(OWNER, &key(device, settings), self.text().as_bytes())?;
+        Ok(())
+    }
+
+    fn text(self) -> String {
+        let launch = self.launch.nanoseconds();
+        format!("{VERSION} {} {} {launch}", self.compute, self.traffic)
+    }
+
+    fn parse(text: &str) -> Option<Calibration> {
+        let mut words = text.split(' ');
+        let version: u32 = words.next()?.parse().ok()?;
+        let mut factor = || {
+            let factor: f64 = words.next()?.parse().ok()?;
+            (factor.is_finite() && factor > 0.0).then_some(factor)
+        };
+        let (compute, traffic) = (factor()?, factor()?);
+        let launch = Nanos::from_nanoseconds(words.next()?.parse().ok()?);
+        (version == VERSION).then_some(Calibration {
+            compute,
+            traffic,
+            launch,
+        })
+    }
+
+    /// The stated cost of a node, scaled.
+    pub(crate) fn scaled(self, cost: Cost, computes: bool) -> Cost {
+        let factor = if computes { self.compute } else { self.traffic };
+        let picoseconds = (cost.time.picoseconds() as f64 * factor).round() as u64;
+        taking(
+            cost,
+            picoseconds.clamp(1, u64::MAX / 1_000_000),
+            Provenance::Calibrated,
+        )
+    }
+}
+
+fn key(device: &Device, settings: Settings) -> String {
+    let point = settings.operating_point(device.info().kind);
+    format!("calibration {} {point}", device.identity())
+}
+
+/// Of each node of a graph whether arithmetic bounds it, rather than memory: at least one multiply-add for two bytes.
+pub(crate) fn computes(graph: &Graph) -> Vec<bool> {
+    let computes = |node| {
+        let work = work::of_node(graph, node);
+        work.macs >= work.bytes.saturating_mul(4)
+    };
+    graph.nodes().map(|(_, node)| computes(node)).collect()
+}
+
+impl Runtime {
+    /// Calibrates the devices that a policy allows, where it asks for that and somebody could choose between them.
+    pub(crate) fn calibrated_for(&self, policy: &Policy) -> Result<()> {
+        if policy.calibrates() {
+            let devices = choose_devices(&self.0, policy)?;
+            measure::calibrate(self, &devices, policy.settings());
+        }
+        Ok(())
+    }
+
+    /// Calibrates real devices that a session chooses between, if that did not happen before. Whether one was.
+    pub(crate) fn calibrate_in_background(&self, devices: &[Device], settings: Settings) -> bool {
+        let real: Vec<Device> = devices
+            .iter()
+            .filter(|device| !device.info().emulated)
+            .cloned()
+            .collect();
+        real.len() > 1 && measure::calibrate(self, &real, settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_read_and_nothing_else() {
+        let calibration = Calibration {
+            compute: 0.3125,
+            traffic: 4.0,
+            launch: Nanos::from_nanoseconds(12_345),
+        };
+        assert_eq!(Calibration::parse(&calibration.text()), Some(calibration));
+        for bad in [
+            "",
+            "1",
+            "1 0 1 5",
+            "1 nan 1 5",
+            "1 1 1",
+            "0 1 1 5",
+            "1 1 1 x",
+            "1 -1 1 5",
+        ] {
+            assert_eq!(Calibration::parse(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_stated_cost_is_scaled_by_what_bounds_it() {
+        let calibration = Calibration {
+            compute: 0.5,
+            traffic: 3.0,
+            launch: Nanos::ZERO,
+        };
+        let stated = Cost::time(Nanos::from_nanoseconds(100), Provenance::Roofline);
+        let scaled = |computes| calibration.scaled(stated, computes);
+        assert_eq!(scaled(true).time.nanoseconds(), 50);
+        assert_eq!(scaled(false).time.nanoseconds(), 300);
+        assert_eq!(scaled(false).provenance, Provenance::Calibrated);
+    }
+}
