@@ -10,6 +10,7 @@ use crate::unit::{Microjoules, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Where a figure comes from, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -165,8 +166,8 @@ impl Cost {
 #[derive(Clone, Debug, Default)]
 pub struct CostTable {
     nodes: usize,
-    devices: usize,
-    by_node: Vec<Option<Cost>>,
+    /// By device, then by node. Several tables may share a column.
+    columns: Vec<Arc<Vec<Option<Cost>>>>,
     by_part: BTreeMap<(usize, Vec<usize>), Cost>,
 }
 
@@ -176,8 +177,7 @@ impl CostTable {
     pub fn new(nodes: usize, devices: usize) -> Self {
         Self {
             nodes,
-            devices,
-            by_node: vec![None; nodes.saturating_mul(devices)],
+            columns: vec![Arc::new(vec![None; nodes]); devices],
             by_part: BTreeMap::new(),
         }
     }
@@ -191,25 +191,34 @@ impl CostTable {
     /// Number of devices (columns).
     #[must_use]
     pub fn devices(&self) -> usize {
-        self.devices
+        self.columns.len()
     }
 
     /// States the cost of a node on a device. A pair outside the table changes nothing and gives false.
     pub fn set_node(&mut self, node: usize, device: usize, cost: Cost) -> bool {
-        if node >= self.nodes || device >= self.devices {
+        let Some(column) = self.columns.get_mut(device).filter(|_| node < self.nodes) else {
             return false;
-        }
-        self.by_node[node * self.devices + device] = Some(cost);
+        };
+        Arc::make_mut(column)[node] = Some(cost);
         true
+    }
+
+    /// States the costs of all nodes on a device, which are not copied. A column of another length, or of a device outside
+    /// the table, changes nothing and gives false.
+    pub fn set_device(&mut self, device: usize, costs: Arc<Vec<Option<Cost>>>) -> bool {
+        match self.columns.get_mut(device) {
+            Some(column) if costs.len() == self.nodes => {
+                *column = costs;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// The cost of a node on a device, where known.
     #[must_use]
     pub fn node(&self, node: usize, device: usize) -> Option<&Cost> {
-        if node >= self.nodes || device >= self.devices {
-            return None;
-        }
-        self.by_node[node * self.devices + device].as_ref()
+        self.columns.get(device)?.get(node)?.as_ref()
     }
 
     /// States the cost of a whole part (a set of nodes compiled together) on a device. It replaces
@@ -217,7 +226,7 @@ impl CostTable {
     /// the table changes nothing and gives false.
     pub fn set_part(&mut self, nodes: &[usize], device: usize, cost: Cost) -> bool {
         let key = part_key(nodes);
-        if device >= self.devices || key.last().is_none_or(|&last| last >= self.nodes) {
+        if device >= self.devices() || key.last().is_none_or(|&last| last >= self.nodes) {
             return false;
         }
         self.by_part.insert((device, key), cost);
@@ -270,6 +279,8 @@ mod tests {
         let mut table = CostTable::new(2, 2);
         assert!(!table.set_node(2, 0, cost));
         assert!(!table.set_node(0, 2, cost));
+        assert!(!table.set_device(2, Arc::new(vec![None; 2])));
+        assert!(!table.set_device(0, Arc::new(vec![None; 3])));
         assert!(!table.set_part(&[], 0, cost));
         assert!(!table.set_part(&[0, 2], 0, cost));
         assert!(table.set_part(&[1, 0], 1, cost));

@@ -65,6 +65,8 @@ pub struct Planned {
     warnings: Vec<Warning>,
     /// It was made from a plan file, and is not to be changed.
     locked: bool,
+    /// It is the one that earlier sessions settled on.
+    settled: bool,
 }
 
 impl Planned {
@@ -587,7 +589,11 @@ impl Prepared {
             }
             if !is_new {
                 begin(steps - 1, "checking the plan");
-                return self.checked(shared, prices, found, settings);
+                let nodes = self.graph.node_count();
+                let is_known = |plan: &Plan| plan.devices_of_nodes(nodes) == found.devices_of_nodes(nodes);
+                let settled = known.as_ref().is_some_and(is_known);
+                let planned = self.checked(shared, prices, found, settings)?;
+                return Ok(Planned { settled, ..planned });
             }
         }
     }
@@ -669,6 +675,7 @@ impl Prepared {
             hot,
             warnings: Vec::new(),
             locked: false,
+            settled: false,
         };
         planned.warnings = warning::of_plan(planned.priced(&shared.profile, settings));
         let path = planned.model.path();

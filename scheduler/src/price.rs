@@ -34,7 +34,7 @@ use crate::policy::Settings;
 pub(crate) struct Prices {
     pub(crate) targets: Vec<Target>,
     pub(crate) costs: CostTable,
-    /// Costs of nodes as the plugins state them, before anything that was measured.
+    /// Costs of nodes as the plugins state them, times what calibration found, before anything that was measured of the model.
     pub(crate) stated: CostTable,
     pub(crate) links: LinkTable,
     /// What costs rest on, by device and nodes: what the profile said of each.

@@ -133,7 +133,12 @@ impl Special {
         let now_ns = shared.host.clock().now_ns();
         // what is admitted keeps its plan
         let is_watched = policy.governing().is_some() || !kept.is_empty();
-        let learning = Learning::new(&plan.planned, &policy, !kept.is_empty());
+        let learning = Learning::new(
+            &plan.planned,
+            &policy,
+            !kept.is_empty(),
+            shared.host.clock().now_ns(),
+        );
         let cooling = Cooling::new(policy.hottest(), is_watched, now_ns);
         let wiring = &plan.wiring;
         let cadence = plan.planned.cadence();

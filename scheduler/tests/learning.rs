@@ -202,6 +202,36 @@ fn the_next_start_begins_where_the_last_one_settled() {
 }
 
 #[test]
+fn a_settled_plan_is_questioned_after_a_minute_or_once_it_is_slower() {
+    let folder = tempfile::tempdir().unwrap();
+    let profile = folder.path().join("device.profile");
+    let start = |actual: &str, runs: usize| {
+        let script = device("a", 10_000.0, &permille(2000), "") + &device("b", 15_000.0, actual, "");
+        let more = |builder: polychip::Builder| builder.profiles(&profile);
+        let (runtime, model) = scripted::runtime_with(&script, more);
+        let session = runtime
+            .session(&model, Policy::latency().devices(["null"]))
+            .unwrap();
+        drive(&session, runs);
+        let report = session.report();
+        (devices_of(&session), report.learning.unwrap())
+    };
+    let (devices, first) = start(&permille(1000), 400);
+    assert_eq!(devices, ["null:1"]);
+    assert!(first.settled && first.trial_runs > 0, "{first:?}");
+    let (devices, second) = start(&permille(1000), 400);
+    assert_eq!(devices, ["null:1"]);
+    assert!(second.settled && second.trial_runs == 0, "{second:?}");
+    assert_eq!(second.words, "on null:1, on which an earlier session settled");
+    // 4,000 runs of 15 ms are a minute
+    let (_, long) = start(&permille(1000), 4_100);
+    assert!(long.trial_runs > 0, "{long:?}");
+    let (devices, slower) = start(&permille(1500), 400);
+    assert_eq!(devices, ["null:0"]);
+    assert!(slower.trial_runs > 0, "{slower:?}");
+}
+
+#[test]
 fn a_profile_that_cannot_be_opened_is_an_error_that_names_it() {
     let builder = polychip::Runtime::builder().only_given_folders();
     let error = builder

@@ -23,6 +23,7 @@ mod doors;
 mod farm_desk;
 mod golden;
 mod guest;
+mod killed;
 mod models;
 mod mutants;
 mod new_plugin;
@@ -93,6 +94,8 @@ enum Chore {
     PlacementBench(placement_bench::Options),
     /// Time the whole of `polychip partition` on models of growing size, and say how it grows
     PlanningBench(planning_bench::Options),
+    /// Kill apps that measure, and check what their profiles kept
+    Killed(killed::Options),
     /// Time plans over several devices beside the best device alone: at once, after 200 runs, after `measure`
     Plans(plans::Options),
     /// Make the page of `polychip partition --html` again, and open one in a browser
@@ -169,6 +172,7 @@ fn run(chore: Chore) -> Result<bool> {
         Chore::Predict(options) => predict::run(&options),
         Chore::PlacementBench(options) => placement_bench::run(&options),
         Chore::PlanningBench(options) => planning_bench::run(&options),
+        Chore::Killed(options) => killed::run(&options),
         Chore::Plans(options) => plans::run(&options),
         Chore::Page(options) => page::run(&options),
         Chore::Doors(options) => doors::run(&options),

@@ -91,6 +91,8 @@ pub(super) struct Subproblems {
     touched: Vec<u32>,
     /// Per variable, whether it was in a subproblem then.
     kept: Vec<bool>,
+    /// All costs are multiples of more than there are tables ([`Network::in_finer_units`]).
+    is_finer: bool,
     /// Table entries that the subproblems to come may have, all together.
     pub(super) left: u64,
 }
@@ -122,8 +124,14 @@ impl Subproblems {
             seen: vec![false; core.factors.len()],
             touched: Vec::new(),
             kept: Vec::new(),
+            is_finer: false,
             left,
         }
+    }
+
+    /// The same, in a network whose costs are in finer units already, so that no subproblem scales them.
+    pub(super) fn in_finer_units(self, is_finer: bool) -> Self {
+        Self { is_finer, ..self }
     }
 
     /// Keeps the subproblems as they are, to be gone back to.
@@ -290,7 +298,10 @@ impl Subproblems {
         };
         let (inside, border): (Vec<u32>, Vec<u32>) = tables.into_iter().partition(is_inside);
         // costs are scaled so that all tables at the border together weigh less than one unit of them
-        let scale = scale(labelling.core, subproblem, &inside, border.len() as u64);
+        let scale = match self.is_finer {
+            true => 1,
+            false => scale(labelling.core, subproblem, &inside, border.len() as u64),
+        };
         let scaled = |cost: u64| if cost == FORBIDDEN { cost } else { cost * scale };
         let mut factors: Vec<Factor> = Vec::with_capacity(inside.len() + border.len());
         factors.extend(inside.iter().map(|&table| {
@@ -305,7 +316,7 @@ impl Subproblems {
             }
         }));
         let mut alone = Vec::new();
-        if scale > 1 {
+        if scale > 1 || self.is_finer {
             for &table in &border {
                 let factor = self.agreement(labelling, table);
                 match factor.scope[..] {

@@ -247,6 +247,44 @@ impl Network {
         rest
     }
 
+    /// Multiplies all costs by one more than there are tables, so that something else may cost a unit for each table without
+    /// outweighing any difference. The factor; 1 where costs would overflow, and nothing is changed.
+    pub(super) fn in_finer_units(&mut self) -> u64 {
+        let dearest = |costs: &[u64]| {
+            let finite = costs.iter().filter(|&&cost| cost != FORBIDDEN);
+            u128::from(finite.copied().max().unwrap_or(0))
+        };
+        let own: u128 = (0..self.variables()).map(|v| dearest(self.own(v))).sum();
+        let tables: u128 = self.factors.iter().map(|factor| dearest(&factor.table)).sum();
+        let unit = self.factors.len() as u64 + 1;
+        let most = u128::from(u64::MAX / 2);
+        let sum = own + tables + u128::from(self.constant) + 1;
+        if self.constant == FORBIDDEN || sum.checked_mul(u128::from(unit)).is_none_or(|sum| sum >= most) {
+            return 1;
+        }
+        let scale = |costs: &mut [u64]| {
+            let finite = costs.iter_mut().filter(|cost| **cost != FORBIDDEN);
+            finite.for_each(|cost| *cost *= unit);
+        };
+        self.constant *= unit;
+        scale(&mut self.own);
+        // tables that are shared stay so; each is kept until the end, so that no other takes its address
+        let mut shared: HashMap<*const Table, (Arc<Table>, Arc<Table>)> = HashMap::new();
+        for factor in &mut self.factors {
+            if let Some(table) = Arc::get_mut(&mut factor.table) {
+                scale(table);
+                continue;
+            }
+            let (_, scaled) = shared.entry(Arc::as_ptr(&factor.table)).or_insert_with(|| {
+                let mut scaled = factor.table.as_ref().clone();
+                scale(&mut scaled);
+                (Arc::clone(&factor.table), Arc::new(scaled))
+            });
+            factor.table = Arc::clone(scaled);
+        }
+        unit
+    }
+
     /// The network with some of each variable's values, ascending and at least one.
     pub(super) fn restricted(&self, keep: &[Vec<usize>]) -> Self {
         let mut less = Self {

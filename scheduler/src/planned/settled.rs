@@ -62,6 +62,11 @@ pub(super) fn read(
 }
 
 impl Planned {
+    /// Whether it is the plan that earlier sessions settled on.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.settled
+    }
+
     /// Keeps the plan for the next start.
     pub(crate) fn keep_settled(&self, profile: &Profile, settings: Settings) {
         let identities: Vec<String> = self.devices.iter().map(polychip_host::Device::identity).collect();

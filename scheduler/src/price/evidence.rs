@@ -63,7 +63,7 @@ pub(crate) struct Evidence {
 #[derive(Debug, Default)]
 pub(super) struct Layers {
     /// By node: the plugin's estimate, or the roofline; none where the device does not run it.
-    pub(super) stated: Vec<Option<Cost>>,
+    pub(super) stated: Arc<Vec<Option<Cost>>>,
     /// What the profile predicts and composes.
     pub(super) predicted: Predicted,
 }
@@ -107,7 +107,7 @@ impl Evidence {
             let drawn = regression.power(&device.identity(), &point);
             power::complete(device, settings, drawn, &mut target, &mut stated);
             layers.push(Layers {
-                stated,
+                stated: Arc::new(stated),
                 predicted: regression.predicted(graph, &device.identity(), &point, &target),
             });
             let found = whole.of(graph, device, index, &target, rows);
@@ -146,7 +146,7 @@ impl Evidence {
                 .or_nothing(rows.profile.regression(&identity, &rows.now(index)));
             let point = rows.settings.operating_point(device.info().kind);
             layers.push(Layers {
-                stated: self.layers[place].stated.clone(),
+                stated: Arc::clone(&self.layers[place].stated),
                 predicted: regression.predicted(graph, &identity, &point, target),
             });
             (made.wholes[place], made.inherited[place]) =

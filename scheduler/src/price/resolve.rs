@@ -12,6 +12,7 @@
 //! Not here: collecting (`evidence`).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use polychip_partitioner::{
     Cost, CostTable, DeviceIndex, EnergyProvenance, Milliwatts, Nanos, Power, Provenance,
@@ -38,11 +39,8 @@ impl Evidence {
         let inherited = self.inherited_factor(&all);
         for (device, layers) in self.layers.iter().enumerate() {
             let target = &mut prices.targets[device];
-            for (node, cost) in layers.stated.iter().enumerate() {
-                if let Some(cost) = cost {
-                    prices.stated.set_node(node, device, *cost);
-                }
-            }
+            let mut costs = self.stated(device);
+            prices.stated.set_device(device, Arc::clone(&costs));
             let inherited_whole = self.inherited[device]
                 .as_ref()
                 .filter(|_| runs_all(target, nodes));
@@ -51,18 +49,20 @@ impl Evidence {
             let other = inherited_whole
                 .map(|whole| (whole.p50, Provenance::OtherCadence))
                 .or(other);
-            let mut costs = layers.shared(&all, self.stated(device), other);
+            layers.share(&mut costs, &all, other);
             if let Some(whole) = inherited_whole {
                 let key = (DeviceIndex::new(device), all.clone());
                 prices.inherited.insert(key, whole.clone());
             }
             if let Some(factor) = inherited.filter(|_| !self.is_measured(device) && !target.emulated) {
-                scale_estimates(&mut costs, factor);
+                let costs: &mut Vec<_> = Arc::make_mut(&mut costs);
+                scale_estimates(costs, factor);
             }
             let whole = self.wholes[device].as_ref();
             // a plan that gives the device everything is not possible any more where it was refused a node since
             if let Some(whole) = whole.filter(|_| runs_all(target, nodes)) {
-                share_measured(&mut costs, whole.p50);
+                let costs = Arc::make_mut(&mut costs);
+                share_measured(costs, whole.p50);
                 if let Some(active) = power(whole) {
                     let power = Power {
                         idle: target.power.map_or(Milliwatts::default(), |power| power.idle),
@@ -76,11 +76,7 @@ impl Evidence {
                 let key = (DeviceIndex::new(device), all.clone());
                 prices.measured.insert(key, whole.clone());
             }
-            for (node, cost) in costs.into_iter().enumerate() {
-                if let Some(cost) = cost {
-                    prices.costs.set_node(node, device, cost);
-                }
-            }
+            prices.costs.set_device(device, costs);
         }
         for ((device, part), summary) in &self.parts {
             let part_nodes: Vec<usize> = part.iter().map(|node| *node as usize).collect();
@@ -97,14 +93,14 @@ impl Evidence {
     }
 
     /// What is stated of each node, scaled where the device was calibrated.
-    fn stated(&self, device: usize) -> Vec<Option<Cost>> {
+    fn stated(&self, device: usize) -> Arc<Vec<Option<Cost>>> {
         let stated = &self.layers[device].stated;
         let Some(calibration) = self.calibrations[device] else {
-            return stated.clone();
+            return Arc::clone(stated);
         };
         let scaled =
             |(cost, computes): (&Option<Cost>, &bool)| cost.map(|cost| calibration.scaled(cost, *computes));
-        stated.iter().zip(self.computes.iter()).map(scaled).collect()
+        Arc::new(stated.iter().zip(self.computes.iter()).map(scaled).collect())
     }
 
     /// Whether the profile has a time of the whole model, or of a part of a plan, on a device.
@@ -167,29 +163,26 @@ impl Evidence {
 }
 
 impl Layers {
-    /// What is stated of each node, with its share of what the whole takes at another cadence or on another chip, of what is
-    /// predicted of its group, and of what is composed of all.
-    fn shared(
-        &self,
-        all: &[u32],
-        stated: Vec<Option<Cost>>,
-        other: Option<(Nanos, Provenance)>,
-    ) -> Vec<Option<Cost>> {
-        let mut costs = stated;
+    /// Gives each node its share of what the whole takes at another cadence or on another chip, of what is predicted of its
+    /// group, and of what is composed of all. Where nothing is, the costs stay those that others share.
+    fn share(&self, costs: &mut Arc<Vec<Option<Cost>>>, all: &[u32], other: Option<(Nanos, Provenance)>) {
+        if other.is_none() && self.predicted.groups.is_empty() && self.predicted.whole.is_none() {
+            return;
+        }
+        let costs = Arc::make_mut(costs);
         if let Some((time, provenance)) = other {
-            share(&mut costs, all, time.nanoseconds() as f64, provenance);
+            share(costs, all, time.nanoseconds() as f64, provenance);
         }
         let of_cadence = |provenance| match self.predicted.inherited {
             true => Provenance::OtherCadence,
             false => provenance,
         };
         for (nodes, time) in &self.predicted.groups {
-            share(&mut costs, nodes, *time, of_cadence(Provenance::Predicted));
+            share(costs, nodes, *time, of_cadence(Provenance::Predicted));
         }
         if let Some(time) = self.predicted.whole {
-            share(&mut costs, all, time, of_cadence(Provenance::Composed));
+            share(costs, all, time, of_cadence(Provenance::Composed));
         }
-        costs
     }
 }
 
@@ -275,8 +268,6 @@ fn power(whole: &Summary) -> Option<Milliwatts> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use polychip_partitioner::{LinkTable, Microjoules, Target};
 
     use super::*;
@@ -310,7 +301,7 @@ mod tests {
         let layers = devices.iter().map(|(_, node)| {
             let cost = Cost::time(Nanos::from_nanoseconds(*node), Provenance::Estimated);
             Layers {
-                stated: vec![Some(cost); nodes],
+                stated: Arc::new(vec![Some(cost); nodes]),
                 ..Layers::default()
             }
         });
@@ -431,7 +422,7 @@ mod tests {
     fn a_node_takes_the_power_that_was_stated_for_as_long_as_it_takes() {
         let mut evidence = evidence(&[(0, 10)], 2);
         let layers = Arc::get_mut(&mut evidence.layers).unwrap();
-        for cost in layers[0].stated.iter_mut().flatten() {
+        for cost in Arc::make_mut(&mut layers[0].stated).iter_mut().flatten() {
             *cost = cost.with_energy(Microjoules::from_microjoules(3));
         }
         let energy = |evidence: &Evidence| {

@@ -36,6 +36,10 @@ use shadow::Sample;
 
 /// Runs that overlapped no other before other plans are made: a session of a few runs compiles nothing more.
 const FIRST_RUNS: u64 = 16;
+/// A session whose plan an earlier one settled on lets others rest so long,
+const REST_NS: u64 = 60_000_000_000;
+/// unless its runs take so many times what they took then.
+const DRIFT: f64 = 1.25;
 /// A gap between two runs is no gap where it is shorter than this.
 const LEAST_GAP_NS: f64 = 200_000.0;
 
@@ -58,6 +62,8 @@ struct State {
     arms: Vec<Arm>,
     /// Other plans were made, or are not worth it.
     is_prepared: bool,
+    /// Where an earlier session settled on the plan: what a run of it is known to take, and when this session began.
+    settled: Option<SettledBefore>,
     /// A job is under way.
     is_busy: bool,
     sample: Option<Arc<Sample>>,
@@ -70,6 +76,13 @@ struct State {
     wanted: Cadence,
     /// When the cadence changed last.
     changed_ns: Option<u64>,
+}
+
+/// What a session begins with that has the plan of an earlier one.
+#[derive(Debug, Clone, Copy)]
+struct SettledBefore {
+    expected_ns: f64,
+    began_ns: u64,
 }
 
 /// A plan that may be tried.
@@ -90,7 +103,12 @@ pub(super) enum Job {
 
 impl Learning {
     /// For a session of this plan; none where nothing can be learnt, or others choose the plan.
-    pub(crate) fn new(planned: &Planned, policy: &Policy, is_admitted: bool) -> Option<Arc<Learning>> {
+    pub(crate) fn new(
+        planned: &Planned,
+        policy: &Policy,
+        is_admitted: bool,
+        now_ns: u64,
+    ) -> Option<Arc<Learning>> {
         let mode = policy.learning();
         let others_choose = policy.governing().is_some()
             || is_admitted
@@ -111,6 +129,10 @@ impl Learning {
                 explorer: Explorer::new(settings, &name, candidates::value_per_ns(planned)),
                 arms: Vec::new(),
                 is_prepared: mode == Learn::Watch,
+                settled: planned.is_settled().then(|| SettledBefore {
+                    expected_ns: planned.plan().time().nanoseconds() as f64,
+                    began_ns: now_ns,
+                }),
                 is_busy: false,
                 sample: None,
                 gap_ns: None,
@@ -150,12 +172,12 @@ impl Learning {
     }
 
     /// What is worth doing now. Under a deadline shadow runs have room in gaps only.
-    fn next_job(&self, state: &mut State, has_deadline: bool) -> Option<Job> {
+    fn next_job(&self, state: &mut State, has_deadline: bool, now_ns: u64) -> Option<Job> {
         if state.is_busy || self.is_closing() || !state.tries() {
             return None;
         }
         let job = if !state.is_prepared {
-            (state.explorer.spent().runs >= FIRST_RUNS).then_some(Job::Prepare)
+            (state.explorer.spent().runs >= FIRST_RUNS && !state.rests(now_ns)).then_some(Job::Prepare)
         } else if state.arms.len() > 1 {
             let gap = state
                 .gap_ns
@@ -184,7 +206,7 @@ impl Learning {
     /// Whether all plans are judged, so that the one that runs is worth keeping for the next start.
     pub(crate) fn has_settled(&self) -> bool {
         let state = self.lock();
-        state.is_prepared && state.tries() && state.explorer.is_settled()
+        state.tries() && state.is_settled()
     }
 
     /// Learns in another way from now on. What is known of other plans stays.
@@ -214,6 +236,23 @@ impl Learning {
 }
 
 impl State {
+    /// Whether every plan is judged, by this session or by the one before.
+    fn is_settled(&self) -> bool {
+        match self.is_prepared {
+            true => self.explorer.is_settled(),
+            false => self.settled.is_some(),
+        }
+    }
+
+    /// Whether other plans wait, because an earlier session judged them.
+    fn rests(&self, now_ns: u64) -> bool {
+        self.settled.is_some_and(|before| {
+            let took = self.explorer.incumbent_ns();
+            let is_as_before = took.is_none_or(|took| took <= DRIFT * before.expected_ns);
+            is_as_before && now_ns.saturating_sub(before.began_ns) < REST_NS
+        })
+    }
+
     /// Whether other plans are tried.
     fn tries(&self) -> bool {
         self.mode.budget_permille().is_some()
@@ -234,5 +273,6 @@ impl State {
             .replace_incumbent(&candidates::name(planned), candidates::value_per_ns(planned));
         self.arms.clear();
         self.is_prepared = false;
+        self.settled = None;
     }
 }

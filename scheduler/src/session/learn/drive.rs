@@ -78,7 +78,7 @@ impl Learning {
             self.act(inner, &mut state, change);
         }
         self.follow_cadence(inner, &mut state, now_ns);
-        let job = self.next_job(&mut state, inner.lateness.deadline_ns().is_some());
+        let job = self.next_job(&mut state, inner.lateness.deadline_ns().is_some(), now_ns);
         drop(state);
         if let Some(job) = job {
             self.begin(inner, job);

@@ -97,7 +97,7 @@ impl Learning {
         let mut report = LearningReport {
             mode: state.mode.to_string(),
             plan: explorer.name(explorer.incumbent()).to_owned(),
-            settled: state.is_prepared && explorer.is_settled() && (state.tries() || explorer.len() > 1),
+            settled: state.is_settled() && (state.tries() || explorer.len() > 1),
             trial_runs: spent.trials,
             excess_permille: spent.share() * 1e3,
             budget_permille: state.mode.budget_permille(),
@@ -114,6 +114,9 @@ fn words(report: &LearningReport, is_prepared: bool) -> String {
     let Some(budget) = report.budget_permille else {
         return format!("{on}; runs are measured, other plans are not tried");
     };
+    if !is_prepared && report.settled {
+        return format!("{on}, on which an earlier session settled");
+    }
     if !is_prepared {
         return format!("{on}; other plans are not made yet");
     }
