@@ -1,8 +1,9 @@
-//! Adapters: products of low rank that are added to a model's own, from a file of their own (LoRA, arXiv 2106.09685).
+//! LoRA adapters (arXiv 2106.09685): low-rank products, from a separate file, that are added to a
+//! model's own.
 //!
 //! Invariants:
-//! 1. An adapter changes matrices that the model has, by products that fit them, or is refused.
-//! 2. The model's weights stay as they are: an adapter is two small products more at run time.
+//! 1. An adapter changes matrices of the model, with products of matching shape, or is refused.
+//! 2. The model's weights stay unchanged: an adapter is two small additional products at run time.
 //!
 //! Not here: adapters in safetensors.
 
@@ -15,7 +16,7 @@ use crate::config::Config;
 use crate::gguf::{Gguf, Tensor};
 use crate::{Error, Result};
 
-/// What is added to a model's products.
+/// A LoRA adapter: additions to a model's products.
 #[derive(Clone, Debug)]
 pub struct Adapter {
     path: PathBuf,
@@ -24,7 +25,7 @@ pub struct Adapter {
     parts: BTreeMap<String, Part>,
 }
 
-/// What is added to one product: `b * (a * x)`.
+/// The addition to one product: `b * (a * x)`.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) rank: usize,
@@ -37,17 +38,18 @@ pub(crate) struct Part {
 }
 
 impl Adapter {
-    /// Reads a GGUF file with an adapter, as converters of LoRA write it; what it adds is multiplied by `scale`, 1 for what it was
-    /// trained for.
+    /// Reads an adapter from a GGUF file, as LoRA converters write it, and multiplies its additions
+    /// by `scale` (1 is the strength it was trained with).
     ///
     /// # Errors
-    /// The file is not sound, holds no adapter or one of another kind, or a tensor of it has no partner.
+    /// The file is malformed, holds no adapter or an unsupported kind, or one of its tensors has no
+    /// partner.
     pub fn open(path: impl AsRef<Path>, scale: f32) -> Result<Adapter> {
         let path = path.as_ref();
         Adapter::read(path, &Gguf::open(path)?, scale)
     }
 
-    /// As [`Adapter::open`], of a file that is open and that messages call `name`.
+    /// Reads an adapter from an open file, like [`Adapter::open`]; error messages call it `name`.
     ///
     /// # Errors
     /// As [`Adapter::open`].
@@ -107,31 +109,31 @@ impl Adapter {
         })
     }
 
-    /// The file, or the name that it was given.
+    /// Path of the file, or the name given to [`Adapter::read`].
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What its products are multiplied by, beside what it was trained for.
+    /// Factor on the adapter's additions, relative to the strength it was trained with.
     #[must_use]
     pub fn scale(&self) -> f32 {
         self.scale
     }
 
-    /// Says what it adds, and by which scale.
+    /// Hashes the additions and their scale.
     pub(crate) fn identify(&self, hasher: &mut blake3::Hasher) {
         for (name, part) in &self.parts {
             hasher.update(name.as_bytes()).update(&part.a).update(&part.b);
         }
     }
 
-    /// What it adds to the product with this tensor.
+    /// The addition to the product with this weight tensor.
     pub(crate) fn part(&self, weight: &str) -> Option<&Part> {
         self.parts.get(weight)
     }
 
-    /// Compares it with the model that it is to be used with.
+    /// Checks that the adapter fits a model.
     pub(crate) fn check(&self, file: &Gguf, config: &Config) -> Result<()> {
         let wrong = |words: String| Error::config(format!("adapter {}: {words}", self.path.display()));
         if self.architecture != config.architecture.name() {

@@ -1,11 +1,13 @@
-//! Sequences that take a step together: a token of each, with one read of all weights.
+//! Batched decoding: sequences take a step together, one token each, with one read of all weights.
 //!
 //! Invariants:
-//! 1. A sequence's keys and values stay where they are, whoever joins or leaves: a step reads them in place and appends one position.
+//! 1. A sequence's KV cache stays in place, whoever joins or leaves: a step reads it there and
+//!    appends one position.
 //! 2. After an error each sequence holds what it held before the call.
-//! 3. Sequences see nothing of each other; sums of products may differ in their last bits from those of a step alone.
+//! 3. Sequences do not see each other. Sums of products may differ in their last bits from those of
+//!    a single step.
 //!
-//! Not here: who takes a step with whom (the caller's choice), prompts (`sequence`).
+//! Not here: the choice of sequences for a step (the caller's), prompts (`sequence`).
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -18,7 +20,7 @@ use crate::chunk::{STEPS, SessionKey, together};
 use crate::sequence::{HALF, Place, Sequence};
 use crate::{Error, LanguageModel, Result, TokenId};
 
-/// Longest time of one step: a device that is silent for so long hangs.
+/// Longest time of one step; a device that is silent for longer counts as hung.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// Steps of several sequences at once.
@@ -41,26 +43,26 @@ const LONGEST: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub struct Batch {
     model: LanguageModel,
-    /// By how many sequences take the step.
+    /// By the number of sequences in the step.
     steps: BTreeMap<usize, Step>,
-    /// What places have in which no sequence is: nothing is ever written to it, and nothing seen of it.
+    /// Inputs for places without a sequence: never written, and masked out.
     blank: Option<Memory>,
 }
 
-/// The inputs of a step of so many sequences, without their memories.
+/// The inputs of a step of this many sequences, except their KV caches.
 #[derive(Debug)]
 struct Step {
     session: Arc<Session>,
-    /// What the session's inputs are, in its order.
+    /// The session's inputs, in its order.
     order: Vec<Port>,
     embedded: Input,
     positions: Input,
     masks: Vec<Input>,
-    /// Positions that each mask shows.
+    /// Number of positions that each mask shows.
     shown: Vec<usize>,
-    /// Inputs of places in which no sequence is, made when there is one.
+    /// Inputs of places without a sequence, made when first needed.
     blank: BTreeMap<usize, Vec<Input>>,
-    /// Where the outputs are that are appended to each memory.
+    /// Indices of the outputs that are appended to each cache.
     added: Vec<usize>,
     logits: usize,
 }
@@ -71,12 +73,12 @@ enum Port {
     Positions,
     /// Of a place.
     Mask(usize),
-    /// Of a place, and which of a sequence's memories.
+    /// Of a place, and the index among a sequence's caches.
     Past(usize, usize),
 }
 
 impl Batch {
-    /// Steps of a model's sequences; nothing is planned yet.
+    /// Creates batched steps for a model's sequences. Plans nothing yet.
     #[must_use]
     pub fn new(model: &LanguageModel) -> Batch {
         Batch {
@@ -86,8 +88,9 @@ impl Batch {
         }
     }
 
-    /// How many of so many sequences should take the next step together, so that few rows stay unused. All by themselves where phases
-    /// are placed: which device answers is then each sequence's.
+    /// Number of the `waiting` sequences that should take the next step together, so that few rows
+    /// stay unused. It is 1 with prefill and decode placement, where the answering device is chosen
+    /// per sequence.
     #[must_use]
     pub fn size(&self, waiting: usize) -> usize {
         match self.model.phases() {
@@ -96,10 +99,11 @@ impl Batch {
         }
     }
 
-    /// Plans and compiles the steps of up to so many sequences, so that no later call waits for that.
+    /// Plans and compiles the steps for up to `sequences` sequences, so that no later call waits
+    /// for it.
     ///
     /// # Errors
-    /// A device refused, or no device runs some node.
+    /// A device refused a part, or no device runs some node.
     pub fn prepare(&mut self, sequences: usize) -> Result<()> {
         if self.model.phases().is_some() {
             return Ok(());
@@ -112,10 +116,11 @@ impl Batch {
         Ok(())
     }
 
-    /// Each sequence reads its token, after which it has the logits of what follows.
+    /// Appends one token to each sequence; each then has the logits of its next token.
     ///
     /// # Errors
-    /// A sequence is of another model or has no room, they are more than 16, a token is beyond the vocabulary, or a device failed.
+    /// A sequence is of another model or has no room, there are more than 16 sequences, a token is
+    /// beyond the vocabulary, or a device failed.
     pub fn step(&mut self, tokens: &mut [(&mut Sequence, TokenId)]) -> Result<()> {
         if let [(sequence, token)] = tokens {
             return sequence.append(&[*token]).map(|_| ());
@@ -156,7 +161,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Plans a step of so many rows, and makes its inputs, where that was not done.
+    /// Plans a step of `rows` rows and makes its inputs, unless that was done.
     fn ready(&mut self, rows: usize) -> Result<()> {
         if let Entry::Vacant(vacant) = self.steps.entry(rows) {
             vacant.insert(Step::new(&self.model, rows)?);
@@ -164,7 +169,8 @@ impl Batch {
         Ok(())
     }
 
-    /// Gives each sequence a place: that of the last step where it is free, since its inputs are there.
+    /// Assigns each sequence a place: its place in the last step if free, since its inputs are
+    /// there.
     fn place(&mut self, rows: usize, tokens: &mut [(&mut Sequence, TokenId)]) -> Result<Vec<usize>> {
         let mut taken = vec![false; rows];
         let mut places = vec![None; tokens.len()];
@@ -231,12 +237,12 @@ fn key(rows: usize) -> SessionKey {
     }
 }
 
-/// The name of the port of one of a place's memories.
+/// Port name of one of a place's caches.
 fn past_name(memory: usize, place: usize) -> String {
     format!("past_{}.{}.{place}", ["key", "value"][memory % 2], memory / 2)
 }
 
-/// The inputs of a place over a sequence's memories.
+/// Inputs of a place over a sequence's caches.
 fn over(session: &Session, place: usize, memories: &[Memory]) -> Result<Vec<Input>> {
     let shapes: BTreeMap<&str, &[usize]> = session
         .inputs()
@@ -310,7 +316,7 @@ impl Step {
         over(&self.session, place, memories)
     }
 
-    /// Writes what the run reads.
+    /// Writes the run's inputs.
     fn fill(
         &mut self,
         model: &LanguageModel,
@@ -374,7 +380,7 @@ impl Step {
         run.wait(LONGEST).map_err(Error::run)
     }
 
-    /// Copies each row's keys and values behind its sequence's, and keeps its logits.
+    /// Appends each row's keys and values to its sequence's cache, and stores its logits.
     fn append(
         &self,
         model: &LanguageModel,

@@ -1,30 +1,33 @@
 //! Graphs of a language model: one chunk of tokens through all layers.
 //!
-//! A graph takes the embedded tokens of a chunk and the keys and values of all positions before it, and gives the logits and
-//! the chunk's own keys and values, which whoever runs it appends. So a graph changes nothing: any number of plans on any
-//! devices read the same memory of keys and values, and a position is taken back by not counting it.
+//! A graph reads the embedded tokens of a chunk and the KV cache of all positions before it. It
+//! outputs the logits and the chunk's own keys and values, which the caller appends. A graph
+//! therefore has no side effects: any number of plans on any devices read the same KV cache, and a
+//! position is removed by reducing the length.
 //!
-//! Ports, of `rows` tokens and a memory of `capacity` positions:
+//! Ports, for `rows` tokens and a cache of `capacity` positions:
 //!
-//! | port | type | what |
+//! | port | type | content |
 //! |---|---|---|
 //! | `embedded` | f32 `[rows, embedding]` | rows of the embedding table |
 //! | `positions` | i64 `[1, rows]` | position of each token |
-//! | `mask` | bool `[rows, capacity + rows]` | which positions of the memory, then of the chunk, a token sees |
-//! | `last` | i64 `[1]` | the row whose logits are wanted; only of [`Logits::Last`] |
-//! | `past_key.N`, `past_value.N` | f16 `[1, kv_heads, capacity, head_size]` | what layer N knows of earlier positions |
+//! | `mask` | bool `[rows, capacity + rows]` | positions of the cache, then of the chunk, that a token sees |
+//! | `last` | i64 `[1]` | the row whose logits are wanted; only with [`Logits::Last`] |
+//! | `past_key.N`, `past_value.N` | f16 `[1, kv_heads, capacity, head_size]` | layer N's cache of earlier positions |
 //! | `logits` | f32 `[1 or rows, vocabulary]` | |
-//! | `key.N`, `value.N` | f16 `[1, rows, kv_heads * head_size]` | what layer N adds |
+//! | `key.N`, `value.N` | f16 `[1, rows, kv_heads * head_size]` | layer N's new keys and values |
 //!
-//! A step of several sequences ([`step`]) has a token of each as its rows: products read their weights once for all, and each row attends
-//! to its own sequence's memory. Instead of one mask and memory there are `mask.S`, bool `[1, capacity + 1]`, and `past_key.N.S`,
-//! `past_value.N.S` of each sequence `S`. Memories stay where they are, so whoever joins or leaves costs no copy.
+//! A step of several sequences ([`step`]) has one token of each as its rows: products read their
+//! weights once for all, and each row attends to its own sequence's cache. Instead of one mask and
+//! cache there are `mask.S`, bool `[1, capacity + 1]`, and `past_key.N.S`, `past_value.N.S` for
+//! each sequence `S`. Caches stay in place, so joining or leaving a step copies nothing.
 //!
 //! Invariants:
-//! 1. Weights are constants over the mapped file, in the blocks that they lie in.
-//! 2. Keys and values are rounded to f16 before they are used, so that a prompt's answers do not depend on how it was cut.
+//! 1. Weights are constants over the mapped file, in their stored blocks.
+//! 2. Keys and values are rounded to f16 before use, so that answers do not depend on how a prompt
+//!    was cut.
 //!
-//! Not here: who runs a graph and keeps the memory (`session`).
+//! Not here: running a graph and keeping the cache (`session`).
 
 pub(crate) mod draft;
 pub(crate) mod memory;
@@ -40,23 +43,23 @@ use crate::{Error, Result};
 use draft::{Draft, Stored};
 use memory::{Heads, Ports, Rows};
 
-/// Which rows' logits a graph gives.
+/// Rows whose logits a graph outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Logits {
-    /// Those of the row that the port `last` names.
+    /// The row that the port `last` names.
     Last,
-    /// Those of every row.
+    /// Every row.
     All,
 }
 
 /// Sizes of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// Tokens of a chunk.
+    /// Number of tokens in a chunk.
     pub rows: usize,
-    /// Positions that the memory of keys and values has room for.
+    /// Capacity of the KV cache in positions.
     pub capacity: usize,
-    /// Which rows' logits there are.
+    /// Rows whose logits are output.
     pub logits: Logits,
 }
 
@@ -69,7 +72,7 @@ pub struct Angles {
 }
 
 impl Angles {
-    /// The angles of the first `capacity` positions.
+    /// Computes the angles of the first `capacity` positions.
     ///
     /// # Errors
     /// The file's factors cannot be read.
@@ -105,23 +108,23 @@ impl Angles {
     }
 }
 
-/// What graphs are made of.
+/// Inputs for building graphs.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     /// The weights.
     pub file: &'a Gguf,
-    /// What the file says of itself.
+    /// The file's hyper-parameters.
     pub config: &'a Config,
     /// The angles of all positions.
     pub angles: &'a Angles,
-    /// What is added to products; each fits the file.
+    /// The adapters to add; each fits the file.
     pub adapters: &'a [Adapter],
 }
 
-/// The graph of a chunk.
+/// Builds the graph of a chunk.
 ///
 /// # Errors
-/// The capacity is not that of the angles, or a tensor is missing.
+/// The capacity differs from that of the angles, or a tensor is missing.
 pub fn graph(source: Source<'_>, shape: Shape) -> Result<Graph> {
     if shape.capacity != source.angles.capacity || shape.rows == 0 {
         return Err(Error::config(format!(
@@ -133,7 +136,7 @@ pub fn graph(source: Source<'_>, shape: Shape) -> Result<Graph> {
     Builder::new(source, (shape, Rows::OfOne), &name).build()
 }
 
-/// The graph of a step: one token of each of so many sequences, with the logits of all.
+/// Builds the graph of a step: one token for each of `sequences` sequences, with the logits of all.
 ///
 /// # Errors
 /// As [`graph`].
@@ -150,7 +153,7 @@ pub fn step(source: Source<'_>, sequences: usize) -> Result<Graph> {
     Builder::new(source, (shape, Rows::OfMany), &name).build()
 }
 
-/// The files that constants stand in. A piece that is no file has none of them.
+/// The files that hold constants; a piece that is not a file holds none.
 fn names(file: &Gguf) -> Vec<String> {
     let pieces = file.pieces().iter();
     pieces
@@ -171,7 +174,7 @@ fn missing(name: &str) -> Error {
     Error::config(format!("tensor {name:?} is missing"))
 }
 
-/// What all layers share.
+/// Tensors that all layers share.
 struct Shared {
     ports: Ports,
     cosines: TensorId,
@@ -244,7 +247,8 @@ impl<'a> Builder<'a> {
         Ok(self.draft.finish())
     }
 
-    /// One block of attention and feed-forward; gives the stream behind it, and the keys and values of its tokens.
+    /// Adds one block of attention and feed-forward; returns the stream after it, and the keys and
+    /// values of its tokens.
     fn layer(&mut self, layer: u32, x: TensorId, shared: &Shared) -> Result<(TensorId, TensorId, TensorId)> {
         let config = self.config;
         let (rows, width) = (self.shape.rows, config.embedding as usize);
@@ -294,8 +298,8 @@ impl<'a> Builder<'a> {
         Ok((x, keys, values))
     }
 
-    /// Queries or keys `[rows, heads * size]` as `[1, rows, heads * size]`, normalised where the architecture does, and
-    /// rotated.
+    /// Turns queries or keys `[rows, heads * size]` into `[1, rows, heads * size]`, normalized if
+    /// the architecture requires it, and rotated.
     fn placed(&mut self, x: TensorId, heads: u32, shared: &Shared, norm: &str) -> Result<TensorId> {
         let config = self.config;
         let (rows, size) = (self.shape.rows, config.head_size as usize);
@@ -336,7 +340,7 @@ impl<'a> Builder<'a> {
             .node(Op::RMSNormalization, &inputs, attributes, DType::F32, shape))
     }
 
-    /// `x` times the transposed weights `[out, in]` of the file, and a bias.
+    /// Adds `x` times the transposed weights `[out, in]` of the file, plus a bias.
     fn linear(&mut self, x: TensorId, weight: &str, bias: Option<String>, rows: usize) -> Result<TensorId> {
         let tensor = self.file.tensor(weight).ok_or_else(|| missing(weight))?;
         let &[depth, columns] = tensor.dims() else {
@@ -370,13 +374,13 @@ impl<'a> Builder<'a> {
         Ok(self.adapted(x, y, weight, rows))
     }
 
-    /// The first times the transposed second, plus the third where there is one.
+    /// Adds the first input times the transposed second, plus the third if there is one.
     fn product(&mut self, inputs: &[TensorId], shape: &[usize]) -> TensorId {
         let attributes = Attributes::new().with_int(Attr::TransB, 1);
         self.draft.node(Op::Gemm, inputs, attributes, DType::F32, shape)
     }
 
-    /// A product of `x` with what adapters add to it.
+    /// A product of `x` with the adapters' additions.
     fn adapted(&mut self, x: TensorId, y: TensorId, weight: &str, rows: usize) -> TensorId {
         let mut y = y;
         for (index, adapter) in self.source.adapters.iter().enumerate() {

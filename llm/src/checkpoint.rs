@@ -1,12 +1,13 @@
-//! A folder of safetensors, as models are published: `config.json`, `tokenizer.json`, and tensors in one file or several.
-//! It is read as the GGUF file that a converter would make of it: the same keys, the same names of tensors. Weights stay
-//! where they lie.
+//! Safetensors folders, as models are published: `config.json`, `tokenizer.json`, and tensors in
+//! one file or several. A folder is read as the GGUF file that a converter would make: the same
+//! keys, the same tensor names. Weights stay in place.
 //!
 //! Invariants:
-//! 1. Nothing is guessed: a setting, a way of cutting texts or a tensor that is not known is refused by name.
-//! 2. Rows of queries and keys stay in their order, so values are rotated in halves (`Gguf::is_checkpoint`).
+//! 1. Nothing is guessed: an unknown setting, pre-tokenizer or tensor is refused by name.
+//! 2. Rows of queries and keys keep their order, so values are rotated in halves
+//!    (`Gguf::is_checkpoint`).
 //!
-//! Not here: what keys mean (`config`, `tokenizer`).
+//! Not here: the meaning of keys (`config`, `tokenizer`).
 
 pub(crate) mod object;
 mod settings;

@@ -1,29 +1,31 @@
-//! Chunks: the sizes in which a text is read, and in which sequences take a step together, and the sessions that run them.
+//! Chunk sizes for reading text, step sizes for batches, and the keys of the sessions that run
+//! them.
 
-/// Sizes of chunks, the largest first: a prompt is cut into as few of them as leave little of the last one unused.
+/// Chunk sizes in tokens, the largest first: a prompt is cut into as few of them as leave little of
+/// the last one unused.
 pub(crate) const LADDER: [usize; 5] = [512, 128, 32, 8, 1];
 
-/// Sequences that take a step together, the most first.
+/// Numbers of sequences that step together, the largest first.
 pub(crate) const STEPS: [usize; 5] = [16, 8, 4, 2, 1];
 
-/// A session of chunks of one size.
+/// Identifies a session of chunks of one size.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SessionKey {
     pub(crate) rows: usize,
-    /// Whether it gives the logits of all tokens.
+    /// Whether it outputs the logits of all tokens.
     pub(crate) all: bool,
     /// Whether its rows are tokens of as many sequences, not of one.
     pub(crate) is_step: bool,
-    /// The one device that it runs on; else it is planned over all that the policy allows.
+    /// The only device that it runs on; `None` to plan over all that the policy allows.
     pub(crate) device: Option<String>,
 }
 
-/// The size of the next chunk of a text of `left` tokens, which may be more than that.
+/// The size of the next chunk of a text of `left` tokens; may exceed `left`.
 pub(crate) fn rung(left: usize) -> usize {
     filled(&LADDER, left)
 }
 
-/// How many of so many sequences take the next step together, which may be more than there are.
+/// The number of sequences in the next step, of `left`; may exceed `left`.
 pub(crate) fn together(left: usize) -> usize {
     filled(&STEPS, left)
 }

@@ -1,8 +1,11 @@
-//! What a file says of its model: architecture, sizes, positions, norms, and which tensors there must be.
+//! A model's hyper-parameters: architecture, sizes, positions, norms, and the tensors the file must
+//! have.
 //!
 //! Invariants:
-//! 1. A [`Config`] that exists agrees with the file: each tensor of [`Config::tensors`] is there with its shape, and no other.
-//! 2. Whatever changes answers and is not known is refused by name: architectures, scaling of positions, experts, windows.
+//! 1. A [`Config`] agrees with its file: each tensor of [`Config::tensors`] exists with its shape,
+//!    and no other exists.
+//! 2. Unknown settings that change answers are refused by name: architectures, position scaling,
+//!    experts, windows.
 //!
 //! Not here: what the tensors are computed with.
 
@@ -15,10 +18,10 @@ pub use tensors::ExpectedTensor;
 use crate::gguf::{Gguf, Value, ValueType};
 use crate::{Error, Result};
 
-/// A family of models whose graph is known.
+/// A supported model family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
-    /// Llama and what is built like it: Mistral, SmolLM.
+    /// Llama and models built like it: Mistral, SmolLM.
     Llama,
     /// Qwen 2 and 2.5: biases on queries, keys and values.
     Qwen2,
@@ -29,7 +32,7 @@ pub enum Architecture {
 impl Architecture {
     const ALL: [Architecture; 3] = [Architecture::Llama, Architecture::Qwen2, Architecture::Qwen3];
 
-    /// The name in files, which also begins its keys.
+    /// Name in files, which also prefixes the family's keys.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -51,69 +54,69 @@ impl fmt::Display for Architecture {
 pub enum RopePairing {
     /// Values 2·i and 2·i+1.
     Interleaved,
-    /// Values i and i + n/2 of n that are rotated.
+    /// Values i and i + n/2 of the n rotated values.
     Halves,
 }
 
-/// How angles of positions are changed for long contexts.
+/// How position angles are scaled for long contexts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RopeScaling {
-    /// As they are.
+    /// Unscaled.
     None,
-    /// Positions are divided by this.
+    /// Positions are divided by this number.
     Linear(f32),
-    /// Each angle is divided by its value of the tensor `rope_freqs.weight` (Llama 3.1).
+    /// Each angle is divided by its value in the tensor `rope_freqs.weight` (Llama 3.1).
     Factors,
 }
 
 /// A model's hyper-parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// The family.
+    /// The model family.
     pub architecture: Architecture,
-    /// Blocks of attention and feed-forward.
+    /// Number of blocks of attention and feed-forward.
     pub layers: u32,
     /// Width of the residual stream.
     pub embedding: u32,
-    /// Inner width of a feed-forward.
+    /// Inner width of a feed-forward block.
     pub feed_forward: u32,
-    /// Heads of queries.
+    /// Number of query heads.
     pub heads: u32,
-    /// Heads of keys and of values; divides `heads`.
+    /// Number of key heads, and of value heads; divides `heads`.
     pub kv_heads: u32,
     /// Width of a head, for queries, keys and values; even.
     pub head_size: u32,
-    /// How many of a head's first values are rotated; even, at most `head_size`.
+    /// Number of rotated values at the start of a head; even, at most `head_size`.
     pub rope_dims: u32,
     /// Base of the angles: position · base^(-2·i / rope_dims).
     pub rope_base: f32,
     /// Which values are rotated together.
     pub rope_pairing: RopePairing,
-    /// How angles are changed.
+    /// How angles are scaled.
     pub rope_scaling: RopeScaling,
-    /// What is added to the mean square before its root.
+    /// Number added to the mean square before its root.
     pub norm_epsilon: f32,
-    /// Positions that the model was trained for.
+    /// Number of positions that the model was trained for.
     pub context: u32,
-    /// Rows of the embedding table.
+    /// Number of rows of the embedding table.
     pub vocabulary: u32,
-    /// Queries, keys and values have biases.
+    /// Whether queries, keys and values have biases.
     pub qkv_bias: bool,
-    /// Queries and keys are normalised per head before they are rotated.
+    /// Whether queries and keys are normalized per head before they are rotated.
     pub qk_norm: bool,
-    /// The embedding table is also the output's matrix.
+    /// Whether the embedding table is also the output matrix.
     pub tied: bool,
 }
 
-/// Most layers: bounds the work on a file that lies about them.
+/// Most layers; bounds the work on a file that states too many.
 const MAX_LAYERS: u32 = 4096;
 
 impl Config {
-    /// Reads the model's hyper-parameters and compares its tensors with them.
+    /// Reads the hyper-parameters and checks the file's tensors against them.
     ///
     /// # Errors
-    /// The architecture or a setting is not supported, a key is missing or out of range, a tensor is missing, has another
-    /// shape, or is none of the architecture's.
+    /// The architecture or a setting is not supported, a key is missing or out of range, or a
+    /// tensor is missing, has another shape, or does not belong to the architecture.
     pub fn read(file: &Gguf) -> Result<Config> {
         if let Some(pieces @ 2..) = file.integer("split.count")? {
             return Err(Error::unsupported(format!(
@@ -129,7 +132,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The tensors of the model with their shapes, the innermost dimension first.
+    /// The model's tensors with their shapes, innermost dimension first.
     pub fn tensors(&self) -> impl Iterator<Item = ExpectedTensor> + '_ {
         tensors::expected(self)
     }
@@ -327,7 +330,8 @@ impl Keys<'_> {
         }
     }
 
-    /// Settings that change answers and that no architecture here knows, unless they say "off".
+    /// Refuses settings that change answers and that no architecture here supports, unless they are
+    /// off.
     fn refuse_unknown(&self) -> Result<()> {
         for key in [
             "expert_count",
@@ -365,7 +369,7 @@ impl Keys<'_> {
         }
     }
 
-    /// A window that is at least as long as the context changes nothing.
+    /// Refuses an attention window shorter than the context; a longer one changes nothing.
     fn refuse_window(&self, context: u32) -> Result<()> {
         let key = self.key("attention.sliding_window");
         match self.file.integer(&key)? {

@@ -1,14 +1,15 @@
-//! Text out of a stream of tokens, as soon as its characters are whole.
+//! Streaming decoder: turns tokens into text as soon as its characters are complete.
 //!
 //! Invariants:
-//! 1. What has been given is never changed: all pieces after one another are the text of all tokens.
-//! 2. A piece holds whole characters; bytes that can become no character are U+FFFD, as in [`String::from_utf8_lossy`].
+//! 1. Returned text never changes: the pieces concatenated are the text of all tokens.
+//! 2. A piece holds whole characters. Bytes that cannot form a character become U+FFFD, as in
+//!    [`String::from_utf8_lossy`].
 //!
 //! Not here: where an answer stops ([`StopStrings`](crate::StopStrings)).
 
 use crate::{Result, TokenId, Tokenizer};
 
-/// Takes tokens of an answer one by one and gives its text.
+/// Decodes the tokens of an answer one by one.
 ///
 /// ```
 /// # use polychip_llm::testing::TinyModel;
@@ -33,7 +34,7 @@ pub struct Detokenizer<'a> {
 }
 
 impl<'a> Detokenizer<'a> {
-    /// Control tokens give no text.
+    /// Creates a decoder that omits control tokens.
     #[must_use]
     pub fn new(tokenizer: &'a Tokenizer) -> Detokenizer<'a> {
         Detokenizer {
@@ -42,14 +43,14 @@ impl<'a> Detokenizer<'a> {
         }
     }
 
-    /// Control tokens give their names.
+    /// Makes control tokens appear by name.
     #[must_use]
     pub fn showing_controls(mut self) -> Detokenizer<'a> {
         self.pieces.show_controls = true;
         self
     }
 
-    /// Takes a token and gives what is whole now; often nothing.
+    /// Adds a token and returns the text that is now complete; often none.
     ///
     /// # Errors
     /// The id is beyond the vocabulary.
@@ -57,14 +58,14 @@ impl<'a> Detokenizer<'a> {
         self.pieces.push(self.tokenizer, id)
     }
 
-    /// Ends the text: U+FFFD where a character has begun and did not end.
+    /// Ends the text and returns U+FFFD if a character is incomplete.
     #[must_use]
     pub fn finish(&mut self) -> String {
         self.pieces.finish()
     }
 }
 
-/// What a [`Detokenizer`] knows of the text so far, without the tokenizer.
+/// State of a [`Detokenizer`], without the tokenizer.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
     show_controls: bool,
@@ -87,7 +88,7 @@ impl Pieces {
     }
 }
 
-/// Takes all bytes but the beginning of a last character.
+/// Takes all bytes except an incomplete last character.
 fn whole(pending: &mut Vec<u8>) -> String {
     let mut kept = 0;
     for chunk in pending.utf8_chunks() {

@@ -1,4 +1,4 @@
-//! The one error of this crate.
+//! The error type of this crate.
 //!
 //! Invariants:
 //! 1. A message names the tensor, key, token or file concerned, and the limit and value seen.
@@ -7,29 +7,31 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What went wrong, coarsely.
+/// Category of an [`Error`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The file cannot be opened or mapped.
     File,
-    /// The bytes are no GGUF file, or the file contradicts itself.
+    /// The bytes are not a GGUF file, or the file contradicts itself.
     Malformed,
-    /// The file needs something that is not supported: a version, a block type, an architecture, a pre-tokenizer.
+    /// The file needs something unsupported: a version, a block type, an architecture, a
+    /// pre-tokenizer.
     Unsupported,
-    /// The file is sound, but a key or tensor that its architecture needs is missing or of the wrong type or shape.
+    /// The file is valid, but a key or tensor that its architecture needs is missing or of the
+    /// wrong type or shape.
     Config,
-    /// A text and its answer are longer than there is room for.
+    /// Text and answer are longer than the context has room for.
     Room,
-    /// The vocabulary is none, or a text or token cannot be translated.
+    /// The vocabulary is missing or invalid, or a text or token cannot be translated.
     Tokenizer,
     /// The chat template does not compile, fails or refuses the messages.
     Template,
-    /// A grammar or a schema is not sound, or asks for what is not supported.
+    /// A grammar or schema is invalid or unsupported.
     Grammar,
     /// Planning, compiling or running on devices failed.
     Run,
-    /// The caller did not want it to go on.
+    /// The caller cancelled.
     Cancelled,
 }
 
@@ -64,7 +66,7 @@ enum Repr {
     Cancelled,
 }
 
-/// Why a language model's file could not be read, or a text not be translated.
+/// Error of this crate: reading a model, translating text, or running.
 #[derive(thiserror::Error)]
 #[error(transparent)]
 pub struct Error(Box<Repr>);
@@ -93,7 +95,7 @@ impl Error {
         Error::repr(Repr::Config(message.into()))
     }
 
-    /// `what` ends with "does" or "do".
+    /// Room error; `what` ends with "does" or "do".
     pub(crate) fn room(what: impl Into<String>, capacity: usize) -> Error {
         Error::repr(Repr::Room {
             what: what.into(),
@@ -139,7 +141,7 @@ impl Error {
         })
     }
 
-    /// The runtime's error, where planning, compiling or running failed.
+    /// The runtime's error, if planning, compiling or running failed.
     #[must_use]
     pub fn of_run(&self) -> Option<&polychip::Error> {
         match &*self.0 {
@@ -148,7 +150,7 @@ impl Error {
         }
     }
 
-    /// What went wrong, coarsely.
+    /// Category of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match *self.0 {

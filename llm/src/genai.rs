@@ -1,14 +1,17 @@
-//! A folder of ONNX Runtime GenAI: `genai_config.json`, the ONNX graph that it names, `tokenizer.json`.
-//! The graph is run as it is, with its ports made those of our own graphs ([`crate::build`]): so whatever its exporter knows as a
-//! decoder is known, and weights stay in the mapped file, once for all sizes of chunks.
+//! ONNX Runtime GenAI folders: `genai_config.json`, the ONNX graph that it names, `tokenizer.json`.
+//! The graph runs as exported, with its ports replaced by those of our own graphs
+//! ([`crate::build`]). Any decoder that its exporter supports is therefore supported, and weights
+//! stay in the mapped file, once for all chunk sizes.
 //!
 //! Invariants:
-//! 1. A graph that comes out has no op of another domain and reads nothing but our ports; what stands in the way is refused by name.
-//! 2. Keys and values are rounded to f16 before they are used, as in our own graphs.
-//! 3. Nothing in a graph depends on how long the text is but through positions and masks: what asks for that length is refused, and
-//!    never told the room instead.
+//! 1. A resulting graph has no op of another domain and reads nothing but our ports; obstacles are
+//!    refused by name.
+//! 2. Keys and values are rounded to f16 before use, as in our own graphs.
+//! 3. A graph depends on the length of the text only through positions and masks. A graph that asks
+//!    for the length is refused, and is never given the capacity instead.
 //!
-//! Not here: ops of `com.microsoft` that are an expression of ONNX's (`polychip_graph::onnx`), who runs the graph (`sequence`).
+//! Not here: ops of `com.microsoft` that can be written in ONNX's (`polychip_graph::onnx`), running
+//! the graph (`sequence`).
 //!
 //! Start with [`open`], then [`Export::graph`].
 
@@ -44,10 +47,11 @@ use settings::{CONFIG, Settings};
 use table::Table;
 use way::Way;
 
-/// Pieces of a file of weights that say whose it is.
+/// Number of pieces of a weight file that identify it.
 const PIECES: usize = 256;
 
-/// What stands for the lengths that grow with the text: of what was read before, and of that with the rows of a chunk.
+/// Stands for the lengths that grow with the text: of what was read before, and of that plus the
+/// rows of a chunk.
 const SO_FAR: &str = "positions so far";
 const IN_ALL: &str = "positions in all";
 
@@ -68,7 +72,7 @@ pub(crate) fn folder(path: &Path) -> Option<&Path> {
     folder.join(CONFIG).is_file().then_some(folder)
 }
 
-/// Refuses a path that names a graph of the folder which is not the one that is run.
+/// Refuses a path to a graph of the folder that is not the one in use.
 fn refuse_other(path: &Path, settings: &Settings) -> Result<()> {
     let is_graph = path.extension().is_some_and(|end| end == "onnx") && !path.is_dir();
     let is_named = path.file_name() == Some(OsStr::new(&settings.filename));
@@ -82,7 +86,7 @@ fn refuse_other(path: &Path, settings: &Settings) -> Result<()> {
     }
 }
 
-/// Reads a folder, by a path that names it: the keys of its texts, and its graph.
+/// Opens a folder by a path that names it: the keys of its texts, and its graph.
 pub(crate) fn open(path: &Path, folder: &Path) -> Result<(Gguf, Export)> {
     let config_path = folder.join(CONFIG);
     let files = ModelFolder::open(&config_path).map_err(|source| Error::file(&config_path, source))?;
@@ -100,7 +104,7 @@ pub(crate) fn open(path: &Path, folder: &Path) -> Result<(Gguf, Export)> {
     Ok((keys, export))
 }
 
-/// The graph of a folder, as it was read, and what its configuration says.
+/// The graph of a folder as read, and its configuration.
 #[derive(Debug)]
 pub(crate) struct Export {
     settings: Settings,
@@ -139,8 +143,9 @@ impl Export {
         })
     }
 
-    /// Says what is not supported of the graph, or of so much room, now and not when the first token is read: a row alone, a chunk
-    /// of several with the logits of one or of all, and a step of several sequences.
+    /// Reports unsupported features of the graph, or of this capacity, before the first token is
+    /// read. Tries a single row, a chunk of several with the logits of one or of all, and a step of
+    /// several sequences.
     pub(crate) fn check(&self, capacity: usize) -> Result<()> {
         for (rows, logits, of) in [
             (1, Logits::Last, Rows::OfOne),
@@ -162,17 +167,17 @@ impl Export {
         self.settings.sizes
     }
 
-    /// What kind of model the folder calls it.
+    /// The folder's name for its kind of model.
     pub(crate) fn kind(&self) -> &str {
         &self.settings.kind
     }
 
-    /// Bytes of the graph and of the files that its weights are in.
+    /// Bytes of the graph and its weight files.
     pub(crate) fn file_bytes(&self) -> u64 {
         self.file_bytes
     }
 
-    /// Says whose weights these are: the graph, and pieces of the files beside it.
+    /// Hashes the graph and pieces of the files beside it, to identify the weights.
     pub(crate) fn identify(&self, hasher: &mut blake3::Hasher) -> Result<()> {
         hasher.update(&self.files.bytes());
         let mut piece = [0; 4096];
@@ -193,12 +198,12 @@ impl Export {
         Ok(())
     }
 
-    /// The graph's file and its folder, as devices ask for them.
+    /// The graph's file and its folder, in the form that devices request.
     pub(crate) fn files(&self) -> Arc<ModelFolder> {
         Arc::clone(&self.files)
     }
 
-    /// Writes the embedding of a token, which is one of the vocabulary.
+    /// Writes the embedding of a token of the vocabulary.
     pub(crate) fn embed(&self, token: u32, out: &mut [f32]) -> Result<()> {
         self.table
             .row(&self.files, &self.graph.files, token as usize, out)
@@ -276,8 +281,9 @@ impl Export {
             .ok_or_else(|| Error::config(format!("the graph has no output {name:?}, which {CONFIG} names")))
     }
 
-    /// Gives the open sizes of the inputs numbers: one sequence, its rows. Lengths that grow with the text get none: their room
-    /// is not how long the text is, so whatever asks for them must stay in sight.
+    /// Gives numbers to the open sizes of the inputs: one sequence, its rows. Lengths that grow
+    /// with the text get none: the capacity is not the text's length, so ops that ask for it must
+    /// stay visible.
     fn bind(&self, graph: &mut Graph, shape: Shape) -> Result<()> {
         let all = shape.capacity + shape.rows;
         let sizes = self.settings.sizes;
@@ -347,7 +353,7 @@ impl Export {
     }
 }
 
-/// Infers, and makes constants of what is known then: sizes of inputs, which are no ports of ours.
+/// Runs inference and folds what is then known: sizes of inputs that are not our ports.
 fn fold_known(graph: &mut Graph) -> std::result::Result<(), polychip_graph::Error> {
     let values = infer(graph)?;
     for id in graph.node_ids() {

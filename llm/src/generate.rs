@@ -1,6 +1,7 @@
-//! What is asked of an answer, what it comes to, and an answer in one call.
+//! Request and result of an answer, and generation in one call.
 //!
-//! Not here: the steps of an answer, which a caller may take by turns with those of others (`generation`).
+//! Not here: the steps of an answer, which a caller may interleave with those of others
+//! (`generation`).
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -9,26 +10,26 @@ use crate::generation::{Generation, Step};
 use crate::sequence::Sequence;
 use crate::{Grammar, Result, Sampling, Speculated, Speculation, TokenId};
 
-/// What is asked of an answer.
+/// Request for an answer.
 #[derive(Clone, Debug)]
 pub struct Generate {
     /// Most tokens of the answer.
     pub max_tokens: usize,
     /// How tokens are chosen.
     pub sampling: Sampling,
-    /// Texts at which the answer ends; they are not part of it.
+    /// Strings that end the answer; they are not part of it.
     pub stop: Vec<String>,
-    /// The model's own end of an answer does not end it: for measurements.
+    /// Whether to continue past the model's own end of an answer, for measurements.
     pub ignore_end: bool,
-    /// What the text must be.
+    /// Grammar that the text must match.
     pub grammar: Option<Grammar>,
-    /// How next tokens are guessed, so that one run may give several; they are the same tokens. An answer that takes its steps with
-    /// others guesses nothing.
+    /// Speculative decoding, so that one run may yield several tokens. The tokens are the same as
+    /// without it. Answers that step together do not use it.
     pub speculation: Option<Speculation>,
 }
 
 impl Generate {
-    /// At most so many tokens, the most likely one always.
+    /// Requests at most `max_tokens` tokens, always the most likely one.
     #[must_use]
     pub fn greedy(max_tokens: usize) -> Generate {
         Generate {
@@ -45,47 +46,47 @@ impl Generate {
 /// Why an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// The model said that it is whole.
+    /// The model ended it.
     End,
-    /// It has as many tokens as were asked for.
+    /// It reached the requested number of tokens.
     Length,
-    /// A stop string came, this one of them.
+    /// A stop string occurred; this is its index.
     Stop(usize),
-    /// There is no room for more positions.
+    /// The context is full.
     Room,
-    /// The caller did not want it to go on.
+    /// The caller cancelled.
     Cancelled,
 }
 
-/// An answer.
+/// A finished answer.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// Its text.
+    /// Text of the answer.
     pub text: String,
-    /// Its tokens, without the one that ended it.
+    /// Tokens of the answer, without the one that ended it.
     pub tokens: Vec<TokenId>,
-    /// Why it ended.
+    /// Why the answer ended.
     pub finish: Finish,
-    /// Tokens of the prompt.
+    /// Number of tokens in the prompt.
     pub prompt_tokens: usize,
-    /// Those of them that had been read before.
+    /// Number of prompt tokens that had been read before.
     pub reused_tokens: usize,
-    /// What came of guesses; none where none were asked for.
+    /// Counts of speculative decoding; `None` if it was not requested.
     pub speculated: Option<Speculated>,
     /// Time of reading the prompt, up to the logits of the first token.
     pub prefill: Duration,
-    /// Time of the tokens after the first, without the calls of the caller.
+    /// Time of the tokens after the first, without the caller's callbacks.
     pub decode: Duration,
 }
 
 impl Answer {
-    /// Tokens of the prompt read per second, those reused left out.
+    /// Prompt tokens read per second, without the reused ones.
     #[must_use]
     pub fn prefill_tokens_per_s(&self) -> f64 {
         (self.prompt_tokens - self.reused_tokens) as f64 / self.prefill.as_secs_f64().max(1e-9)
     }
 
-    /// Tokens of the answer after the first one, per second; none where there is no second.
+    /// Answer tokens after the first, per second; `None` without a second token.
     #[must_use]
     pub fn decode_tokens_per_s(&self) -> Option<f64> {
         let later = self.tokens.len().checked_sub(1).filter(|later| *later > 0)?;
@@ -94,8 +95,9 @@ impl Answer {
 }
 
 impl Sequence {
-    /// Answers a prompt, which is the whole text so far: what the sequence has read of it already is not read again. Each
-    /// piece of text is given to `each` as soon as it is whole, and `each` says whether to go on.
+    /// Answers a prompt, which is the whole text so far; the part that the sequence has already
+    /// read is not read again. Calls `each` with each piece of text as soon as it is complete, and
+    /// stops if it returns `Break`.
     ///
     /// ```no_run
     /// use std::ops::ControlFlow;
@@ -111,7 +113,8 @@ impl Sequence {
     /// ```
     ///
     /// # Errors
-    /// The prompt is empty or does not fit the room, a setting is out of its range, or a device failed.
+    /// The prompt is empty or does not fit the context, a setting is out of range, or a device
+    /// failed.
     pub fn generate(
         &mut self,
         prompt: &[TokenId],
@@ -141,8 +144,8 @@ impl Sequence {
         Ok(generation.into_answer().1)
     }
 
-    /// Keeps what the sequence has read of a text, and forgets the rest; gives how many tokens that are. The last token
-    /// of the text is always read anew, for its logits.
+    /// Keeps the part of `text` that the sequence has read and forgets the rest; returns the number
+    /// of kept tokens. The last token of `text` is always read again, for its logits.
     pub(crate) fn reuse(&mut self, text: &[TokenId]) -> usize {
         let same = self.shared(text);
         let kept = same.min(text.len().saturating_sub(1));

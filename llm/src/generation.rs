@@ -1,10 +1,14 @@
-//! An answer in the making: a step is one run of a device, and whoever calls it chooses who is next.
+//! An answer in progress. Each step is one run of a device, and the caller chooses which answer
+//! steps next.
 //!
 //! Invariants:
-//! 1. What a sequence has read and the prompt begins with is not read again.
-//! 2. Pieces of text hold whole characters and nothing of a stop string; all of them together are the answer's text.
-//! 3. A grammar and guesses do not meet: a guess stands where the token is drawn that was guessed, whatever made it likely.
-//! 4. The sequence holds prompt and answer afterwards, but for the answer's last token, which no one has read yet.
+//! 1. A prefix of the prompt that the sequence has already read is not read again.
+//! 2. Pieces of text hold whole characters and no part of a stop string; concatenated, they are the
+//!    answer's text.
+//! 3. Grammars and speculation do not interact: a guess is accepted if it equals the token drawn,
+//!    whatever made that likely.
+//! 4. Afterwards the sequence holds prompt and answer, except the answer's last token, which has
+//!    not been read.
 
 use std::borrow::BorrowMut;
 use std::time::{Duration, Instant};
@@ -17,18 +21,19 @@ use crate::{
     Answer, Batch, Error, Finish, Generate, Grammar, LanguageModel, Result, Sampler, StopStrings, TokenId,
 };
 
-/// What a step came to.
+/// Result of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A chunk of the prompt was read; more of it is left.
+    /// A chunk of the prompt was read; more is left.
     Read,
-    /// A token of the answer was chosen, or several where guesses stood, and this much of its text is whole: often nothing.
+    /// One token of the answer was chosen, or several with speculation. Holds the text that is now
+    /// complete, often none.
     Piece(String),
-    /// The answer has ended, with this as the last of its text.
+    /// The answer has ended; holds the last of its text.
     Finished(String),
 }
 
-/// An answer in the making, over a sequence of its own or a borrowed one.
+/// An answer in progress, over an owned or borrowed sequence.
 ///
 /// ```
 /// # use polychip_llm::testing::TinyModel;
@@ -67,7 +72,7 @@ pub struct Generation<S: BorrowMut<Sequence> = Sequence> {
     guesser: Option<Guesser>,
     text: Text,
     tokens: Vec<TokenId>,
-    /// The last token of `tokens`, where the sequence has yet to read it.
+    /// The last token of `tokens`, if the sequence has yet to read it.
     unread: Option<TokenId>,
     finish: Option<Finish>,
     prefill: Duration,
@@ -75,11 +80,12 @@ pub struct Generation<S: BorrowMut<Sequence> = Sequence> {
 }
 
 impl<S: BorrowMut<Sequence>> Generation<S> {
-    /// Begins an answer to a prompt, which is the whole text so far: what the sequence has read of it already is kept, the
-    /// rest of the sequence forgotten. Nothing is run yet.
+    /// Begins an answer to a prompt, which is the whole text so far. The sequence keeps the common
+    /// prefix it has already read and forgets the rest. Runs nothing yet.
     ///
     /// # Errors
-    /// The prompt is empty or does not fit the room, a setting is out of its range, or guesses are asked for where phases are placed.
+    /// The prompt is empty or does not fit the context, a setting is out of range, or speculation
+    /// is requested with prefill and decode placement.
     pub fn new(mut sequence: S, prompt: &[TokenId], wanted: &Generate) -> Result<Generation<S>> {
         let sampler = Sampler::new(wanted.sampling.clone())?;
         let own = sequence.borrow_mut();
@@ -121,11 +127,11 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         })
     }
 
-    /// Goes on by one run: of at most `rows` tokens of the prompt, or of one token of the answer. Nothing is run once it has
-    /// finished.
+    /// Advances by one run: up to `rows` tokens of the prompt, or one token of the answer. Does
+    /// nothing once the answer has ended.
     ///
     /// # Errors
-    /// A device failed, or no logit is a number; that ends the answer.
+    /// A device failed, or every logit is NaN; both end the answer.
     pub fn step(&mut self, rows: usize) -> Result<Step> {
         if self.finish.is_some() {
             return Ok(Step::Finished(String::new()));
@@ -149,11 +155,13 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         step
     }
 
-    /// Goes on by one run of all of them: a token of each answer, with one read of the model's weights. As many as
-    /// [`Batch::size`] says are best; none may be reading its prompt. Those that have finished stay as they are.
+    /// Advances all answers by one run: one token each, with one read of the model's weights.
+    /// [`Batch::size`] returns the best number of answers. None may still be reading its prompt;
+    /// finished answers are left unchanged.
     ///
     /// # Errors
-    /// A device failed, which ends all of them. That no logit of one is a number ends that one.
+    /// A device failed, which ends all of the answers. If every logit of one answer is NaN, only
+    /// that answer ends.
     pub fn step_together(batch: &mut Batch, answers: &mut [&mut Self]) -> Result<Vec<Result<Step>>> {
         if let Some(answer) = answers.iter().find(|answer| answer.is_reading()) {
             return Err(Error::config(format!(
@@ -190,7 +198,7 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         run.map(|()| steps)
     }
 
-    /// Reads a chunk of the prompt, or the answer's last token: whether all is read then.
+    /// Reads a chunk of the prompt, or the answer's last token; returns whether everything is read.
     fn run(&mut self, rows: usize) -> Result<bool> {
         let sequence = self.sequence.borrow_mut();
         if let Some(token) = self.unread.take() {
@@ -206,7 +214,7 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         Ok(read == left.len())
     }
 
-    /// Tokens that may follow the one that was chosen last.
+    /// Guesses of the tokens after the last chosen one.
     fn guesses(&mut self) -> Result<Vec<TokenId>> {
         let (Some(guesser), Some(token)) = (&mut self.guesser, self.unread) else {
             return Ok(Vec::new());
@@ -219,7 +227,8 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         guesser.guess(sequence, &text, most, &self.sampler)
     }
 
-    /// Reads the answer's last token and guesses behind it by one run, and chooses tokens as far as the guesses stand.
+    /// Reads the answer's last token and the guesses after it in one run, and chooses tokens as far
+    /// as the guesses are accepted.
     fn confirm(&mut self, guesses: &[TokenId]) -> Result<Step> {
         let started = Instant::now();
         let sequence = self.sequence.borrow_mut();
@@ -258,7 +267,7 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         step
     }
 
-    /// Chooses the next token behind the sequence's logits.
+    /// Chooses the next token from the sequence's logits.
     fn choose(&mut self) -> Result<Step> {
         let sequence = self.sequence.borrow_mut();
         let read = sequence.len();
@@ -269,7 +278,7 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         step
     }
 
-    /// Chooses the next token behind the logits of the sequence's first `read` tokens.
+    /// Chooses the next token from the logits after the sequence's first `read` tokens.
     fn choose_behind(&mut self, logits: &[f32], read: usize) -> Result<Step> {
         if self.wanted == 0 {
             return Ok(self.end(Finish::Length, String::new()));
@@ -319,8 +328,8 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         Step::Finished(piece)
     }
 
-    /// Takes over what another sequence of the model has read of the prompt, where that is more than this one's has: how many
-    /// tokens need not be read for that. None once the answer has begun.
+    /// Copies the prompt prefix that another sequence of the model has read, if longer than this
+    /// sequence's own. Returns the number of tokens saved; 0 once the answer has begun.
     ///
     /// # Errors
     /// As [`Sequence::copy`].
@@ -336,7 +345,7 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         Ok(gained)
     }
 
-    /// Ends the answer where it is, and gives what was held back of its text.
+    /// Ends the answer here and returns the text that was held back.
     pub fn cancel(&mut self) -> String {
         if self.finish.is_some() {
             return String::new();
@@ -345,43 +354,43 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
         self.text.finish()
     }
 
-    /// The sequence that it is made on.
+    /// The underlying sequence.
     #[must_use]
     pub fn sequence(&self) -> &Sequence {
         self.sequence.borrow()
     }
 
-    /// Whether the prompt, or a part of it, is still to be read.
+    /// Whether part of the prompt is still unread.
     #[must_use]
     pub fn is_reading(&self) -> bool {
         self.finish.is_none() && self.tokens.is_empty()
     }
 
-    /// The prompt.
+    /// Tokens of the prompt.
     #[must_use]
     pub fn prompt(&self) -> &[TokenId] {
         &self.prompt
     }
 
-    /// Those of them that had been read before.
+    /// Number of prompt tokens that had been read before.
     #[must_use]
     pub fn reused_tokens(&self) -> usize {
         self.reused
     }
 
-    /// The answer's tokens so far, without the one that ended it.
+    /// Tokens of the answer so far, without the one that ended it.
     #[must_use]
     pub fn tokens(&self) -> &[TokenId] {
         &self.tokens
     }
 
-    /// Why the answer ended, once it has.
+    /// Why the answer ended; `None` while it is in progress.
     #[must_use]
     pub fn finish(&self) -> Option<Finish> {
         self.finish
     }
 
-    /// The sequence, and the answer as far as it went: cancelled where it had not finished.
+    /// Returns the sequence and the answer so far, marked cancelled if it had not ended.
     #[must_use]
     pub fn into_answer(mut self) -> (S, Answer) {
         self.cancel();
@@ -399,7 +408,7 @@ impl<S: BorrowMut<Sequence>> Generation<S> {
     }
 }
 
-/// The text of an answer in the making.
+/// Text of an answer in progress.
 #[derive(Debug)]
 struct Text {
     pieces: Pieces,
@@ -408,7 +417,7 @@ struct Text {
 }
 
 impl Text {
-    /// What is whole now, and the stop string that ended the text.
+    /// Returns the text that is now complete, and the stop string that ended it.
     fn push(&mut self, model: &LanguageModel, token: TokenId) -> Result<(String, Option<usize>)> {
         let piece = self.pieces.push(model.tokenizer(), token)?;
         let (piece, stopped) = self.stops.push(&piece);
@@ -416,7 +425,7 @@ impl Text {
         Ok((piece, stopped.map(|stopped| stopped.index)))
     }
 
-    /// What was held back.
+    /// Returns the text that was held back.
     fn finish(&mut self) -> String {
         let rest = self.pieces.finish();
         let (mut rest, stopped) = self.stops.push(&rest);

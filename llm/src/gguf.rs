@@ -1,12 +1,15 @@
-//! GGUF files, version 3: metadata, a table of tensors, and the tensors' blocks where they lie.
+//! Reader for GGUF files, version 3: metadata, a table of tensors, and the tensors' blocks in
+//! place.
 //!
 //! Invariants:
-//! 1. Nothing of a tensor is copied: its bytes are a slice of the file.
-//! 2. A [`Gguf`] that exists is sound: every value has been walked to its end, text is UTF-8, every tensor lies inside the
-//!    file, on its alignment, and overlaps no other.
-//! 3. Allocations while reading are bounded by the bytes that are there, never by a count that the file states.
+//! 1. No tensor is copied: its bytes are a slice of the file.
+//! 2. A [`Gguf`] is valid: every value has been walked to its end, text is UTF-8, and every tensor
+//!    lies inside the file, on its alignment, and overlaps no other.
+//! 3. Allocations while reading are bounded by the bytes that exist, never by a count that the file
+//!    states.
 //!
-//! Not here: what keys mean (`config`, `tokenizer`, `template`), files of big-endian machines, files in pieces.
+//! Not here: the meaning of keys (`config`, `tokenizer`, `template`), big-endian files, split
+//! files.
 //!
 //! Start with [`Gguf::open`].
 
@@ -35,7 +38,7 @@ pub(crate) use writer::Key;
 use crate::{Error, Result};
 use read::Contents;
 
-/// A GGUF file that has been checked.
+/// A validated GGUF file.
 ///
 /// ```
 /// use polychip_llm::gguf::{Gguf, TensorType};
@@ -54,38 +57,39 @@ use read::Contents;
 /// ```
 #[derive(Clone)]
 pub struct Gguf {
-    /// The first has the keys; tensors lie in any of them.
+    /// The first has the keys; tensors are in any of them.
     pieces: Arc<[Piece]>,
     folder: Arc<ModelFolder>,
     contents: Arc<Contents>,
     is_checkpoint: bool,
 }
 
-/// A tensor that lies in another file than the keys.
+/// A tensor in another file than the keys.
 pub(crate) struct External {
     pub(crate) name: String,
     pub(crate) kind: TensorType,
-    /// The innermost first; as many weights as the range holds.
+    /// Innermost first; as many weights as the range holds.
     pub(crate) dims: Vec<u64>,
-    /// The place of its file among those beside the model.
+    /// Index of its file among those beside the model.
     pub(crate) file: usize,
     pub(crate) range: std::ops::Range<usize>,
 }
 
 impl Gguf {
-    /// Maps a file and checks it. The file must not be changed while it is in use.
+    /// Maps a file and validates it. The file must not change while it is in use.
     ///
     /// # Errors
-    /// The file cannot be mapped, or is not sound.
+    /// The file cannot be mapped or is malformed.
     pub fn open(path: &Path) -> Result<Gguf> {
         let folder = ModelFolder::open(path).map_err(|source| Error::file(path, source))?;
         Gguf::of(folder)
     }
 
-    /// Checks a file that is in memory.
+    /// Validates a file in memory.
     ///
     /// # Errors
-    /// The bytes are no GGUF file of version 3, end too soon, contradict themselves, or hold a tensor of an unsupported type.
+    /// The bytes are not a GGUF file of version 3, are truncated or contradictory, or hold a tensor
+    /// of an unsupported type.
     pub fn read(bytes: Bytes) -> Result<Gguf> {
         Gguf::of(ModelFolder::of_bytes(bytes))
     }
@@ -102,7 +106,7 @@ impl Gguf {
         })
     }
 
-    /// Keys that were made of a folder's other files, and tensors in files of the folder that were opened.
+    /// Combines keys made from a folder's other files with tensors in opened files of the folder.
     pub(crate) fn of_checkpoint(
         folder: ModelFolder,
         header: Bytes,
@@ -140,14 +144,14 @@ impl Gguf {
         })
     }
 
-    /// Whether it is a folder of safetensors, whose rows of queries and keys no converter has reordered.
+    /// Whether it is a safetensors folder, whose query and key rows no converter has reordered.
     #[must_use]
     pub fn is_checkpoint(&self) -> bool {
         self.is_checkpoint
     }
 
-    /// Writes weights of a tensor as f32, from block `first` on, as many as `out` holds, read from the file and not from its
-    /// mapping: pages that are looked at there stay in memory.
+    /// Writes weights of a tensor as f32 from block `first` on, as many as `out` holds. Reads from
+    /// the file and not from its mapping, because mapped pages that are touched stay in memory.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -177,18 +181,18 @@ impl Gguf {
         Ok(())
     }
 
-    /// The file and its folder, as devices ask for them.
+    /// The file and its folder, in the form that devices request.
     pub(crate) fn folder(&self) -> Arc<ModelFolder> {
         Arc::clone(&self.folder)
     }
 
-    /// What tensors' offsets are multiples of, in bytes.
+    /// Alignment of tensor offsets in bytes.
     #[must_use]
     pub fn alignment(&self) -> u32 {
         self.contents.alignment
     }
 
-    /// The keys, in the order of their names.
+    /// The keys, sorted by name.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.contents.metadata.keys().map(String::as_str)
     }
@@ -202,10 +206,10 @@ impl Gguf {
             .map(|span| span.value(&self.pieces[0].bytes))
     }
 
-    /// The text of a key, `None` where the file does not have it.
+    /// The text of a key; `None` if the file does not have it.
     ///
     /// # Errors
-    /// The value is no text.
+    /// The value is not text.
     pub fn text(&self, key: &str) -> Result<Option<&str>> {
         self.typed(key, "a string", |value| match value {
             Value::Text(text) => Some(text),
@@ -213,10 +217,10 @@ impl Gguf {
         })
     }
 
-    /// The yes or no of a key, `None` where the file does not have it.
+    /// The boolean of a key; `None` if the file does not have it.
     ///
     /// # Errors
-    /// The value is no boolean.
+    /// The value is not a boolean.
     pub fn flag(&self, key: &str) -> Result<Option<bool>> {
         self.typed(key, "a boolean", |value| match value {
             Value::Bool(flag) => Some(flag),
@@ -224,20 +228,21 @@ impl Gguf {
         })
     }
 
-    /// The number of a key, whatever integer type it is written in, `None` where the file does not have it.
+    /// The integer of a key, whatever its integer type in the file; `None` if the file does not
+    /// have it.
     ///
     /// # Errors
-    /// The value is no integer, or outside of `u32`.
+    /// The value is not an integer, or does not fit `u32`.
     pub fn integer(&self, key: &str) -> Result<Option<u32>> {
         self.typed(key, "an integer of 32 bits without sign", |value| {
             value.integer().and_then(|value| u32::try_from(value).ok())
         })
     }
 
-    /// The float of a key, `None` where the file does not have it.
+    /// The float of a key; `None` if the file does not have it.
     ///
     /// # Errors
-    /// The value is no float, or not finite.
+    /// The value is not a float, or not finite.
     pub fn float(&self, key: &str) -> Result<Option<f32>> {
         self.typed(key, "a finite float", |value| match value {
             Value::F32(float) if float.is_finite() => Some(float),
@@ -245,10 +250,10 @@ impl Gguf {
         })
     }
 
-    /// The array of a key, `None` where the file does not have it.
+    /// The array of a key; `None` if the file does not have it.
     ///
     /// # Errors
-    /// The value is no array of this type.
+    /// The value is not an array of this type.
     pub fn array(&self, key: &str, item: ValueType) -> Result<Option<Array<'_>>> {
         self.typed(key, &format!("an array of {item}"), |value| match value {
             Value::Array(array) if array.item() == item => Some(array),
@@ -269,7 +274,7 @@ impl Gguf {
         take(value).map(Some).ok_or_else(words)
     }
 
-    /// The tensors, in the order of their names.
+    /// The tensors, sorted by name.
     pub fn tensors(&self) -> impl Iterator<Item = Tensor<'_>> {
         self.contents
             .tensors
@@ -277,20 +282,21 @@ impl Gguf {
             .map(|(name, entry)| entry.tensor(name, &self.pieces))
     }
 
-    /// A tensor.
+    /// The tensor of this name.
     #[must_use]
     pub fn tensor(&self, name: &str) -> Option<Tensor<'_>> {
         let (name, entry) = self.contents.tensors.get_key_value(name)?;
         Some(entry.tensor(name, &self.pieces))
     }
 
-    /// The files that tensors lie in: the model's own alone, or those of a folder behind the keys that were made of it.
+    /// The files that hold tensors: only the model's own, or those of a folder after the keys made
+    /// from it.
     #[must_use]
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
     }
 
-    /// Bytes of all files.
+    /// Size of all files in bytes.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         let files = self.pieces.iter().filter(|piece| piece.name.is_some());

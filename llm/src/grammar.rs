@@ -1,10 +1,12 @@
-//! What an answer's text must be: JSON, JSON of a schema, or the text of a grammar. Tokens that would lead elsewhere cannot be chosen.
+//! Constrained decoding: an answer's text must be JSON, JSON of a schema, or match a grammar.
+//! Tokens that would violate this cannot be chosen.
 //!
 //! Invariants:
-//! 1. An answer that ends by itself is whole: its text is of the grammar. One that is cut, by its length or room, is a beginning of such.
-//! 2. A schema or grammar that asks for what cannot be held to is refused before the first token, and names it; nothing of it is
-//!    left out of account.
-//! 3. What compiling and each token take is bounded, whoever wrote the schema.
+//! 1. An answer that ends by itself matches the grammar. One that is cut, by its length or the
+//!    context, is a prefix of a match.
+//! 2. A schema or grammar with unsupported features is refused before the first token, by name; no
+//!    part of it is ignored.
+//! 3. The cost of compiling and of each token is bounded, whoever wrote the schema.
 //!
 //! Not here: which of the allowed tokens is chosen (`sampler`).
 
@@ -18,7 +20,7 @@ use serde_json::{Value, json};
 use crate::tokenizer::in_one_line;
 use crate::{Error, LanguageModel, Result, TokenId};
 
-/// What an answer's text must be. Clones share what was compiled.
+/// A compiled grammar or schema. Clones share it.
 ///
 /// ```
 /// # use polychip_llm::testing::TinyModel;
@@ -44,7 +46,7 @@ pub struct Grammar {
 }
 
 impl Grammar {
-    /// Any JSON object.
+    /// Allows any JSON object.
     ///
     /// # Errors
     /// The vocabulary has no token that ends an answer.
@@ -52,10 +54,11 @@ impl Grammar {
         Grammar::json_schema(model, &json!({"type": "object"}))
     }
 
-    /// JSON of a schema, with one blank behind each comma and colon and no others, so that a model cannot go on with blanks for ever.
+    /// Allows JSON that conforms to a schema, with one space after each comma and colon and no
+    /// other whitespace, so that a model cannot emit whitespace endlessly.
     ///
     /// # Errors
-    /// The schema contradicts itself, asks for what cannot be held to, or is too large.
+    /// The schema is contradictory, unsupported or too large.
     pub fn json_schema(model: &LanguageModel, schema: &Value) -> Result<Grammar> {
         let mut schema = match schema {
             Value::Object(_) => schema.clone(),
@@ -79,10 +82,10 @@ impl Grammar {
         Grammar::compile(model, TopLevelGrammar::from_json_schema(schema), "JSON schema")
     }
 
-    /// The texts of a grammar in Lark's notation, from its rule `start` on.
+    /// Allows the texts of a grammar in Lark notation, from its rule `start`.
     ///
     /// # Errors
-    /// The grammar is not sound, asks for what is not supported, or is too large.
+    /// The grammar is invalid, unsupported or too large.
     pub fn lark(model: &LanguageModel, grammar: &str) -> Result<Grammar> {
         if grammar.trim().is_empty() {
             return Err(Error::grammar("the grammar is empty"));
@@ -106,7 +109,7 @@ impl Grammar {
         Ok(Grammar { start })
     }
 
-    /// An answer's way through it, from the beginning.
+    /// Starts matching an answer.
     pub(crate) fn begin(&self) -> Held {
         Held {
             matcher: self.start.deep_clone(),
@@ -120,14 +123,14 @@ impl fmt::Debug for Grammar {
     }
 }
 
-/// An answer on its way through a grammar.
+/// Matching state of an answer.
 #[derive(Clone)]
 pub(crate) struct Held {
     matcher: Matcher,
 }
 
 impl Held {
-    /// Makes logits of tokens that may not come next no numbers, so that they are not chosen.
+    /// Sets the logits of disallowed tokens to NaN, so that they are not chosen.
     pub(crate) fn mask(&mut self, logits: &mut [f32]) -> Result<()> {
         let mask = self.matcher.compute_mask_or_eos();
         let mask: SimpleVob = mask.map_err(|error| self.failed(&error))?;
@@ -140,7 +143,7 @@ impl Held {
         Ok(())
     }
 
-    /// Takes the next token; whether nothing can come behind it.
+    /// Consumes the next token; returns whether nothing can follow it.
     pub(crate) fn take(&mut self, token: TokenId) -> Result<bool> {
         let taken = self.matcher.consume_token(token);
         taken.map_err(|error| self.failed(&error))?;

@@ -1,15 +1,21 @@
-//! Language models: what a GGUF file, a folder of safetensors or one of ONNX Runtime GenAI says of one, its tokens, its chat template, and its
-//! answers.
+//! Language models from GGUF files, safetensors folders and ONNX Runtime GenAI folders:
+//! tokenization, chat templates and text generation.
 //!
 //! Invariants:
-//! 1. Weights stay in the mapped file: a tensor is a view of blocks, and whoever dequantises says into which memory.
-//! 2. A file that is cut, contradicts itself or asks for what is not supported is an [`Error`] that names the thing, never a
-//!    panic; what is allocated for it is bounded by a small multiple of its size.
-//! 3. Nothing falls back: an unknown architecture, block type, pre-tokenizer, position scaling or template function is refused.
+//! 1. Weights stay in the mapped file: a tensor is a view of blocks, and the caller that
+//!    dequantizes provides the memory.
+//! 2. A file that is truncated, contradictory or unsupported is an [`Error`] that names the cause,
+//!    never a panic. Memory allocated for it is bounded by a small multiple of its size.
+//! 3. There are no fallbacks: an unknown architecture, block type, pre-tokenizer, position scaling
+//!    or template function is refused.
 //!
-//! From the bottom up: the file (`gguf`, `checkpoint`, `genai`, `config`, `adapter`), text (`tokenizer`, `detokenizer`, `stop`, `template`), graphs
-//! (`build`), what runs them (`model`, `sequence`, several at once by `batch`), where (`phases`, `measure`, `placement`), answers (`sampler`,
-//! `grammar`, `speculation`, `generation`, `generate`, `stream`).
+//! From the bottom up:
+//! - files: `gguf`, `checkpoint`, `genai`, `config`, `adapter`
+//! - text: `tokenizer`, `detokenizer`, `stop`, `template`
+//! - graphs: `build`
+//! - execution: `model`, `sequence`, and `batch` for several sequences at once
+//! - placement: `phases`, `measure`, `placement`
+//! - answers: `sampler`, `grammar`, `speculation`, `generation`, `generate`, `stream`
 //!
 //! Start with [`LanguageModel::open`] and [`Sequence::generate`].
 

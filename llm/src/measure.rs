@@ -1,14 +1,18 @@
-//! Chunks of every size timed on every device, and each device's answers compared with those of the reference device.
+//! Times chunks of every size on every device, and compares each device's results with the
+//! reference device's.
 //!
 //! Invariants:
-//! 1. What is timed is what a sequence does: the chunk's inputs are filled, it is run, its keys and values are appended; a token of an
-//!    answer is timed within an answer, each token behind one position more than the one before.
-//! 2. All chunks of all devices are timed once a round, and the median of the rounds counts: what disturbs a machine lasts for seconds, and
-//!    would be in all times of one chunk otherwise.
-//! 3. What is timed behind positions reads memory that was written: pages that nobody wrote are one page of zeros, which no cache misses.
-//! 4. A chunk's time is that of a device that has been at work for a while; what it takes longer where it was idle, because its
-//!    clocks are low or its caches cold, is measured apart.
-//! 5. A device whose logits are not those of the reference is not used for that size, and it is said why.
+//! 1. Timing covers what a sequence does: the chunk's inputs are filled, it runs, and its keys and
+//!    values are appended. A token of an answer is timed within an answer, each token after one
+//!    position more than the previous.
+//! 2. All chunks of all devices are timed once per round, and the median of the rounds counts:
+//!    disturbances last for seconds, and would otherwise be in all times of one chunk.
+//! 3. Chunks timed after positions read memory that was written: unwritten pages are all one page
+//!    of zeros, which always hits the cache.
+//! 4. A chunk's time is that of a device that has been at work for a while. The additional time
+//!    after idling, due to low clocks or cold caches, is measured separately.
+//! 5. A device whose logits differ from the reference's is not used for that size, and the reason
+//!    is recorded.
 
 use crate::chunk::LADDER;
 use crate::model::LanguageModel;
@@ -17,31 +21,35 @@ use crate::phases::{Beyond, ChunkCost, DeviceCost, MeasurePhases, PhaseCosts};
 use crate::sequence::Sequence;
 use crate::{Error, Result, TokenId};
 
-/// A device is at work for so long before it is timed: an NVIDIA H100 takes tenths of a second to raise its clocks.
+/// Nanoseconds for which a device works before it is timed: an NVIDIA H100 takes tenths of a second
+/// to raise its clocks.
 const WARM_NS: u64 = 500_000_000;
 
-/// Other devices are at work for so long before a device counts as idle.
+/// Nanoseconds for which other devices work before a device counts as idle.
 const IDLE_NS: u64 = 300_000_000;
 
-/// Runs that are made to warm a device at most; an emulated one takes what its table says at once.
+/// Most warm-up runs; an emulated device takes its stated time at once.
 const WARM_RUNS: usize = 200;
 const EMULATED_WARM_RUNS: usize = 1;
 
-/// Tokens of the answers that are timed: as many as take [`ANSWER_NS`], between these. What disturbs a machine a few times a second is in
-/// every answer of this length, and was in few of a dozen tokens.
+/// Tokens of the timed answers: as many as take [`ANSWER_NS`], within this range. A disturbance
+/// that occurs a few times a second is in every answer of this length, and was in few of a dozen
+/// tokens.
 const ANSWER: [usize; 2] = [16, 64];
 const ANSWER_NS: u64 = 150_000_000;
 
-/// Positions behind which the first of them begins: behind none, or a few, attention has nothing to share out among threads.
+/// Positions after which the first of them begins: after none, or a few, attention has nothing to
+/// divide among threads.
 const ANSWER_PAST: usize = 32;
 
-/// Chunks are timed behind so many times the depth, too, where caches hold keys and values no longer.
+/// Chunks are also timed after this multiple of the depth, where the KV cache no longer fits a
+/// cache.
 const DEEP: usize = 4;
 
-/// Tokens of the chunk by which it is measured what an idle device takes longer.
+/// Tokens of the chunk that measures the additional time of an idle device.
 const ENTRY_ROWS: usize = 128;
 
-/// Tokens that look like a text to no one, the same each time.
+/// A fixed pseudo-text of `count` tokens.
 fn tokens(model: &LanguageModel, count: usize) -> Vec<TokenId> {
     let vocabulary = u64::from(model.sizes().vocabulary);
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
@@ -53,7 +61,7 @@ fn tokens(model: &LanguageModel, count: usize) -> Vec<TokenId> {
         .collect()
 }
 
-/// Measures the devices that the model's policy lets it use.
+/// Measures the devices that the model's policy allows.
 fn measure(
     model: &LanguageModel,
     how: &MeasurePhases,
@@ -153,7 +161,7 @@ fn warm_runs(emulated: bool) -> usize {
     if emulated { EMULATED_WARM_RUNS } else { WARM_RUNS }
 }
 
-/// Whether a chunk's logits are those of the reference.
+/// Whether a chunk's logits match the reference's.
 fn verify(
     model: &LanguageModel,
     sequence: &mut Sequence,
@@ -186,10 +194,10 @@ fn warm(sequence: &mut Sequence, cost: &DeviceCost, text: &[TokenId]) -> Result<
     Ok(())
 }
 
-/// Times of a chunk behind several numbers of positions, one of each round.
+/// Times of a chunk after several numbers of positions, one per round.
 struct Place {
     rows: usize,
-    /// Whether tokens are read one behind the other, as an answer's are, and how many the last time.
+    /// Whether tokens are read one after another, as in an answer, and how many the last time.
     answers: bool,
     tokens: usize,
     past: [usize; 3],
@@ -212,7 +220,7 @@ impl Place {
         }
     }
 
-    /// Times it once; the run before warms the chunk's own memory up.
+    /// Times the chunk once; the run before warms up the chunk's own memory.
     fn time(&mut self, sequence: &mut Sequence, device: &str, text: &[TokenId]) -> Result<()> {
         for (past, times) in self.past.into_iter().zip(&mut self.times) {
             if !self.answers {
@@ -229,7 +237,8 @@ impl Place {
         Ok(())
     }
 
-    /// The cost whose lines go through the medians; level where two are behind as many positions.
+    /// The cost whose lines go through the medians; constant where two have the same number of
+    /// positions.
     fn line(self) -> ChunkCost {
         // the middle token of an answer takes the mean of all
         let [near, middle, far] = self.past.map(|past| past + self.tokens / 2);
@@ -254,7 +263,7 @@ impl Place {
     }
 }
 
-/// What the first chunk of a device takes longer where another one was at work before.
+/// Additional time of a device's first chunk after another device was at work.
 fn entries(sequence: &mut Sequence, costs: &mut [DeviceCost], how: &MeasurePhases) -> Result<()> {
     let text = tokens(sequence.model(), ENTRY_ROWS);
     for device in 0..costs.len() {
@@ -286,11 +295,12 @@ fn entries(sequence: &mut Sequence, costs: &mut [DeviceCost], how: &MeasurePhase
 }
 
 impl LanguageModel {
-    /// Times chunks of every size on every device that the model's policy allows, and compares each device's answers with the
-    /// CPU's. `say` is told before each step how many are done, of how many, and what it is.
+    /// Times chunks of every size on every device that the model's policy allows, and compares each
+    /// device's results with the CPU's. Before each step, calls `say` with the number of steps
+    /// done, the total, and the name of the step.
     ///
     /// # Errors
-    /// No device runs the model, or none of them answers.
+    /// No device runs the model, or none gives answers.
     pub fn measure_phases(
         &self,
         how: &MeasurePhases,

@@ -1,10 +1,11 @@
-//! A language model, ready to be run: its file, what the file says, and a session per size of chunk.
+//! A loaded language model: its file, its hyper-parameters, and a session per chunk size.
 //!
 //! Invariants:
-//! 1. Sessions of all sizes share one set of packed weights where their device shares it (the CPU does).
-//! 2. A session is planned when a chunk of its size is first run.
+//! 1. Sessions of all sizes share one set of packed weights where their device supports it (the CPU
+//!    does).
+//! 2. A session is planned when a chunk of its size first runs.
 //!
-//! Not here: memory of keys and values (`sequence`), choice of tokens (`sampler`).
+//! Not here: the KV cache (`sequence`), choice of tokens (`sampler`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -21,13 +22,14 @@ use crate::phases::Phases;
 use crate::sizes::Sizes;
 use crate::{Adapter, ChatTemplate, Config, Error, Result, TokenId, Tokenizer, checkpoint, genai};
 
-/// Positions that a memory of keys and values has room for where nobody says: fewer where the model knows fewer.
+/// Default capacity of a KV cache in positions; smaller if the model supports fewer.
 const DEFAULT_CAPACITY: usize = 4096;
 
-/// Bytes of a tensor's beginning and of its end that say whose it is: training changes all of a tensor.
+/// Bytes at the beginning and at the end of a tensor that identify it: training changes all of a
+/// tensor.
 const ENDS: usize = 256;
 
-/// How a model is run.
+/// Settings for running a model.
 #[derive(Clone, Debug)]
 pub struct Options {
     runtime: Option<Runtime>,
@@ -50,7 +52,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The defaults: a runtime of its own, the shortest time, room for 4096 positions or as many as the model knows.
+    /// Returns the defaults: a runtime of its own, least latency, and room for 4096 positions or
+    /// the model's maximum if smaller.
     #[must_use]
     pub fn new() -> Options {
         Options::default()
@@ -63,21 +66,22 @@ impl Options {
         self
     }
 
-    /// Plans every phase by this policy.
+    /// Plans every session by this policy.
     #[must_use]
     pub fn policy(mut self, policy: Policy) -> Options {
         self.policy = policy;
         self
     }
 
-    /// Positions, of prompt and answer together, that a sequence has room for.
+    /// Sets a sequence's capacity in positions, for prompt and answer together.
     #[must_use]
     pub fn capacity(mut self, positions: usize) -> Options {
         self.capacity = Some(positions);
         self
     }
 
-    /// As [`Options::capacity`], or as many as the model knows where those are fewer.
+    /// Sets the capacity like [`Options::capacity`], reduced to the model's maximum if that is
+    /// smaller.
     #[must_use]
     pub fn capacity_up_to(mut self, positions: usize) -> Options {
         self.capacity = None;
@@ -85,7 +89,7 @@ impl Options {
         self
     }
 
-    /// Adds what this adapter was trained to add; several add up.
+    /// Adds a LoRA adapter; several add up.
     #[must_use]
     pub fn adapter(mut self, adapter: Adapter) -> Options {
         self.adapters.push(adapter);
@@ -93,7 +97,7 @@ impl Options {
     }
 }
 
-/// A language model. Clones share it.
+/// A loaded language model. Clones share it.
 ///
 /// ```no_run
 /// use polychip_llm::{LanguageModel, Options, Specials};
@@ -124,13 +128,13 @@ enum Graphs {
         angles: Angles,
         adapters: Vec<Adapter>,
     },
-    /// A graph that somebody exported.
+    /// An exported graph.
     Export(Box<Export>),
 }
 
 struct Inner {
     path: PathBuf,
-    /// Of an exported graph the keys of its texts alone.
+    /// The model's file; for an exported graph only the keys of its texts.
     file: Gguf,
     sizes: Sizes,
     graphs: Graphs,
@@ -140,18 +144,20 @@ struct Inner {
     policy: Policy,
     capacity: usize,
     sessions: Mutex<BTreeMap<SessionKey, Arc<Session>>>,
-    /// Where chunks are run, where that is planned by phases.
+    /// Where chunks run, with prefill and decode placement.
     phases: Mutex<Option<Arc<Phases>>>,
-    /// Devices whose chunks of a size were found to be the reference's.
+    /// Devices, with chunk sizes, whose results matched the reference's.
     right: Mutex<BTreeSet<(String, usize)>>,
 }
 
 impl LanguageModel {
-    /// Maps a GGUF file, a folder of safetensors with its `config.json` and `tokenizer.json`, or a folder of ONNX Runtime GenAI
-    /// with its `genai_config.json`, and reads what it says; plans nothing yet.
+    /// Maps and checks a GGUF file, a safetensors folder with its `config.json` and
+    /// `tokenizer.json`, or an ONNX Runtime GenAI folder with its `genai_config.json`. Plans
+    /// nothing yet.
     ///
     /// # Errors
-    /// The file is not sound, needs what is not supported, or the room asked for is more than the model knows positions.
+    /// The file is malformed or unsupported, or the requested capacity exceeds the positions that
+    /// the model supports.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<LanguageModel> {
         let path = path.as_ref();
         if let Some(folder) = genai::folder(path) {
@@ -175,7 +181,8 @@ impl LanguageModel {
         LanguageModel::of(path, file, options)
     }
 
-    /// As [`LanguageModel::open`], of a file in memory that messages call `name`.
+    /// Creates a model from a file in memory, like [`LanguageModel::open`]; error messages call it
+    /// `name`.
     ///
     /// # Errors
     /// As [`LanguageModel::open`].
@@ -203,7 +210,7 @@ impl LanguageModel {
         })
     }
 
-    /// A model with room for as many positions as the options say.
+    /// Creates a model with the capacity that the options request.
     fn over(
         path: PathBuf,
         file: Gguf,
@@ -241,19 +248,19 @@ impl LanguageModel {
         })))
     }
 
-    /// The file, or the name that it was given.
+    /// Path of the file, or the name given to [`LanguageModel::of`].
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// The file; of an exported graph the keys of its texts.
+    /// The model's file; for an exported graph only the keys of its texts.
     #[must_use]
     pub fn file(&self) -> &Gguf {
         &self.0.file
     }
 
-    /// Bytes of all files that it is made of, but for those of its texts where these are files of their own.
+    /// Size in bytes of all the model's files, except separate files of its texts.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         match &self.0.graphs {
@@ -262,7 +269,7 @@ impl LanguageModel {
         }
     }
 
-    /// What is added to its products.
+    /// The adapters in use.
     #[must_use]
     pub fn adapters(&self) -> &[Adapter] {
         match &self.0.graphs {
@@ -271,7 +278,7 @@ impl LanguageModel {
         }
     }
 
-    /// Its hyper-parameters, where its graph is made of them: an exported graph says them by what it computes.
+    /// Hyper-parameters; `None` for an exported graph, which states them only by what it computes.
     #[must_use]
     pub fn config(&self) -> Option<&Config> {
         match &self.0.graphs {
@@ -280,37 +287,37 @@ impl LanguageModel {
         }
     }
 
-    /// Its sizes.
+    /// The model's sizes.
     #[must_use]
     pub fn sizes(&self) -> Sizes {
         self.0.sizes
     }
 
-    /// Its vocabulary.
+    /// The tokenizer.
     #[must_use]
     pub fn tokenizer(&self) -> &Tokenizer {
         &self.0.tokenizer
     }
 
-    /// Its chat template, where it has one.
+    /// The chat template, if the model has one.
     #[must_use]
     pub fn template(&self) -> Option<&ChatTemplate> {
         self.0.template.as_ref()
     }
 
-    /// Positions that a sequence has room for.
+    /// Capacity of a sequence in positions.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.0.capacity
     }
 
-    /// The runtime that it runs on.
+    /// The runtime it runs on.
     #[must_use]
     pub fn runtime(&self) -> &Runtime {
         &self.0.runtime
     }
 
-    /// The sessions that were planned so far, with the tokens of their chunks.
+    /// The sessions planned so far, with their chunk sizes in tokens.
     #[must_use]
     pub fn sessions(&self) -> Vec<(usize, Arc<Session>)> {
         let sessions = self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -320,7 +327,7 @@ impl LanguageModel {
             .collect()
     }
 
-    /// How it is planned.
+    /// The policy it is planned by.
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.0.policy
@@ -336,7 +343,7 @@ impl LanguageModel {
         phases.clone()
     }
 
-    /// A device's chunks of this size were found to be the reference's.
+    /// Records that a device's chunks of this size matched the reference's.
     pub(crate) fn keep_right(&self, device: &str, rows: usize) {
         let mut right = self.0.right.lock().unwrap_or_else(PoisonError::into_inner);
         right.insert((device.to_owned(), rows));
@@ -351,7 +358,8 @@ impl LanguageModel {
         *self.0.phases.lock().unwrap_or_else(PoisonError::into_inner) = phases;
     }
 
-    /// What changes the times of its chunks, devices aside: the file, the room, and how it is planned.
+    /// Fingerprint of what changes the times of chunks, except devices: the file, the capacity, and
+    /// the policy.
     pub(crate) fn phase_fingerprint(&self) -> String {
         let inner = &*self.0;
         let exact = if inner.policy.is_exact() {
@@ -382,8 +390,8 @@ impl LanguageModel {
         )
     }
 
-    /// What keys and values depend on: the weights, by what each tensor begins and ends with, what is added to them, and how
-    /// exactly they are multiplied.
+    /// Hash of what the KV cache depends on: the weights (by the beginning and end of each tensor),
+    /// the adapters, and the precision.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -412,8 +420,8 @@ impl LanguageModel {
         Ok(hasher.finalize())
     }
 
-    /// Bytes that a device's sessions keep, those of all sizes sharing weights, and its mean power in milliwatts where plans know
-    /// it; none where it has no session.
+    /// Bytes that a device's sessions keep, where all sizes share weights, and its mean power in
+    /// milliwatts if plans know it; `None` if the device has no session.
     pub(crate) fn held_by(&self, device: &str) -> Option<(u64, Option<f64>)> {
         let sessions = self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let own: Vec<&Arc<Session>> = sessions
@@ -442,17 +450,17 @@ impl LanguageModel {
         (!own.is_empty()).then_some((constants + rest, power))
     }
 
-    /// Time on the runtime's clock, in nanoseconds; 0 before the first session.
+    /// Time on the runtime's clock in nanoseconds; 0 before the first session.
     pub(crate) fn now_ns(&self) -> u64 {
         let sessions = self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.values().next().map_or(0, |session| session.now_ns())
     }
 
-    /// Plans and compiles the sessions that a prompt of so many tokens and its answer need, so that no later call waits
-    /// for that.
+    /// Plans and compiles the sessions for a prompt of `prompt` tokens and its answer, so that no
+    /// later call waits for it.
     ///
     /// # Errors
-    /// A device refused, or no device runs some node.
+    /// A device refused a part, or no device runs some node.
     pub fn prepare(&self, prompt: usize) -> Result<()> {
         let session = |rows: usize, device: Option<&str>| {
             self.session(&SessionKey {
@@ -482,12 +490,12 @@ impl LanguageModel {
         Ok(())
     }
 
-    /// Whether it is the same model, not another one of the same file.
+    /// Whether both are the same model instance, not only the same file.
     pub(crate) fn is(&self, other: &LanguageModel) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The session of chunks of this many tokens, on one device or planned over all.
+    /// The session for chunks of this many tokens, on one device or planned over all.
     pub(crate) fn session(&self, key: &SessionKey) -> Result<Arc<Session>> {
         let inner = &*self.0;
         // held while a session is planned: who wants the same one waits for it
@@ -537,7 +545,7 @@ impl LanguageModel {
         Ok(session)
     }
 
-    /// The embedding of a token.
+    /// Writes the embedding of a token.
     pub(crate) fn embed(&self, token: TokenId, out: &mut [f32]) -> Result<()> {
         let inner = &*self.0;
         if token >= inner.sizes.vocabulary {

@@ -1,20 +1,23 @@
-//! Prompt and answer on the devices where each is cheapest: a plan of measured costs for a given length of both, over one memory
-//! of keys and values.
+//! Prefill and decode placement: plans, from measured costs and for given lengths, which devices
+//! read the prompt and which give the answer, over one KV cache.
 //!
-//! A prompt is many multiplications with each weight, a token of an answer one: so the best device for the one may be a poor one
-//! for the other, and which it is depends on the length of the prompt, on what a device is doing, and on how hot it is. What
-//! others fix in their code is planned here, with a bound that shows how good the plan is.
+//! Prefill multiplies many rows with each weight, decode one row. The best device for one may be a
+//! poor one for the other, and which it is depends on the prompt's length, the device's load, and
+//! its temperature. Other runtimes fix the placement in code. Here it is planned, with a bound that
+//! shows how good the plan is.
 //!
 //! Invariants:
-//! 1. What a plan is made of was measured on this machine, through what a sequence does, or comes from a file that names model,
-//!    devices and settings and is refused where any differs.
-//! 2. A device's first chunk of each size is compared with the reference device's; where they differ the reference's is kept,
-//!    the device is not used for that size any more, and the report names it.
-//! 3. Keys and values have one home, which all devices map: to change the device is to run the next chunk elsewhere.
+//! 1. Costs were measured on this machine, through what a sequence does, or come from a file that
+//!    names model, devices and settings and is refused where any differs.
+//! 2. A device's first chunk of each size is compared with the reference device's. Where they
+//!    differ, the reference's result is used, the device is no longer used for that size, and the
+//!    report names it.
+//! 3. There is one KV cache, which all devices map: changing the device means running the next
+//!    chunk elsewhere.
 //!
-//! Not here: costs measured (`measure`), models placed so (`placement`), the graphs of chunks (`build`), how a graph itself is
-//! split (`polychip`).
-//! Start reading at [`PhaseCosts`], then [`plan`].
+//! Not here: measuring costs (`measure`), using a plan (`placement`), the graphs of chunks
+//! (`build`), how a graph itself is split (`polychip`). Start reading at [`PhaseCosts`], then
+//! [`plan`].
 
 mod check;
 mod cost;
@@ -35,26 +38,28 @@ pub use report::{Move, PhaseReport, PhaseShare};
 use crate::{Error, Result};
 use drift::Drift;
 
-/// By how much another device must be better before an answer moves to it.
+/// An answer moves to another device only if the cost there is at most this fraction.
 const BETTER: f64 = 0.9;
 
-/// Tokens that an answer stays where it moved to: a device that was idle needs some before it is as fast as it was measured.
+/// Tokens for which an answer stays where it moved: an idle device needs some before it is as fast
+/// as measured.
 pub(crate) const STAYS: usize = 16;
 
-/// A model's plan by phases, shared by its sequences.
+/// A model's prefill and decode plan, shared by its sequences.
 #[derive(Debug)]
 pub(crate) struct Phases {
     pub(crate) costs: PhaseCosts,
     pub(crate) limits: PhaseLimits,
-    /// A placement that is not planned.
+    /// A fixed placement, used instead of a plan.
     pub(crate) fixed: Option<FixedPhases>,
     reference: usize,
     drift: Mutex<Drift>,
-    /// Devices and sizes of chunks that were compared with the reference, and those whose answers differed, with words.
+    /// Devices and chunk sizes that were compared with the reference, and those whose results
+    /// differed, with a message.
     compared: Mutex<Compared>,
 }
 
-/// A chunk that was run.
+/// A chunk that has run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ran {
     pub(crate) device: usize,
@@ -65,13 +70,13 @@ pub(crate) struct Ran {
     pub(crate) entered: bool,
 }
 
-/// Prompts in chunks of one size on one device and answers on one device, by number in [`PhaseCosts::devices`]: what others write
-/// into their code, for comparing with a plan.
+/// A fixed placement, for comparison with a plan: prompts in chunks of one size on one device,
+/// answers on one device. Devices are indices into [`PhaseCosts::devices`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedPhases {
-    /// The device that reads.
+    /// The device that reads prompts.
     pub prompt: usize,
-    /// Tokens of a chunk.
+    /// Number of tokens in a chunk.
     pub rows: usize,
     /// The device that answers.
     pub answer: usize,
@@ -84,7 +89,7 @@ struct Compared {
 }
 
 impl Phases {
-    /// `compared` says which devices' chunks were found right before.
+    /// Creates the shared plan; `compared` lists the devices and sizes already found right.
     pub(crate) fn new(
         costs: PhaseCosts,
         limits: PhaseLimits,
@@ -123,7 +128,7 @@ impl Phases {
         self.costs.devices[device].chunk(1).is_some() && !compared.wrong.iter().any(wrong)
     }
 
-    /// The plan of a workload as the devices are now.
+    /// The plan of a workload at the devices' current speed.
     pub(crate) fn plan(
         &self,
         workload: Workload,
@@ -156,8 +161,8 @@ impl Phases {
         drift.slowdowns(now_ns)
     }
 
-    /// The device for the next token of an answer, of those allowed: the one that was to answer, unless another is clearly better
-    /// now.
+    /// The device for the next token of an answer, among those allowed: the planned one, unless
+    /// another is clearly better now.
     pub(crate) fn next(
         &self,
         allowed: &[usize],
@@ -184,7 +189,7 @@ impl Phases {
         }
     }
 
-    /// A chunk was run, and took so long; what was expected of it.
+    /// Records a chunk's time; returns the expected time.
     pub(crate) fn observe(&self, chunk: Ran, took_ns: u64, now_ns: u64) -> f64 {
         let Ran {
             device,
@@ -202,18 +207,18 @@ impl Phases {
         expected
     }
 
-    /// How much longer than measured a device takes now.
+    /// Factor by which a device is now slower than measured.
     pub(crate) fn slowdown(&self, device: usize, now_ns: u64) -> f64 {
         self.slowdowns(now_ns)[device]
     }
 
-    /// The reference device, where a chunk of this size was not yet compared with it.
+    /// The reference device, if a chunk of this size was not yet compared with it.
     pub(crate) fn uncompared(&self, device: usize, rows: usize) -> Option<usize> {
         let compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
         (!compared.right.contains(&(device, rows))).then_some(self.reference)
     }
 
-    /// Compares logits with the reference's: the words of what differs.
+    /// Compares logits with the reference's; returns a message where they differ.
     pub(crate) fn compare(
         &self,
         policy: &polychip::Policy,

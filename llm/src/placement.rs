@@ -1,6 +1,6 @@
-//! A model's sequences placed by phases, and the plan that they go by.
+//! Applies prefill and decode placement to a model's sequences.
 //!
-//! Not here: plans (`phases`), costs (`measure`), who goes by them (`sequence`).
+//! Not here: plans (`phases`), costs (`measure`), execution (`sequence`).
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use crate::phases::{FixedPhases, PhaseCosts, PhaseLimits, PhasePlan, Phases, Wor
 use crate::{Error, LanguageModel, Result};
 
 impl LanguageModel {
-    /// From now on, sequences run each chunk where the plan of these costs has it.
+    /// Places prefill and decode of all sequences from now on by a plan of these costs.
     ///
     /// # Errors
-    /// The costs are of another model, of other settings or of devices that are not there.
+    /// The costs are of another model, other settings or missing devices.
     pub fn place_phases(&self, costs: PhaseCosts, limits: PhaseLimits) -> Result<()> {
         self.check_costs(&costs)?;
         let phases = Phases::new(costs, limits, |device, rows| self.is_right(device, rows))?;
@@ -19,7 +19,7 @@ impl LanguageModel {
         Ok(())
     }
 
-    /// From now on, sequences run every prompt and every answer so, whatever that costs.
+    /// Places every prompt and answer from now on as `fixed` states, whatever that costs.
     ///
     /// # Errors
     /// As [`LanguageModel::place_phases`], or a device does not run such chunks.
@@ -39,7 +39,8 @@ impl LanguageModel {
         Ok(())
     }
 
-    /// The plan of a prompt and an answer, as devices are now; none where phases are not placed.
+    /// Plans a prompt and an answer at the devices' current speed; `None` without prefill and
+    /// decode placement.
     ///
     /// # Errors
     /// No device within the limits can do it.

@@ -1,11 +1,12 @@
-//! Which token comes next, out of the logits of all.
+//! Sampling: chooses the next token from the logits of all tokens.
 //!
-//! The order of the steps is that of llama.cpp: penalties (repetition, frequency, presence), top-k, top-p, min-p, temperature, draw.
+//! The order of steps is llama.cpp's: penalties (repetition, frequency, presence), top-k, top-p,
+//! min-p, temperature, draw.
 //!
 //! Invariants:
-//! 1. The same seed and the same logits give the same tokens.
-//! 2. Of equal logits the lower token is taken first.
-//! 3. A token whose logit is no number is never chosen, unless all are none: then it is an error.
+//! 1. The same seed and logits give the same tokens.
+//! 2. Of equal logits, the lower token id comes first.
+//! 3. A token with a NaN logit is never chosen. If all logits are NaN, choosing fails.
 
 use std::collections::BTreeMap;
 
@@ -14,32 +15,34 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::{Error, Result, TokenId};
 
-/// How tokens are chosen.
+/// Sampling settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampling {
-    /// What logits are divided by; 0 takes the most likely token always.
+    /// Divides the logits; 0 always chooses the most likely token.
     pub temperature: f32,
-    /// Only so many of the most likely tokens; 0 for all.
+    /// Keeps only this many of the most likely tokens; 0 keeps all.
     pub top_k: usize,
-    /// Only the most likely tokens that have this probability together; 1 for all (nucleus sampling, arXiv 1904.09751).
+    /// Keeps the most likely tokens that together have this probability; 1 keeps all (nucleus
+    /// sampling, arXiv 1904.09751).
     pub top_p: f32,
-    /// Only tokens with at least this part of the most likely one's probability; 0 for all (arXiv 2407.01082).
+    /// Keeps tokens with at least this fraction of the most likely token's probability; 0 keeps all
+    /// (arXiv 2407.01082).
     pub min_p: f32,
-    /// What logits of tokens seen lately are divided by, or multiplied where they are negative; 1 for nothing
+    /// Divides the logits of recent tokens, or multiplies them where negative; 1 has no effect
     /// (CTRL, arXiv 1909.05858).
     pub repetition: f32,
-    /// How many tokens back *lately* reaches.
+    /// Number of most recent tokens that `repetition` applies to.
     pub repetition_window: usize,
-    /// What is taken off a token's logit for each time that it was chosen before; 0 for nothing.
+    /// Subtracted from a token's logit for each time it was chosen before; 0 has no effect.
     pub frequency: f32,
-    /// What is taken off the logit of each token that was chosen before; 0 for nothing.
+    /// Subtracted from the logit of each token that was chosen before; 0 has no effect.
     pub presence: f32,
-    /// The seed of the draws.
+    /// Seed of the draws.
     pub seed: u64,
 }
 
 impl Sampling {
-    /// The most likely token always.
+    /// Always chooses the most likely token.
     #[must_use]
     pub fn greedy() -> Sampling {
         Sampling {
@@ -55,7 +58,7 @@ impl Sampling {
         }
     }
 
-    /// Draws as llama.cpp does where nobody says anything: temperature 0.8, top-k 40, top-p 0.95, min-p 0.05.
+    /// llama.cpp's defaults: temperature 0.8, top-k 40, top-p 0.95, min-p 0.05.
     #[must_use]
     pub fn usual(seed: u64) -> Sampling {
         Sampling {
@@ -107,20 +110,20 @@ pub struct Sampler {
     sampling: Sampling,
     random: ChaCha8Rng,
     candidates: Vec<(f32, TokenId)>,
-    /// How often each token was chosen, where penalties ask for it.
+    /// How often each token was chosen, if a penalty needs it.
     chosen: BTreeMap<TokenId, u32>,
 }
 
-/// The more likely first, of equal ones the lower token.
+/// Orders by likelihood, and equal ones by lower token id.
 fn order(a: &(f32, TokenId), b: &(f32, TokenId)) -> std::cmp::Ordering {
     b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
 }
 
 impl Sampler {
-    /// A sampler.
+    /// Creates a sampler.
     ///
     /// # Errors
-    /// A setting is out of its range.
+    /// A setting is out of range.
     pub fn new(sampling: Sampling) -> Result<Sampler> {
         sampling.check()?;
         Ok(Sampler {
@@ -131,10 +134,10 @@ impl Sampler {
         })
     }
 
-    /// The next token, behind the tokens of `before`.
+    /// Chooses the next token from its logits. Penalties apply to the tokens of `before`.
     ///
     /// # Errors
-    /// No logit is a number.
+    /// Every logit is NaN.
     pub fn choose(&mut self, logits: &[f32], before: &[TokenId]) -> Result<TokenId> {
         let counts = self.sampling.frequency != 0.0 || self.sampling.presence != 0.0;
         let token = self.next(logits, before, counts)?;
@@ -167,7 +170,7 @@ impl Sampler {
         Ok(self.candidates.last().map_or(most_likely, |(_, token)| *token))
     }
 
-    /// The candidates with their logits, the most likely first, top-k of them.
+    /// Collects the top-k candidates with their logits, most likely first.
     fn gather(&mut self, logits: &[f32], before: &[TokenId]) {
         let candidates = &mut self.candidates;
         candidates.clear();
@@ -201,7 +204,7 @@ impl Sampler {
         candidates.sort_unstable_by(order);
     }
 
-    /// Top-p, then min-p.
+    /// Applies top-p, then min-p.
     fn cut(&mut self, top: f32) {
         let weight = |logit: f32| f64::from(logit - top).exp();
         let Sampling { top_p, min_p, .. } = self.sampling;
@@ -228,7 +231,7 @@ fn no_number() -> Error {
     Error::config("no logit is a number: the model's weights or a device are at fault")
 }
 
-/// The place of the greatest number, the first of equal ones.
+/// Index of the greatest number, the first of equal ones.
 fn greatest(logits: &[f32]) -> Option<TokenId> {
     let mut best: Option<(f32, TokenId)> = None;
     for (token, &logit) in (0..).zip(logits) {

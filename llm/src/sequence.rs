@@ -1,9 +1,12 @@
-//! A sequence of tokens that a model has read: keys and values of every position, and what comes next.
+//! A sequence of tokens that a model has read: the KV cache of every position, and the logits of
+//! the next token.
 //!
 //! Invariants:
-//! 1. Memory of a position is written once, by whoever appends it, and read by the sessions of all sizes in place.
-//! 2. [`Sequence::truncate`] forgets positions by not counting them.
-//! 3. After an error the sequence holds what it held before the call; [`Sequence::copy`] alone may leave fewer tokens.
+//! 1. A position's cache is written once, by the run that appends it, and read in place by the
+//!    sessions of all sizes.
+//! 2. [`Sequence::truncate`] forgets positions by reducing the length.
+//! 3. After an error the sequence holds what it held before the call; only [`Sequence::copy`] may
+//!    leave fewer tokens.
 
 mod kept;
 mod placed;
@@ -21,36 +24,36 @@ use crate::phases::PhaseReport;
 use crate::{Error, Result, TokenId};
 use placed::Placed;
 
-/// Longest time of one chunk: a device that is silent for so long hangs.
+/// Longest time of one chunk; a device that is silent for longer counts as hung.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// Bytes of a key's or value's element.
+/// Bytes of an element of the KV cache.
 pub(crate) const HALF: usize = 2;
 
-/// Bytes of a page, of which memory of keys and values takes as many as were written.
+/// Bytes of a page; a KV cache occupies as many pages as were written.
 const PAGE: u64 = 4096;
 
-/// What a model has read so far.
+/// What a model has read so far, with its KV cache.
 #[derive(Debug)]
 pub struct Sequence {
     model: LanguageModel,
     /// Keys, then values, of layer 0, of layer 1 ..., `[kv_heads, capacity, head_size]`.
     pub(crate) memories: Vec<Memory>,
-    /// A session's view of them.
+    /// A session's view of the cache.
     views: BTreeMap<SessionKey, View>,
-    /// Its place in steps of so many sequences.
+    /// Its place in steps of this many sequences.
     pub(crate) places: BTreeMap<usize, Place>,
-    /// Who ran last.
+    /// The session that ran last.
     pub(crate) current: Option<SessionKey>,
     placed: Placed,
     tokens: Vec<TokenId>,
     logits: Vec<f32>,
-    /// What a smaller model, which guesses for this one, has read.
+    /// The draft model's sequence, with speculative decoding.
     companion: Option<Box<Sequence>>,
 }
 
-/// A place in steps of several sequences, with the inputs over the memories there: they are the sequence's, so that its memory goes
-/// with it.
+/// A place in steps of several sequences, with the inputs over the caches there. The sequence owns
+/// the inputs, so that they go with its memory.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) index: usize,
@@ -61,18 +64,18 @@ pub(crate) struct Place {
 #[derive(Debug)]
 struct View {
     session: Arc<Session>,
-    /// In the order of the session.
+    /// In the session's order.
     inputs: Vec<Input>,
     embedded: usize,
     positions: usize,
     mask: usize,
     last: Option<usize>,
-    /// Where the inputs over each memory are.
+    /// Indices of the inputs over each cache.
     past: Vec<usize>,
-    /// Where the outputs are that are appended to each memory.
+    /// Indices of the outputs that are appended to each cache.
     added: Vec<usize>,
     logits: usize,
-    /// Positions of the memory that the mask shows.
+    /// Cache positions that the mask shows.
     shown: Option<(usize, usize)>,
 }
 
@@ -96,7 +99,7 @@ impl Sequence {
         })
     }
 
-    /// The sequence of a smaller model that guesses for this one; what it has read stays from answer to answer.
+    /// The draft model's sequence; what it has read stays from answer to answer.
     pub(crate) fn companion(&mut self, model: &LanguageModel) -> Result<&mut Sequence> {
         let companion = match self.companion.take() {
             Some(companion) if companion.model.is(model) => companion,
@@ -117,25 +120,25 @@ impl Sequence {
         &self.tokens
     }
 
-    /// How many tokens were read.
+    /// Number of tokens read.
     #[must_use]
     pub fn len(&self) -> usize {
         self.tokens.len()
     }
 
-    /// Whether nothing was read.
+    /// Whether no token has been read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tokens.is_empty()
     }
 
-    /// Positions that are left.
+    /// Number of free positions.
     #[must_use]
     pub fn room(&self) -> usize {
         self.model.capacity() - self.len()
     }
 
-    /// Forgets all tokens from this position on; none where there are fewer.
+    /// Forgets all tokens from position `len` on; does nothing if there are fewer.
     pub fn truncate(&mut self, len: usize) {
         if len < self.len() {
             self.tokens.truncate(len);
@@ -143,27 +146,28 @@ impl Sequence {
         }
     }
 
-    /// The logits of what follows the last token, as [`Sequence::append`] gave them; empty before that, and where the text was changed
-    /// otherwise.
+    /// Logits of the token after the last one, as [`Sequence::append`] returned them. Empty before
+    /// the first append, and after the text was changed in another way.
     #[must_use]
     pub fn logits(&self) -> &[f32] {
         &self.logits
     }
 
-    /// Bytes of keys and values of the tokens read so far.
+    /// Bytes of the KV cache of the tokens read so far.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.len() as u64 * self.model.position_bytes()
     }
 
-    /// How many tokens this text and what was read begin with together.
+    /// Number of leading tokens that `text` and the sequence have in common.
     #[must_use]
     pub fn shared(&self, text: &[TokenId]) -> usize {
         self.tokens().iter().zip(text).take_while(|(a, b)| a == b).count()
     }
 
-    /// Takes over the first `len` tokens that another sequence has read, or as many as it has, instead of its own: their
-    /// keys and values are copied where they differ, which is a small part of the time of reading them.
+    /// Replaces the content with the first `len` tokens of another sequence, or all of them if it
+    /// has fewer. Copies the KV cache where it differs, which takes a small part of the time of
+    /// reading the tokens.
     ///
     /// # Errors
     /// The sequences are of different models, or a run uses their memory.
@@ -196,18 +200,20 @@ impl Sequence {
         Ok(())
     }
 
-    /// Reads tokens, and gives the logits of what follows the last one: one per token of the vocabulary.
+    /// Reads tokens and returns the logits after the last one, one per token of the vocabulary.
     ///
     /// # Errors
-    /// There are no tokens or no room for them, a token is beyond the vocabulary, or a device failed.
+    /// There are no tokens or no room for them, a token is beyond the vocabulary, or a device
+    /// failed.
     pub fn append(&mut self, tokens: &[TokenId]) -> Result<&[f32]> {
         self.append_while(tokens, &mut || true)
     }
 
-    /// As [`Sequence::append`]; asks before each chunk whether to go on.
+    /// Reads tokens like [`Sequence::append`]; calls `go_on` before each chunk and stops if it
+    /// returns false.
     ///
     /// # Errors
-    /// As [`Sequence::append`], or it was not to go on.
+    /// As [`Sequence::append`], or `go_on` returned false.
     pub fn append_while(&mut self, tokens: &[TokenId], go_on: &mut dyn FnMut() -> bool) -> Result<&[f32]> {
         self.check(tokens)?;
         let before = self.len();
@@ -236,8 +242,8 @@ impl Sequence {
         Ok(())
     }
 
-    /// Reads one chunk of the tokens that are left, of at most `most`: how many it read. Behind the last of them the sequence has
-    /// logits.
+    /// Reads one chunk of the tokens in `left`, of at most `most`, and returns how many it read.
+    /// After the last of them the sequence has logits.
     pub(crate) fn append_next(&mut self, left: &[TokenId], most: usize) -> Result<usize> {
         let next = self.next(left.len(), most)?;
         let count = next.rows.min(left.len()).min(most.max(1));
@@ -254,19 +260,20 @@ impl Sequence {
         Ok(count)
     }
 
-    /// Tokens of the answer that the next prompt will have, by which a plan by phases weighs the prompt and the answer.
+    /// Sets the expected answer length of the next prompt, by which prefill and decode are weighed.
     pub(crate) fn expect(&mut self, answer: usize) {
         self.placed.expected = Some(answer);
         self.placed.ahead.clear();
     }
 
-    /// What ran where, since the sequence began or [`Sequence::reset_phases`]; empty where phases are not placed.
+    /// What ran where, since the sequence began or [`Sequence::reset_phases`]; empty without
+    /// prefill and decode placement.
     #[must_use]
     pub fn phases(&self) -> &PhaseReport {
         &self.placed.report
     }
 
-    /// Begins to count anew what ran where.
+    /// Restarts the counts of [`Sequence::phases`].
     pub fn reset_phases(&mut self) {
         let quarantined = std::mem::take(&mut self.placed.report.quarantined);
         self.placed.report = PhaseReport {
@@ -284,7 +291,7 @@ impl Sequence {
         }
     }
 
-    /// Reads tokens, and calls `each` with the logits of what follows each of them.
+    /// Reads tokens and calls `each` with the logits after each of them.
     ///
     /// # Errors
     /// As [`Sequence::append`].
@@ -309,7 +316,7 @@ impl Sequence {
         Ok(())
     }
 
-    /// Reads tokens by one chunk of so many rows, and gives the logits behind all of them.
+    /// Reads tokens in one chunk of this many rows and returns the logits after each.
     pub(crate) fn append_rows(
         &mut self,
         tokens: &[TokenId],
@@ -325,7 +332,7 @@ impl Sequence {
         })
     }
 
-    /// The logits behind the last token, which come back by `keep_logits`.
+    /// Takes the logits after the last token; `keep_logits` returns them.
     pub(crate) fn lend_logits(&mut self) -> Vec<f32> {
         std::mem::take(&mut self.logits)
     }
@@ -334,7 +341,7 @@ impl Sequence {
         self.logits = logits;
     }
 
-    /// Goes back to so many tokens, behind which these are the logits.
+    /// Rewinds to `len` tokens, after which these are the logits.
     pub(crate) fn go_back(&mut self, len: usize, logits: &[f32]) {
         self.truncate(len);
         self.logits.clear();
@@ -352,14 +359,14 @@ impl Sequence {
         Ok(())
     }
 
-    /// A token was read by others, which wrote its keys and values, and gave these logits.
+    /// Records a token that a batched step read and whose keys and values it wrote.
     pub(crate) fn take(&mut self, token: TokenId, logits: &[f32]) {
         self.logits.clear();
         self.logits.extend_from_slice(logits);
         self.tokens.push(token);
     }
 
-    /// Plans the session of a key and makes its inputs, where that was not done.
+    /// Plans the session of a key and makes its inputs, unless that was done.
     fn ready(&mut self, key: &SessionKey) -> Result<()> {
         if self.views.contains_key(key) {
             return Ok(());
@@ -370,7 +377,8 @@ impl Sequence {
         Ok(())
     }
 
-    /// Runs one chunk of at most as many tokens as its session has rows; `take` gets the logits and may keep them.
+    /// Runs one chunk of at most as many tokens as its session has rows; `take` gets the logits and
+    /// may keep them.
     fn chunk(
         &mut self,
         tokens: &[TokenId],
@@ -407,15 +415,15 @@ impl Sequence {
 }
 
 impl LanguageModel {
-    /// An empty sequence of tokens, with memory for keys and values of its own.
+    /// Creates an empty sequence with its own KV cache.
     ///
     /// # Errors
-    /// No memory is left.
+    /// Memory is exhausted.
     pub fn sequence(&self) -> Result<Sequence> {
         Sequence::new(self.clone())
     }
 
-    /// Bytes of a layer's keys, or of its values, of a whole sequence.
+    /// Bytes of one layer's keys, or of its values, at full capacity.
     pub(crate) fn memory_bytes(&self) -> Result<u64> {
         let sizes = self.sizes();
         let row = u64::from(sizes.kv_heads) * u64::from(sizes.head_size);
@@ -430,8 +438,8 @@ impl LanguageModel {
         })
     }
 
-    /// Bytes that keys and values of a sequence of so many positions take: those of each head lie for themselves, in pages of which the
-    /// first position takes the whole.
+    /// Bytes of the KV cache of a sequence of `positions` positions. Each head is stored
+    /// separately, and its first position takes a whole page.
     #[must_use]
     pub fn sequence_bytes(&self, positions: usize) -> u64 {
         let sizes = self.sizes();
@@ -444,7 +452,8 @@ impl LanguageModel {
         touched.min(whole).saturating_mul(2 * u64::from(sizes.layers))
     }
 
-    /// Bytes of what a chunk of so many tokens is given beside keys and values: each sequence has its own.
+    /// Bytes of the inputs of a chunk of `rows` tokens without the KV cache; each sequence has its
+    /// own.
     #[must_use]
     pub fn input_bytes(&self, rows: usize) -> u64 {
         let width = self.sizes().embedding as usize * size_of::<f32>();
@@ -452,7 +461,7 @@ impl LanguageModel {
         row.saturating_mul(rows as u64)
     }
 
-    /// Bytes of keys and values of a position.
+    /// Bytes of the KV cache per position.
     #[must_use]
     pub fn position_bytes(&self) -> u64 {
         let sizes = self.sizes();
@@ -498,7 +507,7 @@ impl View {
         })
     }
 
-    /// The memory was written, but not through these inputs.
+    /// Marks the memory as written by other means than these inputs.
     fn touch(&mut self) -> Result<()> {
         for &at in &self.past {
             self.inputs[at].bytes_mut().map_err(Error::run)?;
@@ -506,7 +515,7 @@ impl View {
         Ok(())
     }
 
-    /// Writes what a chunk's run reads.
+    /// Writes the inputs of a chunk's run.
     fn fill(&mut self, model: &LanguageModel, tokens: &[TokenId], rows: usize, past: usize) -> Result<()> {
         let width = model.sizes().embedding as usize;
         {
@@ -533,8 +542,8 @@ impl View {
         self.show(model.capacity(), rows, past)
     }
 
-    /// Makes the mask: a token sees all of the past, and of the chunk itself and those before it. What is unused sees
-    /// such, too, so that no row is without a key.
+    /// Writes the mask: a token sees all of the past, itself and earlier tokens of its chunk.
+    /// Unused rows see the same, so that no row is without a key.
     fn show(&mut self, capacity: usize, rows: usize, past: usize) -> Result<()> {
         let mut mask = self.inputs[self.mask].bytes_mut().map_err(Error::run)?;
         let width = capacity + rows;
@@ -563,7 +572,7 @@ impl View {
         run.wait(LONGEST).map_err(Error::run)
     }
 
-    /// Copies the first `count` rows of keys and values behind the `past` ones of each memory.
+    /// Appends the first `count` rows of keys and values after the `past` positions of each cache.
     fn append(&mut self, model: &LanguageModel, outputs: &Outputs, count: usize, past: usize) -> Result<()> {
         let sizes = model.sizes();
         let (heads, size) = (sizes.kv_heads as usize, sizes.head_size as usize * HALF);

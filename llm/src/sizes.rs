@@ -1,18 +1,18 @@
-//! Sizes of a model, whatever its graphs are made of.
+//! Sizes of a model, independent of its graphs' source.
 
-/// Sizes of a model that whoever runs it needs.
+/// Sizes of a model for code that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Blocks of attention and feed-forward.
+    /// Number of blocks of attention and feed-forward.
     pub layers: u32,
     /// Width of the residual stream.
     pub embedding: u32,
-    /// Heads of keys and of values.
+    /// Number of key heads, and of value heads.
     pub kv_heads: u32,
     /// Width of a head.
     pub head_size: u32,
-    /// Positions that the model was trained for.
+    /// Number of positions that the model was trained for.
     pub context: u32,
-    /// Tokens that there are logits of.
+    /// Number of logits per position.
     pub vocabulary: u32,
 }

@@ -1,13 +1,16 @@
-//! Guesses of the next tokens, which one run of a chunk confirms or refuses: speculative decoding (Leviathan and others,
-//! arXiv 2211.17192), with guesses that are looked up in the text (prompt lookup) or a smaller model's ([`draft`]).
+//! Speculative decoding (Leviathan et al., arXiv 2211.17192): one run of a chunk confirms guesses
+//! of the next tokens, found in the text (prompt lookup) or made by a smaller model ([`draft`]).
 //!
 //! Invariants:
-//! 1. Guesses change how fast tokens come, never which: a token is drawn from the logits behind the text that it follows, with the same
-//!    draw as without guesses, and a guess stands where it is the token that was drawn. For a guess without a distribution of its
-//!    own that is the rejection scheme: it stands with the probability that the model gives it, and what takes its place is drawn from
-//!    the others. A smaller model guesses by the very draw that the larger one will take, so that they agree where their
-//!    probabilities do; the scheme's own would agree a little more often, and give other tokens than without guesses.
-//! 2. What wrong guesses may cost is a small part of the answer's time, as measured: beyond it nothing is guessed.
+//! 1. Guesses change the speed of tokens, never the tokens. A token is drawn from the logits after
+//!    the text that it follows, with the same draw as without guesses, and a guess is accepted if
+//!    it equals the drawn token. For a guess without a distribution of its own, this is the
+//!    rejection scheme: it is accepted with the probability that the model gives it, and its
+//!    replacement is drawn from the others. A draft model guesses with the draw that the larger
+//!    model will use, so that they agree where their probabilities do. The rejection scheme's own
+//!    draws would agree a little more often, but give other tokens than without guesses.
+//! 2. The measured cost of wrong guesses stays a small part of the answer's time; beyond it,
+//!    nothing is guessed.
 //!
 //! Not here: the runs (`generation`).
 
@@ -22,61 +25,64 @@ use crate::{LanguageModel, Result, Sampler, TokenId};
 pub use draft::Draft;
 use draft::Worth;
 
-/// Rows of the chunk that confirms guesses: the token that was chosen last, and guesses. On a CPU it takes two to four times as long
-/// as a step of one row.
+/// Rows of the confirming chunk: the token chosen last, and guesses. On a CPU it takes two to four
+/// times as long as a step of one row.
 pub(crate) const ROWS: usize = 8;
 
-/// Longest and shortest end of the text that is looked for earlier in it. One token alone is found in any text, and what followed
-/// it says little.
+/// Lengths of the text's end that is searched for earlier in the text. A single token occurs in any
+/// text, and what followed it predicts little.
 const ENDS: std::ops::RangeInclusive<usize> = 2..=4;
 
 /// Part of an answer's time that wrong guesses may cost.
 const PART: f64 = 0.03;
 
-/// What the first guesses may cost, in steps of one row: without it none would be tried in a short answer.
+/// Cost allowed for the first guesses, in steps of one row; without it, none would be tried in a
+/// short answer.
 const CREDIT: f64 = 2.0;
 
-/// How much one more measurement counts.
+/// Weight of a new measurement.
 const WEIGHT: f64 = 0.2;
 
-/// How next tokens are guessed.
+/// Source of guesses for speculative decoding.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Speculation {
-    /// By what followed the text's last tokens where they stood before, in the prompt or in the answer.
+    /// Prompt lookup: what followed the text's last tokens at an earlier occurrence, in the prompt
+    /// or the answer.
     PromptLookup,
-    /// By a smaller model.
+    /// A smaller model.
     Draft(Draft),
 }
 
-/// What came of guesses.
+/// Counts of speculative decoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Speculated {
-    /// Runs that had guesses to confirm.
+    /// Number of runs with guesses to confirm.
     pub runs: usize,
-    /// Tokens that were guessed.
+    /// Number of guessed tokens.
     pub proposed: usize,
-    /// Those of them that stood.
+    /// Number of accepted guesses.
     pub accepted: usize,
 }
 
-/// Guesses, as long as they pay.
+/// Makes guesses while they pay.
 #[derive(Clone, Debug)]
 pub(crate) struct Guesser {
     by: Speculation,
     pub(crate) count: Speculated,
     worth: Worth,
-    /// Seconds of a run with guesses, making them included; none before the first.
+    /// Seconds of a run with guesses, including making them; `None` before the first.
     chunk: Option<f64>,
-    /// Tokens that a run with guesses gives.
+    /// Tokens per run with guesses.
     gives: Option<f64>,
-    /// Seconds that runs with guesses took longer lately than the steps that they saved. What was gained before is none to lose.
+    /// Recent seconds by which runs with guesses exceeded the steps they saved. Earlier gains do
+    /// not count.
     lost: f64,
     /// Seconds of all steps.
     spent: f64,
     /// Seconds of guessing since the last step.
     guessing: f64,
-    /// Whether the smaller model has read the prompt.
+    /// Whether the draft model has read the prompt.
     has_read: bool,
 }
 
@@ -95,11 +101,11 @@ impl Guesser {
         }
     }
 
-    /// At most so many tokens that may follow a text; none where that has not paid. `sequence` has read the text but for its last
-    /// token, which `sampler` chose.
+    /// Guesses at most `most` tokens that follow a text; none if guessing has not paid. `sequence`
+    /// has read the text except its last token, which `sampler` chose.
     ///
     /// # Errors
-    /// A device of the smaller model failed.
+    /// A device of the draft model failed.
     pub(crate) fn guess(
         &mut self,
         sequence: &mut Sequence,
@@ -147,7 +153,7 @@ impl Guesser {
         expected <= 0.0 || self.lost + (chunk - single) <= PART * self.spent + CREDIT * single
     }
 
-    /// A step of one row took so long.
+    /// Records the time of a step of one row.
     pub(crate) fn stepped(&mut self, took: Duration) {
         let took = took.as_secs_f64();
         mean(&mut self.worth.single, took);
@@ -162,7 +168,7 @@ impl Guesser {
         }
     }
 
-    /// A run with so many guesses took so long, and so many of them stood.
+    /// Records a run with this many guesses, the number accepted, and its time.
     pub(crate) fn confirmed(&mut self, proposed: usize, accepted: usize, took: Duration) {
         self.count.runs += 1;
         self.count.proposed += proposed;
@@ -178,7 +184,7 @@ impl Guesser {
 }
 
 impl LanguageModel {
-    /// Plans and compiles the chunk that confirms guesses, so that no answer waits for that.
+    /// Plans and compiles the chunk that confirms guesses, so that no answer waits for it.
     ///
     /// # Errors
     /// As [`LanguageModel::prepare`].
@@ -193,12 +199,12 @@ impl LanguageModel {
     }
 }
 
-/// A mean in which later values count more.
+/// Updates a mean in which later values count more.
 fn mean(of: &mut Option<f64>, value: f64) {
     *of = Some(of.map_or(value, |before| before + WEIGHT * (value - before)));
 }
 
-/// What followed the text's last tokens where they stood last before.
+/// What followed the last earlier occurrence of the text's last tokens.
 fn look_up(text: &[TokenId], most: usize) -> &[TokenId] {
     for length in ENDS.rev() {
         let Some(start) = text.len().checked_sub(length) else {
@@ -233,7 +239,8 @@ mod tests {
         assert!(look_up(&[1, 2, 1, 2], 0).is_empty());
     }
 
-    /// Steps of a millisecond and chunks of three, with so many of the guesses right by turns: milliseconds a token.
+    /// Milliseconds per token with steps of 1 ms and chunks of 3 ms, where `right` cycles through
+    /// the numbers of right guesses.
     fn cost(right: &[usize], tokens: usize) -> f64 {
         let (mut guesser, mut made, mut ms, mut turns) = (
             Guesser::new(&Speculation::PromptLookup),

@@ -1,13 +1,14 @@
-//! Texts at which an answer stops, also where they come in pieces.
+//! Stop strings: ends an answer at given texts, also where they arrive in pieces.
 //!
 //! Invariants:
-//! 1. How the text is cut into pieces changes nothing: what is given, and where it stops, is the same.
-//! 2. No byte of a stop string is given; a text that only begins like one is given as soon as it differs.
+//! 1. The way the text is cut into pieces does not change what is returned or where it stops.
+//! 2. No byte of a stop string is returned. Text that only begins like one is returned as soon as
+//!    it differs.
 
-/// Where an answer stopped.
+/// A stop string that ended an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped {
-    /// Which of the stop strings it was.
+    /// Index of the stop string.
     pub index: usize,
 }
 
@@ -24,13 +25,13 @@ pub struct Stopped {
 #[derive(Clone, Debug)]
 pub struct StopStrings {
     stops: Vec<String>,
-    /// What may be the beginning of a stop string.
+    /// A possible beginning of a stop string.
     held: String,
     stopped: Option<Stopped>,
 }
 
 impl StopStrings {
-    /// Stops at the first of these that is whole; empty ones are left out of account.
+    /// Stops at the first of `stops` to be complete; ignores empty ones.
     #[must_use]
     pub fn new<T: Into<String>>(stops: impl IntoIterator<Item = T>) -> StopStrings {
         StopStrings {
@@ -40,8 +41,8 @@ impl StopStrings {
         }
     }
 
-    /// Takes a piece of the text; gives what surely belongs to the answer, and whether it stopped. After a stop it gives
-    /// nothing more.
+    /// Adds a piece of text. Returns the text that certainly belongs to the answer, and the stop
+    /// string that occurred, if any. Returns nothing more after a stop.
     #[must_use]
     pub fn push(&mut self, piece: &str) -> (String, Option<Stopped>) {
         if self.stopped.is_some() {
@@ -57,13 +58,13 @@ impl StopStrings {
         (std::mem::replace(&mut self.held, rest), None)
     }
 
-    /// Ends the text: gives what was held back.
+    /// Ends the text and returns what was held back.
     #[must_use]
     pub fn finish(&mut self) -> String {
         std::mem::take(&mut self.held)
     }
 
-    /// The stop string that ends first, of those the longest: its start and index.
+    /// Start and index of the stop string that ends first, the longest of several.
     fn first_whole(&self) -> Option<(usize, usize)> {
         let found = self.stops.iter().enumerate().filter(|(_, stop)| !stop.is_empty());
         found
@@ -75,7 +76,7 @@ impl StopStrings {
             .map(|(_, start, index)| (start, index))
     }
 
-    /// Bytes at the end that a stop string begins with.
+    /// Number of trailing bytes that begin a stop string.
     fn begun(&self) -> usize {
         let longest = self.stops.iter().map(String::len).max().unwrap_or(0);
         let most = longest.saturating_sub(1).min(self.held.len());
@@ -93,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// All at once: the stop string that ends first decides.
+    /// Result without pieces: the stop string that ends first decides.
     fn expected(text: &str, stops: &[String]) -> (String, Option<usize>) {
         for end in (0..=text.len()).filter(|end| text.is_char_boundary(*end)) {
             let whole = stops.iter().enumerate();

@@ -1,8 +1,8 @@
-//! An answer as a stream, for those who await: it is made on a thread of its own, and any executor may poll it.
+//! An answer as an asynchronous stream, generated on its own thread; any executor may poll it.
 //!
-//! Invariant: a stream that is let go of ends the answer before its next run.
+//! Invariant: dropping the stream ends the answer before its next run.
 //!
-//! Not here: answers by turns or together, which a caller's own thread runs (`generation`).
+//! Not here: interleaved or batched answers, which run on the caller's thread (`generation`).
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,7 +12,7 @@ use futures_core::Stream;
 
 use crate::{Answer, Error, Generate, Generation, Result, Sequence, Step, TokenId};
 
-/// The pieces of an answer's text, each as soon as it is whole. An error is the last item.
+/// Pieces of an answer's text, each as soon as it is complete. An error is the last item.
 #[derive(Debug)]
 pub struct AnswerStream {
     pieces: mpsc::UnboundedReceiver<Result<String>>,
@@ -20,7 +20,8 @@ pub struct AnswerStream {
 }
 
 impl Sequence {
-    /// As [`Sequence::generate`], on a thread of its own; the sequence comes back with [`AnswerStream::into_answer`].
+    /// Answers a prompt like [`Sequence::generate`], on its own thread.
+    /// [`AnswerStream::into_answer`] returns the sequence.
     ///
     /// ```no_run
     /// use futures_util::StreamExt as _;
@@ -38,7 +39,8 @@ impl Sequence {
     /// ```
     ///
     /// # Errors
-    /// The prompt is empty or does not fit the room, a setting is out of its range, or the system starts no thread.
+    /// The prompt is empty or does not fit the context, a setting is out of range, or the system
+    /// cannot start a thread.
     pub fn stream(self, prompt: &[TokenId], wanted: &Generate) -> Result<AnswerStream> {
         let mut generation = Generation::new(self, prompt, wanted)?;
         let (each, pieces) = mpsc::unbounded();
@@ -70,10 +72,10 @@ impl Sequence {
 }
 
 impl AnswerStream {
-    /// The sequence and the answer, cancelled where the stream had not come to its end.
+    /// Returns the sequence and the answer, marked cancelled if the stream had not ended.
     ///
     /// # Panics
-    /// The thread that made it did.
+    /// The generating thread panicked.
     pub async fn into_answer(mut self) -> (Sequence, Answer) {
         self.pieces.close();
         self.ended.await.expect("the thread of the answer has panicked")

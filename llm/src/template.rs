@@ -1,14 +1,17 @@
-//! Chat templates: messages as the text that a model was trained with.
+//! Chat templates: format messages as the text that a model was trained with.
 //!
-//! Templates are Jinja of the Python library `transformers`: blocks trim the line end behind them and the blanks before them,
-//! strings and containers have Python's methods, and there are `raise_exception`, `strftime_now` and a `tojson` that writes as
-//! Python's `json` does. Values are printed as Python prints them, but for two habits of the library: floats
-//! from 1e16 on get no exponent, and a width given to `format` counts bytes.
+//! Templates are Jinja as in the Python library `transformers`: blocks trim the line end after them
+//! and the blanks before them, strings and containers have Python's methods, and there are
+//! `raise_exception`, `strftime_now` and a `tojson` that writes like Python's `json`. Values are
+//! printed as Python prints them, with two exceptions from the Jinja library in use: floats from
+//! 1e16 on have no exponent, and a width passed to `format` counts bytes.
 //!
 //! Invariants:
-//! 1. A template reads nothing but its variables: no file, no other template, no variable of the process.
-//! 2. A render is bounded: by steps, which memory counts against, and by the library's limit of nested calls.
-//! 3. A function, filter or test that is not known is an error that names it.
+//! 1. A template reads nothing but its variables: no file, no other template, no environment
+//!    variable.
+//! 2. Rendering is bounded by a number of steps, which also limits memory, and by the library's
+//!    limit on nested calls.
+//! 3. An unknown function, filter or test is an error that names it.
 
 mod json;
 mod methods;
@@ -22,23 +25,24 @@ use minijinja::{Environment, ErrorKind as Kind, State};
 use crate::gguf::Gguf;
 use crate::{Error, Result, Tokenizer};
 
-/// Steps of a render: an instruction, or 64 bytes that are made. A long chat takes some ten thousand and its length.
+/// Steps of a rendering: an instruction, or 64 bytes of output. A long chat takes about ten
+/// thousand, plus its length.
 const STEPS: u64 = 1_000_000;
-/// Longest template, in bytes. The longest of known models has about 30 KB.
+/// Longest template in bytes. The longest known template has about 30 KB.
 const MAX_SOURCE: usize = 1 << 20;
 const NAME: &str = "chat";
 
-/// Who says what.
+/// A message of a chat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// `system`, `user`, `assistant`, or what the template knows beside them.
+    /// Author: `system`, `user`, `assistant`, or another role that the template knows.
     pub role: String,
-    /// What is said.
+    /// Text of the message.
     pub content: String,
 }
 
 impl Message {
-    /// A message.
+    /// Creates a message.
     #[must_use]
     pub fn new(role: impl Into<String>, content: impl Into<String>) -> Message {
         Message {
@@ -48,7 +52,7 @@ impl Message {
     }
 }
 
-/// Writes chats as prompts.
+/// Formats chats as prompts.
 ///
 /// ```
 /// use polychip_llm::{ChatTemplate, Message};
@@ -71,7 +75,7 @@ impl ChatTemplate {
     /// Compiles a template.
     ///
     /// # Errors
-    /// The template is longer than 1 MiB, or is no Jinja.
+    /// The template is longer than 1 MiB, or is not valid Jinja.
     pub fn new(source: &str) -> Result<ChatTemplate> {
         if source.len() > MAX_SOURCE {
             return Err(Error::template(format!(
@@ -91,10 +95,11 @@ impl ChatTemplate {
         })
     }
 
-    /// The template of a file, with its first and last token as `bos_token` and `eos_token`; `None` where it has none.
+    /// Reads a file's template, with its first and last token as `bos_token` and `eos_token`;
+    /// `None` if the file has no template.
     ///
     /// # Errors
-    /// As for [`ChatTemplate::new`].
+    /// As [`ChatTemplate::new`].
     pub fn read(file: &Gguf, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>> {
         let Some(source) = file.text("tokenizer.chat_template")? else {
             return Ok(None);
@@ -108,10 +113,10 @@ impl ChatTemplate {
         Ok(Some(template))
     }
 
-    /// Gives the template a variable as JSON: `tools`, `enable_thinking`, `documents`.
+    /// Sets a variable of the template to a JSON value: `tools`, `enable_thinking`, `documents`.
     ///
     /// # Errors
-    /// The text is no JSON.
+    /// The text is not valid JSON.
     pub fn with_json(mut self, name: &str, json: &str) -> Result<ChatTemplate> {
         let value: Value = serde_json::from_str(json)
             .map_err(|error| Error::template(format!("variable {name:?} is no JSON: {error}")))?;
@@ -119,10 +124,10 @@ impl ChatTemplate {
         Ok(self)
     }
 
-    /// The time that `strftime_now` tells, instead of the system's in its time zone.
+    /// Sets the time that `strftime_now` returns, instead of the system's local time.
     ///
     /// # Errors
-    /// The text is no ISO 8601 time without a zone, such as `2026-11-26T12:00:00`.
+    /// The text is not an ISO 8601 time without a zone, such as `2026-11-26T12:00:00`.
     pub fn with_time(mut self, time: &str) -> Result<ChatTemplate> {
         let now = time
             .parse::<DateTime>()
@@ -136,10 +141,11 @@ impl ChatTemplate {
         self.variables.push((name.to_owned(), value));
     }
 
-    /// The prompt of a chat. `add_generation_prompt`: with the beginning of an answer.
+    /// Renders the prompt of a chat; with `add_generation_prompt`, including the beginning of an
+    /// answer.
     ///
     /// # Errors
-    /// The template refuses the messages, uses what is not known, or takes too many steps.
+    /// The template refuses the messages, uses something unknown, or exceeds the step limit.
     pub fn render(&self, messages: &[Message], add_generation_prompt: bool) -> Result<String> {
         let messages = messages.iter().map(|message| {
             Value::from_pairs([
@@ -192,7 +198,7 @@ fn for_chats(environment: &mut Environment<'static>) -> Result<()> {
     Ok(())
 }
 
-/// JSON as Python's `json.dumps(value, ensure_ascii=False, indent=indent)` writes it.
+/// Writes JSON like Python's `json.dumps(value, ensure_ascii=False, indent=indent)`.
 fn tojson(state: &State<'_, '_>, value: Value, options: Kwargs) -> Result<Value, minijinja::Error> {
     let indent: Option<usize> = options.get("indent")?;
     options.assert_all_used()?;

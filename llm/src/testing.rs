@@ -1,4 +1,5 @@
-//! GGUF files for tests: written field by field, tiny models of every block type, and mutants of them.
+//! GGUF files for tests: written field by field, tiny models of every block type, and mutants of
+//! them.
 //!
 //! Invariants:
 //! 1. The same arguments give the same bytes.

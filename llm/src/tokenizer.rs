@@ -1,11 +1,12 @@
-//! A file's vocabulary: text as token ids and back.
+//! Tokenizer of a file's vocabulary: text to token ids and back.
 //!
 //! Invariants:
 //! 1. Every byte of a text is in its tokens, or encoding fails; nothing is dropped.
-//! 2. Text becomes a control token only where the caller asks for that ([`Specials::Parse`]).
-//! 3. How words are split is what `tokenizer.ggml.pre` says; a name that is not known is refused.
+//! 2. Text becomes a control token only if the caller requests it ([`Specials::Parse`]).
+//! 3. `tokenizer.ggml.pre` determines how words are split; an unknown name is refused.
 //!
-//! Not here: text out of a stream of tokens (`detokenizer`), where an answer stops (`stop`), chats (`template`).
+//! Not here: text from a stream of tokens (`detokenizer`), where an answer stops (`stop`), chats
+//! (`template`).
 
 mod byte_level;
 mod parsers;
@@ -31,16 +32,16 @@ use sentence_piece::SentencePiece;
 pub use vocabulary::TokenId;
 use vocabulary::{TokenKind, Vocabulary};
 
-/// What becomes of control tokens that are written out in a text, such as `<|im_end|>`.
+/// Handling of control tokens that are spelled out in a text, such as `<|im_end|>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Specials {
-    /// They become the tokens: for what a chat template wrote.
+    /// Become control tokens: for text from a chat template.
     Parse,
-    /// They are text like any other: for what a person wrote.
+    /// Stay text: for text written by a person.
     AsText,
 }
 
-/// Control tokens that end an answer, whatever else the file says.
+/// Control tokens that end an answer, whatever else the file states.
 const ENDS: [&str; 9] = [
     "<|im_end|>",
     "<|endoftext|>",
@@ -53,7 +54,7 @@ const ENDS: [&str; 9] = [
     "</s>",
 ];
 
-/// Longest text that is encoded at once, in bytes: offsets of 32 bits with room for marks.
+/// Longest text that is encoded at once, in bytes: 32-bit offsets with room for marks.
 const MAX_TEXT: usize = 1 << 28;
 
 enum Model {
@@ -77,16 +78,16 @@ enum Model {
 pub struct Tokenizer {
     model: Model,
     vocabulary: Vocabulary,
-    /// Control tokens and tokens of users; the ids by pattern.
+    /// Control tokens and user-defined tokens; the ids by pattern.
     all: Matcher,
-    /// Tokens of users alone.
+    /// User-defined tokens alone.
     of_users: Matcher,
     bos: Option<TokenId>,
     eos: Option<TokenId>,
     add_bos: bool,
     add_eos: bool,
     ends: BTreeSet<TokenId>,
-    /// What compiles grammars, made for the first of them.
+    /// Grammar compiler, made for the first grammar.
     parsers: OnceLock<Arc<Parsers>>,
 }
 
@@ -94,7 +95,8 @@ impl Tokenizer {
     /// Reads a file's vocabulary.
     ///
     /// # Errors
-    /// The file has none, its kind or its pre-tokenizer is not supported, or it contradicts itself.
+    /// The file has no vocabulary, its kind or pre-tokenizer is not supported, or it contradicts
+    /// itself.
     pub fn read(file: &Gguf) -> Result<Tokenizer> {
         let kind = file.text("tokenizer.ggml.model")?.ok_or_else(|| {
             Error::tokenizer("key \"tokenizer.ggml.model\" is missing: the file has no vocabulary")
@@ -157,7 +159,7 @@ impl Tokenizer {
         })
     }
 
-    /// What compiles grammars over this vocabulary.
+    /// The grammar compiler for this vocabulary.
     pub(crate) fn parsers(&self) -> Result<Arc<Parsers>> {
         if let Some(parsers) = self.parsers.get() {
             return Ok(Arc::clone(parsers));
@@ -166,20 +168,21 @@ impl Tokenizer {
         Ok(Arc::clone(self.parsers.get_or_init(|| made)))
     }
 
-    /// How many tokens there are.
+    /// Number of tokens.
     #[must_use]
     pub fn len(&self) -> usize {
         self.vocabulary.len()
     }
 
-    /// Bytes of the longest token, as the vocabulary writes it: no fewer than it stands for.
+    /// Bytes of the longest token as written in the vocabulary; an upper bound of the text it
+    /// stands for.
     #[must_use]
     pub fn longest(&self) -> usize {
         let tokens = (0..self.len() as TokenId).filter_map(|id| self.token(id));
         tokens.map(str::len).max().unwrap_or(0)
     }
 
-    /// Never: a vocabulary without tokens is refused.
+    /// Always false: a vocabulary without tokens is refused.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -197,7 +200,7 @@ impl Tokenizer {
         self.eos
     }
 
-    /// Whether an answer ends with this token.
+    /// Whether this token ends an answer.
     #[must_use]
     pub fn is_end(&self, id: TokenId) -> bool {
         self.ends.contains(&id)
@@ -209,22 +212,23 @@ impl Tokenizer {
         matches!(self.vocabulary.get(id), Some((_, TokenKind::Control)))
     }
 
-    /// The token of exactly this text, as the vocabulary writes it.
+    /// The token with exactly this text, as written in the vocabulary.
     #[must_use]
     pub fn id(&self, token: &str) -> Option<TokenId> {
         self.vocabulary.id(token)
     }
 
-    /// A token as the vocabulary writes it.
+    /// A token as written in the vocabulary.
     #[must_use]
     pub fn token(&self, id: TokenId) -> Option<&str> {
         self.vocabulary.get(id).map(|(text, _)| text)
     }
 
-    /// The tokens of a text, without those that begin and end one.
+    /// Encodes a text, without the tokens that begin and end a text.
     ///
     /// # Errors
-    /// The text has a byte that no token stands for, is longer than 256 MiB, or has a run of blanks that is too long to be split.
+    /// The text has a byte that no token represents, is longer than 256 MiB, or has a run of blanks
+    /// that is too long to split.
     pub fn encode(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>> {
         if text.len() > MAX_TEXT {
             return Err(Error::tokenizer(format!(
@@ -256,11 +260,12 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// The tokens of a prompt: those of the text, with the tokens around it that the file asks for. A text that brings its
-    /// first token, as chat templates do, gets no second one.
+    /// Encodes a prompt: the tokens of the text, and the tokens that the file requests around it. A
+    /// text that already begins with the first token, as chat templates write it, gets no second
+    /// one.
     ///
     /// # Errors
-    /// As for [`Tokenizer::encode`].
+    /// As [`Tokenizer::encode`].
     pub fn encode_prompt(&self, text: &str, specials: Specials) -> Result<Vec<TokenId>> {
         let mut ids = self.encode(text, specials)?;
         if let Some(bos) = self.bos.filter(|bos| self.add_bos && ids.first() != Some(bos)) {
@@ -272,7 +277,7 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// The text of tokens, without control tokens. Bytes that are no UTF-8 become U+FFFD.
+    /// Decodes tokens to text, without control tokens. Bytes that are not UTF-8 become U+FFFD.
     ///
     /// # Errors
     /// An id is beyond the vocabulary.
@@ -292,7 +297,7 @@ impl Tokenizer {
         })
     }
 
-    /// Appends the bytes that a token stands for; a control token's name.
+    /// Appends the bytes that a token stands for; for a control token, its name.
     ///
     /// # Errors
     /// The id is beyond the vocabulary.
@@ -324,13 +329,13 @@ impl fmt::Debug for Tokenizer {
     }
 }
 
-/// A text cut at the tokens that are written out in it.
+/// A text, split at the tokens spelled out in it.
 enum Piece<'a> {
     Text(&'a str),
     Token(TokenId),
 }
 
-/// Finds tokens that are written out in a text: the leftmost, of those the longest.
+/// Finds tokens spelled out in a text: the leftmost, and of those the longest.
 struct Matcher {
     automaton: Option<AhoCorasick>,
     ids: Vec<TokenId>,

@@ -1,4 +1,4 @@
-//! A graph in the making: tensors of known types, and the nodes between them.
+//! A graph under construction: tensors of known types, and the nodes between them.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use bytes::Bytes;
 use polychip_graph::{Constant, Encoding, FileSlice, Graph, Node, Tensor, TensorId};
 use polychip_ops::{Attr, Attributes, BlockLayout, DType, Op, TensorType};
 
-/// Bytes of one of the model's files, and where they start in it.
+/// Bytes of one of the model's files, and their offset in it.
 pub(crate) struct Stored {
     pub(crate) bytes: Bytes,
-    /// By the graph's files.
+    /// Index among the graph's files.
     pub(crate) file: u32,
     pub(crate) offset: usize,
 }
@@ -27,7 +27,7 @@ impl Stored {
     }
 }
 
-/// A graph in the making.
+/// A graph under construction.
 pub(crate) struct Draft {
     graph: Graph,
     constants: BTreeMap<String, TensorId>,
@@ -35,7 +35,7 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    /// A graph over these files.
+    /// Creates a graph over these files.
     pub(crate) fn new(name: &str, files: Vec<String>) -> Draft {
         let mut graph = Graph::new(name);
         graph.files = files;
@@ -46,7 +46,7 @@ impl Draft {
         }
     }
 
-    /// Goes on with a graph; what it has keeps its place.
+    /// Continues a graph; its nodes and tensors keep their ids.
     pub(crate) fn over(graph: Graph) -> Draft {
         Draft {
             graph,
@@ -74,17 +74,17 @@ impl Draft {
         id
     }
 
-    /// A constant; one name is one tensor.
+    /// Adds a constant; one name is one tensor.
     pub(crate) fn constant(&mut self, name: &str, dtype: DType, dims: &[usize], bytes: Bytes) -> TensorId {
         self.constant_of(name, dtype, dims, Constant::new(bytes), None)
     }
 
-    /// A constant that stands in the model's file.
+    /// Adds a constant that is stored in the model's file.
     pub(crate) fn stored(&mut self, name: &str, dtype: DType, dims: &[usize], at: Stored) -> TensorId {
         self.constant_of(name, dtype, dims, at.constant(), None)
     }
 
-    /// A constant of blocks in the model's file, which stands for f32.
+    /// Adds a constant of blocks in the model's file, which stands for f32.
     pub(crate) fn blocks(&mut self, name: &str, layout: BlockLayout, dims: &[usize], at: Stored) -> TensorId {
         let encoding = Some(Encoding::blocks(layout));
         self.constant_of(name, DType::U8, dims, at.constant(), encoding)
@@ -109,7 +109,7 @@ impl Draft {
         id
     }
 
-    /// A node with one output of this type.
+    /// Adds a node with one output of this type.
     pub(crate) fn node(
         &mut self,
         op: Op,
@@ -127,7 +127,7 @@ impl Draft {
         output
     }
 
-    /// A tensor in `count` equal pieces along an axis, each of these dimensions.
+    /// Splits a tensor into `count` equal pieces along an axis, each of these dimensions.
     pub(crate) fn split(
         &mut self,
         x: TensorId,
@@ -152,7 +152,7 @@ impl Draft {
         pieces
     }
 
-    /// A tensor in pieces of these sizes along its last axis, which has as many in all.
+    /// Splits a tensor into pieces of these sizes along its last axis; the sizes add up to it.
     pub(crate) fn pieces(
         &mut self,
         x: TensorId,
@@ -203,7 +203,7 @@ impl Draft {
         self.node(Op::Reshape, &[x, shape], Attributes::new(), dtype, dims)
     }
 
-    /// Gives a tensor back, by this name.
+    /// Makes a tensor an output of this name.
     pub(crate) fn output(&mut self, name: &str, id: TensorId) {
         name.clone_into(&mut self.graph.tensor_mut(id).name);
         self.graph.outputs.push(id);

@@ -1,8 +1,8 @@
-//! The ports of a graph, and attention over the memory of keys and values that some of them are.
+//! The ports of a graph, and attention over the KV caches among them.
 //!
-//! Invariant: a row attends to the positions that its mask shows, whoever's memory they are in.
+//! Invariant: a row attends to the positions that its mask shows, whatever cache they are in.
 //!
-//! Not here: what queries, keys and values are made of.
+//! Not here: computing queries, keys and values.
 
 use polychip_graph::TensorId;
 use polychip_ops::{Attr, Attributes, DType, Op};
@@ -13,18 +13,18 @@ use super::{Logits, Shape};
 /// Whose tokens the rows of a graph are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rows {
-    /// Those of one sequence, one behind the other.
+    /// Consecutive tokens of one sequence.
     OfOne,
-    /// Those of as many sequences.
+    /// One token each of as many sequences.
     OfMany,
 }
 
-/// The ports of a graph but for its memories, which attention adds.
+/// The ports of a graph, except its KV caches, which attention adds.
 pub(crate) struct Ports {
     shape: Shape,
     of: Rows,
     pub(crate) positions: TensorId,
-    /// One for all rows, or one of each.
+    /// One for all rows, or one per row.
     masks: Vec<TensorId>,
     pub(crate) last: Option<TensorId>,
 }
@@ -35,12 +35,12 @@ pub(crate) struct Heads {
     pub(crate) heads: usize,
     pub(crate) kv_heads: usize,
     pub(crate) size: usize,
-    /// What scores are multiplied by, where it is not the root of the size, inverted.
+    /// Factor on scores, if it is not the inverse square root of the head size.
     pub(crate) scale: Option<f32>,
 }
 
 impl Ports {
-    /// Adds the ports, and gives the embedded tokens `[rows, width]` too.
+    /// Adds the ports, and returns them with the embedded tokens `[rows, width]`.
     pub(crate) fn add(draft: &mut Draft, shape: Shape, of: Rows, width: usize) -> (TensorId, Ports) {
         let Shape { rows, capacity, .. } = shape;
         let embedded = draft.input("embedded", DType::F32, &[rows, width]);
@@ -62,8 +62,8 @@ impl Ports {
         (embedded, ports)
     }
 
-    /// Attention of all rows, each of them `[1, rows, heads * size]`: of a chunk at once, of a step each over its own sequence's
-    /// memory.
+    /// Adds the attention of all rows, each `[1, rows, heads * size]`: of a chunk at once, of a
+    /// step each over its own sequence's cache.
     pub(crate) fn attention(
         &self,
         draft: &mut Draft,
@@ -96,7 +96,7 @@ impl Ports {
         draft.node(Op::Concat, &attended, axis, DType::F32, &shape)
     }
 
-    /// Attention over the memory of this name.
+    /// Adds attention over the cache of this name.
     fn attend(
         &self,
         draft: &mut Draft,
@@ -122,7 +122,7 @@ impl Ports {
     }
 }
 
-/// A tensor as f16, and as the f32 that it then stands for.
+/// A tensor as f16, and as the f32 that the f16 stands for.
 pub(crate) fn rounded(draft: &mut Draft, x: TensorId, shape: &[usize]) -> (TensorId, TensorId) {
     let half = draft.cast(x, DType::F16, shape);
     (half, draft.cast(half, DType::F32, shape))

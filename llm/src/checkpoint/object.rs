@@ -1,4 +1,4 @@
-//! JSON files of a folder: objects whose errors say where they stand.
+//! JSON files of a folder: objects whose errors state their position.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::{Error, Result};
 
 /// An object of a JSON file, for errors that name it.
 pub(crate) struct Object {
-    /// Where it is.
+    /// Its position in the file.
     pub(crate) place: String,
     pub(crate) fields: Map<String, Value>,
 }
@@ -27,14 +27,14 @@ impl Object {
         }
     }
 
-    /// A file of the folder, `None` where there is none.
+    /// Reads a file of the folder; `None` if it does not exist.
     pub(crate) fn read(folder: &Path, file: &str) -> Result<Option<Object>> {
         read(folder, file)?
             .map(|text| Object::parse(file, text.as_bytes()))
             .transpose()
     }
 
-    /// A field that is there and not null.
+    /// A field that exists and is not null.
     pub(crate) fn get(&self, field: &str) -> Option<&Value> {
         self.fields.get(field).filter(|value| !value.is_null())
     }
@@ -86,7 +86,7 @@ impl Object {
         value.ok_or_else(|| Error::config(format!("{}: {field:?} is missing", self.place)))
     }
 
-    /// A field that changes answers in ways that are not known must be off, or have the one value that is.
+    /// Refuses a field that may change answers, unless its value is known.
     pub(crate) fn refuse_unless(&self, field: &str, known: impl Fn(&Value) -> bool) -> Result<()> {
         match self.get(field) {
             Some(value) if !known(value) => Err(Error::unsupported(format!(
@@ -98,7 +98,7 @@ impl Object {
     }
 }
 
-/// The text of a file of the folder, `None` where there is none.
+/// The text of a file of the folder; `None` if it does not exist.
 pub(crate) fn read(folder: &Path, file: &str) -> Result<Option<String>> {
     let path = folder.join(file);
     match std::fs::read_to_string(&path) {

@@ -1,4 +1,4 @@
-//! What `config.json` says, as keys.
+//! Translates `config.json` to GGUF keys.
 
 use serde_json::Value;
 
@@ -6,18 +6,18 @@ use super::object::Object;
 use crate::gguf::{GgufWriter, TensorType};
 use crate::{Architecture, Error, Result};
 
-/// What other files are read by.
+/// Settings by which other files are read.
 pub(super) struct Settings {
-    /// Rows of the embedding table.
+    /// Number of rows of the embedding table.
     pub(super) vocabulary: u32,
-    /// The embedding table is also the output's matrix.
+    /// Whether the embedding table is also the output matrix.
     pub(super) tied: bool,
 }
 
-/// Widest head: bounds the work on a file that lies about it.
+/// Widest head; bounds the work on a file that states more.
 const MAX_HEAD: u32 = 1 << 16;
 
-/// Types of models, and the architecture that they are.
+/// Model types and their architectures.
 const MODELS: [(&str, Architecture); 4] = [
     ("llama", Architecture::Llama),
     ("mistral", Architecture::Llama),
@@ -84,7 +84,7 @@ fn refuse_unknown(config: &Object) -> Result<()> {
     })
 }
 
-/// How positions become angles. Newer files have all of it in one object.
+/// Writes the settings of position angles. Newer files have all of them in one object.
 fn rope(config: &Object, architecture: Architecture, header: &mut GgufWriter) -> Result<()> {
     let parameters = config.object("rope_parameters")?;
     let scaling = match &parameters {
@@ -136,8 +136,8 @@ fn rope(config: &Object, architecture: Architecture, header: &mut GgufWriter) ->
     Ok(())
 }
 
-/// What each angle is divided by: nothing where it turns often within the context of the first training, `factor` where it
-/// turns seldom, and in between by degrees (Llama 3.1).
+/// Divisor of each angle: none if it turns often within the context of the first training, `factor`
+/// if it turns seldom, and interpolated in between (Llama 3.1).
 fn by_wavelength(config: &Object, scaling: &Object, base: f32) -> Result<Vec<f32>> {
     let needed = |field: &str| scaling.needed(field, scaling.float(field)?).map(f64::from);
     let factor = needed("factor")?;

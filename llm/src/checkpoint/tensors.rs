@@ -1,4 +1,4 @@
-//! Tensors of a folder, by the names that GGUF files give them.
+//! Tensors of a folder, under their names in GGUF files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::{Error, Result};
 const ALONE: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
 
-/// The table of embeddings, here and in GGUF files.
+/// The embedding table, here and in GGUF files.
 const EMBEDDINGS: &str = "model.embed_tokens.weight";
 const TABLE: &str = "token_embd.weight";
 
@@ -73,7 +73,7 @@ pub(super) fn read(folder: &Path, files: &ModelFolder, tied: bool) -> Result<(Ve
     Ok((opened, tensors))
 }
 
-/// Refuses a vocabulary that the table of embeddings has no rows for.
+/// Refuses a vocabulary with more tokens than the embedding table has rows.
 pub(super) fn check_rows(tensors: &[External], vocabulary: u32) -> Result<()> {
     let table = tensors.iter().find(|tensor| tensor.name == TABLE);
     let table = table.ok_or_else(|| Error::config(format!("tensor {EMBEDDINGS:?} is missing")))?;
@@ -86,7 +86,7 @@ pub(super) fn check_rows(tensors: &[External], vocabulary: u32) -> Result<()> {
     }
 }
 
-/// The files' names: those that the index has, or the one.
+/// The files' names: those in the index, or the single file.
 fn names(folder: &Path) -> Result<BTreeSet<String>> {
     let Some(index) = Object::read(folder, INDEX)? else {
         return match folder.join(ALONE).is_file() {
@@ -105,8 +105,8 @@ fn names(folder: &Path) -> Result<BTreeSet<String>> {
     map.fields.iter().map(name).collect()
 }
 
-/// A tensor's name in GGUF files; `None` for what is made of others. A name that is not known stays, and is refused when
-/// tensors are compared with the architecture's.
+/// A tensor's name in GGUF files; `None` if it is computed from others. An unknown name stays, and
+/// is refused when tensors are compared with the architecture's.
 fn translated(name: &str, tied: bool) -> Option<String> {
     match name {
         EMBEDDINGS => return Some(TABLE.to_owned()),

@@ -1,4 +1,4 @@
-//! What `tokenizer.json` and the files beside it say, as keys.
+//! Translates `tokenizer.json` and the files beside it to GGUF keys.
 
 use std::path::Path;
 
@@ -11,26 +11,28 @@ use crate::{Error, Result};
 
 const TOKENIZER: &str = "tokenizer.json";
 const SETTINGS: &str = "tokenizer_config.json";
-/// The field of a configuration with the tokens that end an answer: one, or a list.
+/// The configuration field with the tokens that end an answer: one, or a list.
 pub(crate) const ENDS: &str = "eos_token_id";
 
-/// Kinds of tokens by their number in GGUF files.
+/// Kinds of tokens, by their number in GGUF files.
 const NORMAL: i32 = 1;
 const CONTROL: i32 = 3;
 const USER_DEFINED: i32 = 4;
 const UNUSED: i32 = 5;
 
-/// Tokens by their id, with their kind.
+/// Tokens by id, with their kind.
 type Tokens = Vec<Option<(String, i32)>>;
 
-/// The tokens of a configuration that end an answer: of the file for generating beside it, where that says any.
+/// A configuration's tokens that end an answer; those of the generation configuration beside it
+/// take precedence.
 pub(super) fn stated_ends(folder: &Path, config: &Object) -> Result<Option<Value>> {
     let generation = Object::read(folder, "generation_config.json")?;
     let found = generation.as_ref().and_then(|one| one.get(ENDS));
     Ok(found.or_else(|| config.get(ENDS)).cloned())
 }
 
-/// Writes what the folder says of texts; `config` names the token that begins one, `ends` those that end an answer.
+/// Writes the folder's text settings; `config` names the token that begins a text, `ends` those
+/// that end an answer.
 pub(crate) fn write(
     folder: &Path,
     config: &Object,
@@ -72,7 +74,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Ways to merge that change tokens and that are not known.
+/// Refuses unknown merge settings that change tokens.
 fn refuse_unknown(model: &Object) -> Result<()> {
     model.refuse_unless("type", |kind| kind == "BPE")?;
     model.refuse_unless("byte_fallback", |value| value == false)?;
@@ -81,7 +83,7 @@ fn refuse_unknown(model: &Object) -> Result<()> {
     model.refuse_unless("end_of_word_suffix", |value| value == "")
 }
 
-/// How texts are cut, which must be the way of a family that is known.
+/// The pre-tokenizer, which must be that of a known family.
 fn family(tokenizer: &Object, model: &Object) -> Result<&'static pre::Family> {
     let composes = match tokenizer.object("normalizer")? {
         None => false,
@@ -158,7 +160,7 @@ fn place(tokens: &mut Tokens, text: &str, id: &Value, kind: i32) -> Result<()> {
     }
 }
 
-/// Tokens that are found in a text before it is cut.
+/// Adds tokens that are found in a text before it is split.
 fn added(tokenizer: &Object, tokens: &mut Tokens) -> Result<()> {
     let Some(Value::Array(added)) = tokenizer.get("added_tokens") else {
         return Ok(());
@@ -179,7 +181,7 @@ fn added(tokenizer: &Object, tokens: &mut Tokens) -> Result<()> {
     Ok(())
 }
 
-/// Pairs in the order of their rank, each a text with a blank or two texts.
+/// Pairs in the order of their rank, each written as a text with a blank or as two texts.
 fn merges(model: &Object) -> Result<Vec<String>> {
     let Some(Value::Array(merges)) = model.get("merges") else {
         return Err(Error::tokenizer(format!(
@@ -201,7 +203,7 @@ fn merges(model: &Object) -> Result<Vec<String>> {
     merges.iter().enumerate().map(pair).collect()
 }
 
-/// Tokens that end an answer: the first is the end of a text, the others end a turn.
+/// Writes tokens that end an answer: the first ends a text, the others end a turn.
 fn write_ends(ends: Option<Value>, header: &mut GgufWriter) -> Result<()> {
     let field = ENDS;
     let ids = match ends {
@@ -225,7 +227,7 @@ fn write_ends(ends: Option<Value>, header: &mut GgufWriter) -> Result<()> {
     Ok(())
 }
 
-/// The token that begins a text, and whether one does.
+/// The token that begins a text, and whether texts begin with it.
 fn begin(
     folder: &Path,
     config: &Object,
@@ -257,7 +259,8 @@ fn begin(
     Ok(())
 }
 
-/// The token before a text, by the template of one text; one behind it is not supported.
+/// The token before a text, by the template of a single text; a token after the text is not
+/// supported.
 fn frame_begin(tokenizer: &Object) -> Result<Option<String>> {
     let mut steps = match tokenizer.object("post_processor")? {
         None => return Ok(None),
@@ -303,7 +306,7 @@ fn frame_begin(tokenizer: &Object) -> Result<Option<String>> {
     Ok(begin)
 }
 
-/// The chat template: a file of its own, or a text, or the text of a list that is called "default".
+/// The chat template: a separate file, a text, or the entry "default" of a list.
 fn template(folder: &Path) -> Result<Option<String>> {
     if let Some(text) = read(folder, "chat_template.jinja")? {
         return Ok(Some(text));

@@ -1,4 +1,4 @@
-//! Which tensors an architecture has, with their shapes, and whether a file has exactly those.
+//! The tensors of an architecture, with their shapes, and the check that a file has exactly those.
 
 use super::{Config, RopeScaling};
 use crate::gguf::{Gguf, Tensor};
@@ -7,9 +7,9 @@ use crate::{Error, Result};
 /// A tensor that a model must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpectedTensor {
-    /// The name in the file.
+    /// Name in the file.
     pub name: String,
-    /// The dimensions, the innermost first.
+    /// Dimensions, innermost first.
     pub dims: Vec<u64>,
 }
 
@@ -21,7 +21,7 @@ impl ExpectedTensor {
         }
     }
 
-    /// Norms, biases and factors are few numbers that are used as floats.
+    /// Whether it is a norm, bias or factor: few numbers that are used as floats.
     fn is_vector(&self) -> bool {
         self.dims.len() == 1
     }
@@ -79,7 +79,7 @@ fn of_layer(config: &Config, layer: u32) -> Vec<ExpectedTensor> {
         .collect()
 }
 
-/// Compares a file's tensors with what is expected; stops at the first difference.
+/// Compares a file's tensors with the expected ones; stops at the first difference.
 pub(super) fn check(file: &Gguf, config: &Config) -> Result<()> {
     let mut known = std::collections::BTreeSet::new();
     for expected in expected(config) {

@@ -1,6 +1,6 @@
-//! GroupQueryAttention over a cache, as rotation and Attention over our memory of keys and values.
+//! Replaces GroupQueryAttention over a cache by rotation and Attention over our KV cache.
 //!
-//! Invariant: an attribute, input or output that is not known here, or not expressed, is refused by name.
+//! Invariant: an attribute, input or output that is unknown or not supported is refused by name.
 //!
 //! Source: the operator's description in ONNX Runtime's documentation (ContribOperators.md).
 
@@ -14,10 +14,10 @@ use crate::{Error, Result};
 
 const NAME: &str = "GroupQueryAttention";
 
-/// Inputs that are expressed. How much was read before and how much there is in all (5 and 6) our masks say.
+/// Supported inputs. Our masks state the lengths of inputs 5 and 6.
 const EXPRESSED: [usize; 12] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 14, 15];
 
-/// Others, as the operator's description names them.
+/// Other inputs, by their names in the operator's description.
 const OTHERS: [(usize, &str); 5] = [
     (10, "attention_bias"),
     (11, "head_sink"),
@@ -26,7 +26,7 @@ const OTHERS: [(usize, &str); 5] = [
     (16, "query_seqlens"),
 ];
 
-/// Replaces each layer's attention; gives its keys and values, as ports.
+/// Replaces each layer's attention; returns its keys and values, as ports.
 pub(super) fn replace(
     way: &mut Way<'_>,
     pasts: &[[TensorId; 2]],
@@ -62,7 +62,7 @@ fn refused(node: &Node, why: &str) -> Error {
     Error::unsupported(format!("node {:?} ({NAME}): {why}", node.name))
 }
 
-/// The layer whose memory a node reads.
+/// The layer whose cache a node reads.
 fn layer_of(node: &Node, pasts: &[[TensorId; 2]]) -> Result<usize> {
     let found = pasts
         .iter()
@@ -91,7 +91,7 @@ fn float(node: &Node, name: &str) -> Option<f32> {
     }
 }
 
-/// Whether an attribute is expressed, or says what is so anyway.
+/// Whether an attribute is supported, or has its neutral value.
 fn is_expressed(name: &str, value: &AttrValue) -> bool {
     match (name, value) {
         ("num_heads" | "kv_num_heads" | "local_window_size", AttrValue::Int(_)) => true,
@@ -105,7 +105,7 @@ fn is_expressed(name: &str, value: &AttrValue) -> bool {
     }
 }
 
-/// Refuses what is not expressed.
+/// Refuses unsupported attributes, inputs and outputs.
 fn check(node: &Node, capacity: usize) -> Result<()> {
     for (slot, input) in node.inputs.iter().enumerate() {
         if input.is_none() || EXPRESSED.contains(&slot) {
@@ -258,7 +258,7 @@ fn one(way: &mut Way<'_>, node: &Node, layer: u32, placed: Option<TensorId>) -> 
     Ok([keys, values])
 }
 
-/// `[1, rows, heads * size]`, each head divided by the root of its mean square.
+/// `[1, rows, heads * size]`, each head divided by its root mean square.
 fn normalised(
     way: &mut Way<'_>,
     x: TensorId,
@@ -290,7 +290,7 @@ struct Rotation {
     cosines: TensorId,
     sines: TensorId,
     interleaved: i64,
-    /// Values of a head that are rotated; 0 is all.
+    /// Number of rotated values of a head; 0 is all.
     dims: i64,
 }
 

@@ -1,6 +1,8 @@
-//! Which rows' logits the graph gives: the row is chosen before the head, so that no other one's product is computed.
+//! Selects the rows whose logits the graph outputs, before the head, so that the products of other
+//! rows are not computed.
 //!
-//! Invariant: where the head is not found, rows are chosen behind it: answers are the same, and take longer.
+//! Invariant: if the head is not found, rows are selected after it; results are the same and take
+//! longer.
 
 use polychip_graph::{Graph, Node, NodeId, TensorId};
 use polychip_ops::{Attr, Attributes, DType, Op};
@@ -10,7 +12,7 @@ use crate::build::draft::Draft;
 use crate::build::{Logits, Shape};
 use crate::{Error, Result};
 
-/// How far a constant may be from what is made of it.
+/// Most ops between a constant and its use.
 const DEEP: usize = 6;
 
 fn is_fixed(graph: &Graph, id: TensorId, deep: usize) -> bool {
@@ -24,7 +26,7 @@ fn is_fixed(graph: &Graph, id: TensorId, deep: usize) -> bool {
     reads.all(|read| is_fixed(graph, read, deep - 1))
 }
 
-/// The product with the head's weights, behind which are only ops that know nothing of rows.
+/// The product with the head's weights, followed only by ops that treat rows alike.
 fn product(graph: &Graph, logits: TensorId) -> Option<NodeId> {
     let mut at = logits;
     loop {
@@ -55,10 +57,11 @@ fn product(graph: &Graph, logits: TensorId) -> Option<NodeId> {
     }
 }
 
-/// From where on an end of a slice is the end of the axis.
+/// From this value on, the end of a slice means the end of the axis.
 const END: i64 = 1 << 30;
 
-/// What a choice of the last of so many rows chooses from, and its width, where a node is one that keeps the axis.
+/// If a node selects the last of `rows` rows and keeps the axis: the tensor it selects from, and
+/// its width.
 fn chosen(graph: &Graph, node: &Node, rows: usize) -> Option<(TensorId, usize)> {
     let choice = match node.op {
         Op::Unsqueeze => graph.node(graph.producer(node.input(0)?)?),
@@ -85,8 +88,8 @@ fn chosen(graph: &Graph, node: &Node, rows: usize) -> Option<(TensorId, usize)> 
     (keeps && count == rows).then_some((from, width))
 }
 
-/// Has the graph's own choices of the last row, which of a chunk may be one behind its tokens, choose the wanted ones; whether
-/// there are any.
+/// Makes the graph's own selections of the last row, which in a chunk may lie beyond its tokens,
+/// select the wanted rows; returns whether there are any.
 pub(super) fn last_rows(graph: Graph, shape: Shape) -> (Graph, bool) {
     let mut any = false;
     let last = graph.input_named("last").filter(|_| shape.logits == Logits::Last);
@@ -114,7 +117,7 @@ pub(super) fn last_rows(graph: Graph, shape: Shape) -> (Graph, bool) {
     (graph, any)
 }
 
-/// Chooses rows before the head, where the graph has not `chosen` them.
+/// Selects rows before the head, unless the graph has `chosen` them.
 pub(super) fn choose(graph: Graph, shape: Shape, vocabulary: usize, chosen: bool) -> Result<Graph> {
     let logits = graph.outputs[0];
     let wanted = match shape.logits {
@@ -165,7 +168,7 @@ pub(super) fn choose(graph: Graph, shape: Shape, vocabulary: usize, chosen: bool
     Ok(graph)
 }
 
-/// Makes the logits the port that ours are.
+/// Makes the logits the port of our graphs.
 pub(super) fn give(graph: Graph, shape: Shape, vocabulary: usize) -> Result<Graph> {
     let logits = graph.outputs[0];
     let kept: Vec<TensorId> = graph.outputs[1..].to_vec();

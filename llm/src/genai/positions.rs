@@ -1,7 +1,7 @@
-//! What looks positions up: angles of rotations, and embeddings of positions.
+//! Checks tables that are indexed by position: angles of rotations, and position embeddings.
 //!
-//! Invariant: a table that has no row for some position that there is room for is refused when the model is opened, not where a
-//! text comes there.
+//! Invariant: a table with too few rows for the capacity is refused when the model is opened, not
+//! when a text reaches its end.
 
 use polychip_graph::{Graph, TensorId};
 use polychip_ops::{Attr, Op};
@@ -9,7 +9,7 @@ use polychip_ops::{Attr, Op};
 use super::tensors::dims;
 use crate::{Error, Result};
 
-/// Whether a tensor is the positions, in whatever shape and type.
+/// Whether a tensor is the positions, in any shape and type.
 fn are_positions(graph: &Graph, id: TensorId, positions: TensorId) -> bool {
     let mut at = id;
     loop {
@@ -30,7 +30,7 @@ fn are_positions(graph: &Graph, id: TensorId, positions: TensorId) -> bool {
     }
 }
 
-/// Refuses tables of fewer positions than there is room for.
+/// Refuses tables with fewer positions than the capacity.
 pub(super) fn check(graph: &Graph, capacity: usize) -> Result<()> {
     let Some(positions) = graph.input_named("positions") else {
         return Ok(());

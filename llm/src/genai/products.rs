@@ -1,11 +1,14 @@
-//! Products with weights of 4 or 8 bits, as devices take them: rows by a matrix whose codes stay where they lie.
+//! Rewrites products with 4-bit and 8-bit weights to the form that devices accept: rows by a matrix
+//! whose codes stay in place.
 //!
-//! The importer says MatMulNBits as DequantizeLinear, Transpose and MatMul; folding would transpose a copy of the codes for
-//! each size of chunk. Here codes get their scales as an encoding, and stay `[columns, depth]`.
+//! The importer writes MatMulNBits as DequantizeLinear, Transpose and MatMul; folding would
+//! transpose a copy of the codes for each chunk size. Here codes get their scales as an encoding,
+//! and stay `[columns, depth]`.
 //!
 //! Invariants:
-//! 1. What does not look so is left alone.
-//! 2. Codes have the encoding of their own scales and zero points, whoever else reads them and whatever tensors are called.
+//! 1. Products of another form are left alone.
+//! 2. Codes have the encoding of their own scales and zero points, whatever else reads them and
+//!    whatever tensors are called.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -19,7 +22,7 @@ use super::tensors::{dims, is_float};
 use crate::Result;
 use crate::build::draft::Draft;
 
-/// What a matrix is made of: where its codes, scales and zero points lie, and how long they are.
+/// Addresses and lengths of a matrix's codes, scales and zero points.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Parts {
     places: [(usize, usize); 3],
@@ -27,16 +30,16 @@ struct Parts {
     block: usize,
 }
 
-/// An encoding, and what a constant of it is called.
+/// An encoding, and the name of a constant with it.
 #[derive(Debug)]
 struct Named {
     name: String,
     encoding: Encoding,
-    /// What lies at those places: nothing else comes there.
+    /// The content at those addresses, held so that they are not reused.
     _parts: [Bytes; 3],
 }
 
-/// Encodings that were made, which graphs of all sizes share.
+/// Encodings made so far, which graphs of all sizes share.
 #[derive(Debug, Default)]
 pub(super) struct Known(Mutex<BTreeMap<Parts, Named>>);
 
@@ -54,7 +57,7 @@ fn made_by(graph: &Graph, id: TensorId, op: Op) -> Option<&Node> {
     (node.op == op).then_some(node)
 }
 
-/// The codes of a transposed matrix that is dequantised in blocks.
+/// The codes of a transposed matrix that is dequantized in blocks.
 fn codes(graph: &Graph, weights: TensorId, known: &Known) -> Option<Codes> {
     let transposed = made_by(graph, weights, Op::Transpose)?;
     if transposed.attributes.ints(Attr::Perm)? != [1, 0] {
@@ -154,7 +157,7 @@ fn integers(graph: &Graph, id: TensorId, dtype: DType, count: usize) -> Option<V
     Some(all)
 }
 
-/// Says products with codes so.
+/// Rewrites products with codes.
 pub(super) fn blocks(graph: Graph, known: &Known) -> Result<Graph> {
     let nodes: Vec<NodeId> = graph.node_ids();
     let mut draft = Draft::over(graph);

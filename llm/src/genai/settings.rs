@@ -1,6 +1,6 @@
-//! What `genai_config.json` says of the model.
+//! Reads `genai_config.json`.
 //!
-//! Invariant: what would change how the graph is to be run, and is not known, is refused by name.
+//! Invariant: an unknown setting that would change how the graph must run is refused by name.
 
 use polychip_graph::{Graph, TensorId};
 
@@ -8,13 +8,13 @@ use crate::checkpoint::object::Object;
 use crate::sizes::Sizes;
 use crate::{Error, Result};
 
-/// The file that says what a folder holds.
+/// The file that describes a folder.
 pub(super) const CONFIG: &str = "genai_config.json";
 
-/// Most layers: bounds the work on a file that lies about them.
+/// Most layers; bounds the work on a file that states too many.
 const MAX_LAYERS: u32 = 4096;
 
-/// What stands for the number of a layer in a name.
+/// Stands for the number of a layer in a name.
 const LAYER: &str = "%d";
 
 #[derive(Debug)]

@@ -1,6 +1,7 @@
-//! The embedding of tokens: found in the graph, cut out of it, and read row by row by whoever feeds the graph.
+//! The embedding of tokens: found in the graph, cut out of it, and read row by row by the code that
+//! feeds the graph.
 //!
-//! Invariant: a row is the values that the graph's own lookup gives.
+//! Invariant: a row has the values that the graph's own lookup returns.
 
 use std::path::Path;
 
@@ -14,16 +15,16 @@ use super::tensors::{MICROSOFT, is_float, shown};
 use crate::build::draft::Draft;
 use crate::{Error, Result};
 
-/// The op that looks rows of blocks up.
+/// The op that looks up rows of blocks.
 const BLOCKS: &str = "GatherBlockQuantized";
 
-/// Values of the table.
+/// An embedding table.
 #[derive(Debug)]
 pub(super) struct Table {
     values: Values,
     rows: usize,
     width: usize,
-    /// Floats of the graph.
+    /// Type of the graph's floats.
     dtype: DType,
 }
 
@@ -31,7 +32,7 @@ pub(super) struct Table {
 enum Values {
     /// Floats `[rows, width]`, or `[width, rows]`.
     Floats { stored: Constant, transposed: bool },
-    /// Codes of so many bits, in blocks with a scale and a zero point.
+    /// Codes of `bits` bits, in blocks with a scale and a zero point.
     Blocks {
         bits: usize,
         block: usize,
@@ -41,7 +42,7 @@ enum Values {
     },
 }
 
-/// The one node that looks tokens up.
+/// The only node that looks up tokens.
 fn lookup(graph: &Graph, ids: TensorId) -> Result<NodeId> {
     let mut found = None;
     for &id in graph.consumers(ids) {
@@ -61,7 +62,7 @@ fn lookup(graph: &Graph, ids: TensorId) -> Result<NodeId> {
     })
 }
 
-/// A constant, behind a Reshape or not.
+/// A constant, possibly after a Reshape.
 fn constant(graph: &Graph, id: TensorId) -> Option<(Constant, DType)> {
     let tensor = graph.tensor(id);
     if let Some(data) = &tensor.data {
@@ -145,7 +146,7 @@ impl Table {
         })
     }
 
-    /// Gives the embedded tokens to those that read what was looked up.
+    /// Connects the readers of the lookup to the embedded tokens.
     pub(super) fn cut(
         &self,
         draft: &mut Draft,
@@ -168,7 +169,7 @@ impl Table {
         Ok(())
     }
 
-    /// Writes a row; `files` are the names of the graph's.
+    /// Writes a row; `files` are the names of the graph's files.
     pub(super) fn row(
         &self,
         folder: &ModelFolder,
@@ -251,7 +252,7 @@ impl Table {
     }
 }
 
-/// The code at a place of a packed row, the first in the low bits.
+/// The code at an index of a packed row, the first in the low bits.
 fn code(bytes: &[u8], bits: usize, at: usize) -> u8 {
     match bits {
         4 => bytes[at / 2] >> (at % 2 * 4) & 15,
@@ -272,7 +273,7 @@ fn float(dtype: DType, bytes: &[u8]) -> f32 {
     }
 }
 
-/// The table of a GatherBlockQuantized, and the type of the floats that it gives.
+/// The table of a GatherBlockQuantized, and the float type of its output.
 fn blocks(graph: &Graph, node: &Node, rows: usize, width: usize) -> Result<(Values, DType)> {
     let refuse = |why: String| {
         Error::unsupported(format!(

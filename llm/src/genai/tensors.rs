@@ -1,4 +1,4 @@
-//! What is known of tensors and attributes of an exported graph.
+//! Queries on tensors and attributes of an exported graph.
 
 use polychip_graph::{Graph, TensorId};
 use polychip_ops::{AttrValue, DType};
@@ -22,7 +22,7 @@ pub(super) fn dims(graph: &Graph, id: TensorId) -> Option<Vec<usize>> {
     tensor.typed.then(|| tensor.ty.sizes())?
 }
 
-/// Whether a tensor is of floats that are widened to f32 where they are not.
+/// Whether a type is a float, which is widened to f32 if it is narrower.
 pub(super) fn is_float(dtype: DType) -> bool {
     matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
 }

@@ -1,11 +1,11 @@
-//! An exported graph while its ports become ours.
+//! An exported graph while its ports are replaced by ours.
 
 use super::settings::Settings;
 use crate::build::Shape;
 use crate::build::draft::Draft;
 use crate::build::memory::Ports;
 
-/// A graph on its way.
+/// A graph under conversion.
 pub(super) struct Way<'a> {
     pub(super) settings: &'a Settings,
     pub(super) shape: Shape,

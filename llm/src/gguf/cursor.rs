@@ -1,10 +1,10 @@
-//! A place in the file that only goes forward, and says what it was reading where the file ends.
+//! A forward-only position in the file; its errors name what was being read where the file ends.
 
 use std::ops::Range;
 
 use crate::{Error, Result};
 
-/// Reads little-endian numbers and counted text.
+/// Reads little-endian numbers and length-prefixed text.
 #[derive(Clone)]
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
@@ -24,7 +24,7 @@ impl<'a> Cursor<'a> {
         self.bytes.len() - self.at
     }
 
-    /// The next bytes, as a range of the file.
+    /// Skips the next bytes and returns their range in the file.
     pub(super) fn skip(&mut self, len: u64, what: &dyn Fn() -> String) -> Result<Range<usize>> {
         let end = usize::try_from(len).ok().and_then(|len| self.at.checked_add(len));
         match end {

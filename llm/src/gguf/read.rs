@@ -1,4 +1,5 @@
-//! Reads a file's header, metadata and table of tensors, and checks all that it says against the bytes that are there.
+//! Reads a file's header, metadata and tensor table, and checks every statement against the bytes
+//! that exist.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
@@ -12,14 +13,14 @@ use super::value::{Span, Value};
 use crate::{Error, Result};
 
 const VERSION: u32 = 3;
-/// Where `general.alignment` says nothing, by the format's description.
+/// Alignment if `general.alignment` is missing, by the format's specification.
 const DEFAULT_ALIGNMENT: u32 = 32;
 /// Least bytes of a key with its value: two lengths, a type and one byte.
 const LEAST_KEY: u64 = 8 + 4 + 1;
 /// Least bytes of a tensor in the table: length of the name, number of dimensions, type, offset.
 const LEAST_TENSOR: u64 = 8 + 4 + 4 + 8;
 
-/// What a sound file says, without its bytes.
+/// Content of a valid file, without its bytes.
 pub(super) struct Contents {
     pub(super) alignment: u32,
     pub(super) metadata: BTreeMap<String, Span>,
@@ -42,7 +43,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Contents> {
     })
 }
 
-/// Counts of tensors and keys.
+/// Reads the numbers of tensors and keys.
 fn header(cursor: &mut Cursor<'_>) -> Result<(u64, u64)> {
     let what = || String::from("the header");
     let magic: [u8; 4] = cursor.array(&what)?;
@@ -114,7 +115,7 @@ fn alignment(value: Option<Value<'_>>) -> Result<u32> {
     }
 }
 
-/// A row of the table of tensors.
+/// A row of the tensor table.
 struct Row {
     name: String,
     kind: TensorType,
@@ -182,7 +183,7 @@ fn size(name: &str, kind: TensorType, dims: &[u64]) -> Result<u64> {
         .ok_or_else(|| Error::malformed(format!("tensor {name:?} of dimensions {dims:?} is too large")))
 }
 
-/// Finds each tensor in the file.
+/// Locates each tensor in the file.
 fn place(table: Vec<Row>, data: u64, alignment: u32, file: u64) -> Result<BTreeMap<String, Entry>> {
     let mut tensors = BTreeMap::new();
     for row in table {
@@ -228,7 +229,7 @@ fn range(start: u64, end: u64) -> Option<Range<usize>> {
     Some(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
 }
 
-/// No byte belongs to two tensors.
+/// Checks that no byte belongs to two tensors.
 fn apart(tensors: &BTreeMap<String, Entry>) -> Result<()> {
     let mut places: Vec<_> = tensors.iter().map(|(name, entry)| (&entry.range, name)).collect();
     places.sort_by_key(|(range, _)| range.start);

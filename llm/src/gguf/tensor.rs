@@ -1,4 +1,4 @@
-//! A tensor of the file: its name, type, dimensions, and its blocks where they lie.
+//! A tensor of the file: its name, type, dimensions, and its blocks in place.
 
 use std::ops::Range;
 
@@ -7,21 +7,22 @@ use half::{bf16, f16};
 
 use super::tensor_type::TensorType;
 
-/// A file, or a part of it, that tensors lie in.
+/// A file, or a part of one, that holds tensors.
 #[derive(Clone, Debug)]
 pub struct Piece {
-    /// Its name beside the model; empty: the model itself. `None` for bytes that stand in no file.
+    /// Its name beside the model; empty for the model itself, `None` for bytes that are in no file.
     pub name: Option<String>,
     /// Its content.
     pub bytes: Bytes,
 }
 
-/// What the table of tensors says. The range lies inside the file and is as long as type and dimensions need.
+/// A row of the table of tensors. The range is inside the file and as long as type and dimensions
+/// require.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) kind: TensorType,
     pub(super) dims: Vec<u64>,
-    /// The piece that it lies in.
+    /// Index of the piece it is in.
     pub(super) piece: usize,
     pub(super) range: Range<usize>,
 }
@@ -51,52 +52,52 @@ impl<'a> Tensor<'a> {
         self.name
     }
 
-    /// How its weights are written.
+    /// Type of its weights.
     #[must_use]
     pub fn kind(&self) -> TensorType {
         self.entry.kind
     }
 
-    /// The dimensions, the innermost first: `[in, out]` of a matrix. None of them is zero.
+    /// The dimensions, innermost first: `[in, out]` of a matrix. None is zero.
     #[must_use]
     pub fn dims(&self) -> &'a [u64] {
         &self.entry.dims
     }
 
-    /// How many weights there are.
+    /// Number of weights.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len() / self.kind().block_bytes() * self.kind().block_len()
     }
 
-    /// Never: a tensor without weights is refused.
+    /// Always false: a tensor without weights is refused.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The file that it lies in, by its place among [`Gguf::pieces`](super::Gguf::pieces).
+    /// Index of its file among [`Gguf::pieces`](super::Gguf::pieces).
     #[must_use]
     pub fn piece(&self) -> usize {
         self.entry.piece
     }
 
-    /// Where it lies in its file.
+    /// Byte range in its file.
     #[must_use]
     pub fn range(&self) -> Range<usize> {
         self.entry.range.clone()
     }
 
-    /// The bytes, as they lie in the file.
+    /// The bytes as stored in the file.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Writes weights as f32, from block `first` on, as many as `out` holds.
+    /// Writes weights as f32 from block `first` on, as many as `out` holds.
     ///
     /// # Panics
-    /// `out` is no whole number of blocks, or goes beyond the tensor's end.
+    /// `out` is not a whole number of blocks, or exceeds the tensor.
     pub fn dequantize(&self, first: usize, out: &mut [f32]) {
         let len = self.kind().block_len();
         assert!(

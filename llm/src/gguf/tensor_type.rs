@@ -1,34 +1,35 @@
-//! How a tensor's weights are written: ggml's list of types, those that are read and those that are refused by name.
+//! Types of tensors: ggml's list, split into those that are read and those that are refused by
+//! name.
 
 use std::fmt;
 
 use polychip_ops::BlockLayout;
 
-/// A type of tensor that is read.
+/// A supported tensor type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(non_camel_case_types)] // ggml's names
 pub enum TensorType {
-    /// A float of 32 bits.
+    /// 32-bit float.
     F32,
-    /// A float of 16 bits with 5 of exponent.
+    /// 16-bit float with a 5-bit exponent.
     F16,
-    /// A float of 16 bits with 8 of exponent.
+    /// 16-bit float with an 8-bit exponent.
     BF16,
-    /// 32 weights: a scale and values of 4 bits around 8.
+    /// 32 weights: a scale and 4-bit values around 8.
     Q4_0,
-    /// 32 weights: a scale, a minimum and values of 4 bits.
+    /// 32 weights: a scale, a minimum and 4-bit values.
     Q4_1,
-    /// 32 weights: a scale and values of 8 bits with sign.
+    /// 32 weights: a scale and signed 8-bit values.
     Q8_0,
-    /// 256 weights: 8 groups with scales and minima of 6 bits, values of 4 bits.
+    /// 256 weights: 8 groups with 6-bit scales and minima, 4-bit values.
     Q4_K,
-    /// 256 weights: 8 groups with scales and minima of 6 bits, values of 5 bits.
+    /// 256 weights: 8 groups with 6-bit scales and minima, 5-bit values.
     Q5_K,
-    /// 256 weights: 16 groups with scales of 8 bits, values of 6 bits around 32.
+    /// 256 weights: 16 groups with 8-bit scales, 6-bit values around 32.
     Q6_K,
 }
 
-/// Names of ggml's types by their number, without those that were given up.
+/// Names of ggml's types by number, without abandoned ones.
 const NAMES: [(u32, &str); 34] = [
     (0, "F32"),
     (1, "F16"),
@@ -67,7 +68,7 @@ const NAMES: [(u32, &str); 34] = [
 ];
 
 impl TensorType {
-    /// All of them.
+    /// All supported types.
     pub const ALL: [TensorType; 9] = [
         TensorType::F32,
         TensorType::F16,
@@ -80,7 +81,7 @@ impl TensorType {
         TensorType::Q6_K,
     ];
 
-    /// The number that stands for it in files.
+    /// Number of the type in files.
     #[must_use]
     pub fn code(self) -> u32 {
         match self {
@@ -96,10 +97,10 @@ impl TensorType {
         }
     }
 
-    /// The type of a number.
+    /// The type with this number.
     ///
     /// # Errors
-    /// Words that name the type that is not supported, or say that there is none of this number.
+    /// The type is not supported or does not exist; the message names it.
     pub(super) fn of_code(code: u32) -> Result<TensorType, String> {
         if let Some(found) = TensorType::ALL.iter().find(|one| one.code() == code) {
             return Ok(*found);
@@ -120,7 +121,7 @@ impl TensorType {
             .map_or("", |(_, name)| name)
     }
 
-    /// How its blocks are laid out, `None` where each weight stands alone.
+    /// Layout of its blocks; `None` where each weight is stored by itself.
     #[must_use]
     pub fn layout(self) -> Option<BlockLayout> {
         Some(match self {
@@ -134,13 +135,13 @@ impl TensorType {
         })
     }
 
-    /// Weights of a block.
+    /// Weights per block.
     #[must_use]
     pub fn block_len(self) -> usize {
         self.layout().map_or(1, BlockLayout::elements)
     }
 
-    /// Bytes of a block.
+    /// Bytes per block.
     #[must_use]
     pub fn block_bytes(self) -> usize {
         match self.layout() {
@@ -150,7 +151,7 @@ impl TensorType {
         }
     }
 
-    /// Whether each weight stands alone.
+    /// Whether each weight is stored by itself.
     #[must_use]
     pub fn is_float(self) -> bool {
         self.layout().is_none()

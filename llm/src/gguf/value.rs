@@ -1,4 +1,4 @@
-//! Values of metadata, decoded where they lie.
+//! Metadata values, decoded in place.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::cursor::Cursor;
 use crate::{Error, Result};
 
-/// The type of a value.
+/// Type of a metadata value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // named after what they hold
 pub enum ValueType {
@@ -46,13 +46,13 @@ impl ValueType {
         ValueType::ALL.get(code as usize).copied()
     }
 
-    /// The number that stands for it in files.
+    /// Number of the type in files.
     #[must_use]
     pub fn code(self) -> u32 {
         self as u32
     }
 
-    /// Bytes of one value, where all have the same.
+    /// Bytes of one value, if all values of the type have the same size.
     fn size(self) -> Option<u64> {
         match self {
             ValueType::U8 | ValueType::I8 | ValueType::Bool => Some(1),
@@ -84,7 +84,7 @@ impl fmt::Display for ValueType {
     }
 }
 
-/// A value of metadata.
+/// A metadata value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)] // named after what they hold
 pub enum Value<'a> {
@@ -104,7 +104,7 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// The number, where it is an integer.
+    /// The number, if the value is an integer.
     #[must_use]
     pub fn integer(&self) -> Option<i128> {
         match *self {
@@ -121,7 +121,7 @@ impl Value<'_> {
     }
 }
 
-/// As an error message says it: the type, and the value where it is short.
+/// Formats the value for error messages: the type, and the value if it is short.
 impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -142,7 +142,7 @@ impl fmt::Display for Value<'_> {
     }
 }
 
-/// Values of one type, still as the file has them.
+/// Values of one type, still encoded as in the file.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Array<'a> {
     item: ValueType,
@@ -151,19 +151,19 @@ pub struct Array<'a> {
 }
 
 impl<'a> Array<'a> {
-    /// The type of all items; never an array.
+    /// Type of all items; never an array.
     #[must_use]
     pub fn item(&self) -> ValueType {
         self.item
     }
 
-    /// How many there are.
+    /// Number of items.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no items.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -177,7 +177,7 @@ impl<'a> Array<'a> {
             .map(move |_| decode(item, &mut cursor).expect("invariant: walked when the file was read"))
     }
 
-    /// The items in order, where they are text; nothing otherwise.
+    /// The items in order if they are text; otherwise none.
     pub fn texts(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.values().filter_map(|value| match value {
             Value::Text(text) => Some(text),
@@ -192,7 +192,7 @@ impl fmt::Debug for Array<'_> {
     }
 }
 
-/// Where a value lies, and what it is. It has been walked.
+/// Position and type of a value that has been walked.
 #[derive(Clone, Debug)]
 pub(super) struct Span {
     kind: ValueType,
@@ -209,7 +209,7 @@ impl Span {
         .expect("invariant: walked when the file was read")
     }
 
-    /// Walks the value behind the cursor to its end.
+    /// Walks the value after the cursor to its end.
     pub(super) fn walk(cursor: &mut Cursor<'_>, key: &str) -> Result<Span> {
         let what = || format!("the value of key {key:?}");
         let kind = kind(cursor, &what)?;

@@ -1,4 +1,4 @@
-//! Writes a GGUF file, right or wrong: it checks nothing.
+//! Writes GGUF files for tests, valid or not: nothing is checked.
 
 use super::{TensorType, ValueType};
 
@@ -17,16 +17,16 @@ pub(crate) struct Written {
     pub(crate) code: u32,
     pub(crate) dims: Vec<u64>,
     pub(crate) data: Vec<u8>,
-    /// Where it is said to lie; after the tensor before it otherwise.
+    /// Stated offset; `None` for the end of the previous tensor.
     pub(crate) offset: Option<u64>,
 }
 
-/// A file in the making.
+/// A GGUF file under construction.
 #[derive(Clone, Debug)]
 pub struct GgufWriter {
-    /// The version that the header states.
+    /// Version stated in the header.
     pub version: u32,
-    /// What tensors are laid out by.
+    /// Alignment of tensors in bytes.
     pub alignment: u64,
     pub(crate) keys: Vec<Key>,
     pub(crate) tensors: Vec<Written>,
@@ -44,13 +44,13 @@ impl Default for GgufWriter {
 }
 
 impl GgufWriter {
-    /// An empty file.
+    /// Creates an empty file.
     #[must_use]
     pub fn new() -> GgufWriter {
         GgufWriter::default()
     }
 
-    /// Adds a key with a value of any bytes.
+    /// Adds a key with arbitrary value bytes.
     pub fn raw(&mut self, key: &str, code: u32, value: Vec<u8>) {
         self.keys.push(Key {
             name: key.to_owned(),
@@ -64,7 +64,7 @@ impl GgufWriter {
         self.raw(key, ValueType::Text.code(), counted(text));
     }
 
-    /// Adds a number.
+    /// Adds an integer.
     pub fn u32(&mut self, key: &str, value: u32) {
         self.raw(key, ValueType::U32.code(), value.to_le_bytes().to_vec());
     }
@@ -74,7 +74,7 @@ impl GgufWriter {
         self.raw(key, ValueType::F32.code(), value.to_le_bytes().to_vec());
     }
 
-    /// Adds yes or no.
+    /// Adds a boolean.
     pub fn flag(&mut self, key: &str, value: bool) {
         self.raw(key, ValueType::Bool.code(), vec![value.into()]);
     }
@@ -104,22 +104,22 @@ impl GgufWriter {
         self.raw(key, ValueType::Array.code(), value);
     }
 
-    /// Takes a key away.
+    /// Removes a key.
     pub fn remove_key(&mut self, key: &str) {
         self.keys.retain(|one| one.name != key);
     }
 
-    /// Takes a tensor away.
+    /// Removes a tensor.
     pub fn remove_tensor(&mut self, name: &str) {
         self.tensors.retain(|one| one.name != name);
     }
 
-    /// Adds a tensor, the innermost dimension first.
+    /// Adds a tensor; `dims` are innermost first.
     pub fn tensor(&mut self, name: &str, kind: TensorType, dims: &[u64], data: Vec<u8>) {
         self.raw_tensor(name, kind.code(), dims, data, None);
     }
 
-    /// Adds a tensor of any number of type, at any offset.
+    /// Adds a tensor with any type number, at any offset.
     pub fn raw_tensor(&mut self, name: &str, code: u32, dims: &[u64], data: Vec<u8>, offset: Option<u64>) {
         self.tensors.push(Written {
             name: name.to_owned(),
@@ -130,7 +130,7 @@ impl GgufWriter {
         });
     }
 
-    /// The file's bytes.
+    /// Returns the file's bytes.
     #[must_use]
     pub fn finish(&self) -> Vec<u8> {
         let mut out = b"GGUF".to_vec();
@@ -162,7 +162,7 @@ impl GgufWriter {
     }
 }
 
-/// Text after its length.
+/// Text, preceded by its length.
 fn counted(text: &str) -> Vec<u8> {
     let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
     bytes.extend(text.as_bytes());

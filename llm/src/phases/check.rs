@@ -1,11 +1,12 @@
-//! A bound on every plan, by other means than the planner's: backwards from the end, over all devices of a set at once, with
-//! changes of the device for nothing.
+//! A bound on every plan, by other means than the planner's: backwards from the end, over all
+//! devices of a set at once, with free changes of device.
 //!
-//! Invariant: shares no code with the search but the costs, so that a mistake of one shows against the other.
+//! Invariant: shares no code with the search except the costs, so that a mistake in one shows
+//! against the other.
 
 use super::plan::{PhaseLimits, Weighed, Workload};
 
-/// What no plan over one of these sets falls below.
+/// Lower bound on every plan over one of these sets.
 pub(super) fn bound(
     weighed: &[Weighed<'_>],
     sets: &[Vec<usize>],
@@ -17,7 +18,7 @@ pub(super) fn bound(
         .fold(f64::INFINITY, f64::min)
 }
 
-/// The least that reading and answering take on the devices of a set.
+/// The least cost of reading and answering on the devices of a set.
 fn to_go(weighed: &[Weighed<'_>], set: &[usize], limits: &PhaseLimits, workload: Workload) -> f64 {
     let Workload {
         past, prompt, answer, ..

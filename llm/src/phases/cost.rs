@@ -1,36 +1,38 @@
-//! What chunks of a model cost on each device.
+//! Costs of a model's chunks on each device.
 //!
-//! Invariant: a device that runs no chunk of one token answers nothing, and one that was refused anything runs none of it.
+//! Invariant: a device that runs no chunk of one token gives no answers, and a device with a
+//! refused chunk does not run that chunk.
 
 use serde::{Deserialize, Serialize};
 
 use crate::chunk::LADDER;
 
-/// The time of a chunk: what it takes behind no position, and what each position read before adds, since attention reads it.
+/// Time of a chunk: a base time, and an addition for each position read before, since attention
+/// reads it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChunkCost {
-    /// Tokens of the chunk; one of fewer takes as long.
+    /// Number of tokens in the chunk; a chunk with fewer takes as long.
     pub rows: usize,
-    /// Nanoseconds behind no position.
+    /// Nanoseconds after no positions.
     pub base_ns: f64,
-    /// Nanoseconds for each position read before, of the first ones.
+    /// Additional nanoseconds for each of the first positions read before.
     pub per_position_ns: f64,
-    /// What later ones cost, which no longer lie in a cache.
+    /// Cost of later positions, which no longer fit a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beyond: Option<Beyond>,
 }
 
-/// What a position costs that lies behind many others.
+/// Cost of a position after many others.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Beyond {
-    /// How many positions cost what the first do.
+    /// Number of positions at the first rate.
     pub past: usize,
-    /// Nanoseconds for each that is read behind these.
+    /// Nanoseconds for each position read after these.
     pub per_position_ns: f64,
 }
 
 impl ChunkCost {
-    /// Nanoseconds behind so many positions.
+    /// Nanoseconds of the chunk after `past` positions.
     #[must_use]
     pub fn at(&self, past: usize) -> f64 {
         let first = self.beyond.map_or(past, |beyond| beyond.past.min(past));
@@ -39,47 +41,49 @@ impl ChunkCost {
     }
 }
 
-/// What a device costs.
+/// Costs of a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceCost {
     /// Device, `plugin:index`.
     pub device: String,
-    /// Driver, chip and firmware, as the device names them: costs of another one say nothing of this one.
+    /// Driver, chip and firmware, as the device names them; costs of another identity do not apply.
     pub identity: String,
     /// Whether the device is emulated.
     pub emulated: bool,
-    /// Bytes of weights and of what else its sessions keep.
+    /// Bytes of weights and other memory that its sessions keep.
     pub memory_bytes: u64,
-    /// Mean power while it runs, in milliwatts, where it is known.
+    /// Mean power while it runs, in milliwatts, if known.
     pub power_mw: Option<f64>,
-    /// Nanoseconds that the first chunk takes longer where another device, or none, was at work before.
+    /// Additional nanoseconds of the first chunk after another device, or none, was at work.
     pub entry_ns: f64,
-    /// Chunks, the largest first.
+    /// The chunks, largest first.
     pub chunks: Vec<ChunkCost>,
-    /// What of it is not used, and why.
+    /// What of the device is not used, and why.
     pub refused: Vec<String>,
 }
 
 impl DeviceCost {
-    /// The cost of a chunk of so many tokens.
+    /// The cost of a chunk of `rows` tokens.
     #[must_use]
     pub fn chunk(&self, rows: usize) -> Option<&ChunkCost> {
         self.chunks.iter().find(|chunk| chunk.rows == rows)
     }
 }
 
-/// What a model costs on each device, as [`LanguageModel::measure_phases`](crate::LanguageModel::measure_phases) finds it and
-/// files keep it.
+/// A model's costs on each device, as
+/// [`LanguageModel::measure_phases`](crate::LanguageModel::measure_phases) measures them and files
+/// store them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PhaseCosts {
-    /// Fingerprint of the model's file and of what changes its times: room, precision, threads.
+    /// Fingerprint of the model's file and of what changes its times: capacity, precision, threads.
     pub fingerprint: String,
     /// The devices.
     pub devices: Vec<DeviceCost>,
 }
 
 impl PhaseCosts {
-    /// Refuses costs that nobody measured: sizes that no chunk has, times below nothing, the same device or size twice.
+    /// Refuses impossible costs: chunk sizes that do not exist, negative times, the same device or
+    /// size twice.
     pub(crate) fn check(&self, capacity: usize) -> Result<(), String> {
         for (index, device) in self.devices.iter().enumerate() {
             let name = &device.device;
@@ -115,22 +119,22 @@ impl PhaseCosts {
         Ok(())
     }
 
-    /// The number of a device.
+    /// Index of a device.
     #[must_use]
     pub fn position(&self, device: &str) -> Option<usize> {
         self.devices.iter().position(|known| known.device == device)
     }
 }
 
-/// How phases are measured.
+/// Settings for measuring prefill and decode costs.
 #[derive(Clone, Debug)]
 pub struct MeasurePhases {
     /// Largest chunk; larger ones are left out.
     pub largest_chunk: usize,
-    /// Rounds of each chunk, of which the median counts.
+    /// Rounds per chunk; the median counts.
     pub rounds: usize,
-    /// Positions behind which chunks are timed a second time, and behind four times as many a third time; fewer where there is no
-    /// room for so many.
+    /// Number of positions after which chunks are timed a second time; a third time is after four
+    /// times as many. Fewer if the capacity is smaller.
     pub depth: usize,
 }
 

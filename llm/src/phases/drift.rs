@@ -1,14 +1,14 @@
-//! How much longer than measured each device takes now: because it is hot, or busy.
+//! Tracks how much slower than measured each device is now, because of heat or load.
 //!
 //! Invariants:
-//! 1. Time is told, not read.
-//! 2. A device that is not used is forgiven by and by, so that it is tried again.
+//! 1. The caller provides the time; no clock is read.
+//! 2. The penalty of an unused device decays, so that it is tried again.
 
-/// Share of a new observation.
+/// Weight of a new observation.
 const SHARE: f64 = 0.2;
-/// After so long half of what was held against an unused device is forgiven, in nanoseconds.
+/// Half-life of an unused device's penalty, in nanoseconds.
 const FORGIVEN: f64 = 20e9;
-/// An observation counts at most so much, so that one run that was interrupted moves nothing.
+/// Largest counted observation, so that one interrupted run has little effect.
 const MOST: f64 = 4.0;
 
 /// Slowdowns by device.
@@ -26,7 +26,7 @@ impl Drift {
         }
     }
 
-    /// A device took so long where so long was expected; `now` on any clock that goes forward.
+    /// Records a run's actual and expected time; `now_ns` is on any monotonic clock.
     pub(crate) fn observe(&mut self, device: usize, took_ns: f64, expected_ns: f64, now_ns: u64) {
         // what was forgiven until now is forgiven for good
         let known = self.slowdowns(now_ns)[device];
@@ -35,7 +35,7 @@ impl Drift {
         self.seen_ns[device] = now_ns;
     }
 
-    /// The slowdowns now.
+    /// The current slowdowns.
     pub(crate) fn slowdowns(&self, now_ns: u64) -> Vec<f64> {
         let devices = self.ratios.iter().zip(&self.seen_ns);
         devices

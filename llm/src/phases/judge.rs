@@ -1,14 +1,15 @@
-//! Whether a device answers as the reference does.
+//! Compares a device's results with the reference's.
 
 use polychip::Policy;
 
-/// The reference: the CPU, where there is one.
+/// The reference device: the CPU, if there is one.
 pub(crate) fn reference(devices: &[String]) -> Option<&String> {
     let cpu = devices.iter().find(|device| device.starts_with("cpu:"));
     cpu.or(devices.first())
 }
 
-/// How far logits are from those of the reference: the length of the difference by the length of the reference about its mean.
+/// Distance between logits and the reference's: the norm of the difference, divided by the norm of
+/// the reference about its mean.
 pub(crate) fn distance(logits: &[f32], reference: &[f32]) -> f64 {
     let mean = reference.iter().map(|x| f64::from(*x)).sum::<f64>() / reference.len().max(1) as f64;
     let (mut off, mut own) = (0.0, 0.0);
@@ -25,7 +26,8 @@ pub(crate) fn distance(logits: &[f32], reference: &[f32]) -> f64 {
     }
 }
 
-/// How far a device's logits may be from the reference's: products of 8 bits and floats of 16 round by a few hundredths.
+/// Largest accepted distance from the reference: 8-bit products and 16-bit floats round by a few
+/// hundredths.
 pub(crate) fn tolerance(policy: &Policy) -> f64 {
     if policy.is_exact() { 0.02 } else { 0.15 }
 }

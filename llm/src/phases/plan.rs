@@ -1,79 +1,83 @@
-//! The plan of a prompt and its answer: which device reads which chunk of the prompt, and which gives which tokens of the answer.
+//! Plans a prompt and its answer: which device reads which chunk of the prompt, and which gives
+//! which tokens of the answer.
 //!
-//! A shortest path over the positions of the text, once for each set of devices whose memory fits: an edge is a chunk on a
-//! device, its weight the chunk's time behind the positions before it, and what changing the device adds.
+//! A shortest path over the positions of the text, for each set of devices whose memory fits. An
+//! edge is a chunk on a device; its weight is the chunk's time after the positions before it, plus
+//! the cost of changing the device.
 //!
 //! Invariants:
-//! 1. Same costs, same plan; no clock is read.
-//! 2. No other cut of the prompt, on no other devices within the limits, is cheaper: [`check`](super::check) proves a bound by other
-//!    means.
+//! 1. The same costs give the same plan; no clock is read.
+//! 2. No other division of the prompt, on no other devices within the limits, is cheaper:
+//!    [`check`](super::check) proves a bound by other means.
 
 use serde::Serialize;
 
 use super::cost::{DeviceCost, PhaseCosts};
 use crate::{Error, Result};
 
-/// Tokens that a plan may have.
+/// Most tokens of a plan.
 const MOST_TOKENS: usize = 1 << 22;
 
-/// What is to be read and answered.
+/// The text to read and the answer to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Workload {
-    /// Tokens that were read before.
+    /// Number of tokens that were read before.
     pub past: usize,
-    /// Tokens of the prompt that are to be read.
+    /// Number of prompt tokens to read.
     pub prompt: usize,
-    /// Tokens of the answer.
+    /// Number of answer tokens.
     pub answer: usize,
-    /// The device that was at work until now; none where all are idle.
+    /// The device that was at work until now; `None` if all are idle.
     pub last: Option<usize>,
 }
 
-/// What a plan is held to.
+/// Limits of a plan.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct PhaseLimits {
     /// Bytes that all devices of a plan may keep together.
     pub memory_bytes: Option<u64>,
-    /// Seconds that a joule is worth: 0 where time alone counts. A device whose power nobody knows counts as the one that takes most.
+    /// Value of a joule in seconds; 0 counts time alone. A device of unknown power counts as the
+    /// one that draws most.
     pub seconds_per_joule: f64,
-    /// Most tokens of a chunk, where others wait between chunks.
+    /// Most tokens of a chunk, for callers that wait between chunks.
     pub largest_chunk: Option<usize>,
 }
 
 /// A chunk of the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Chunk {
-    /// Number of the device.
+    /// Index of the device.
     pub device: usize,
-    /// Tokens of the chunk's graph.
+    /// Number of tokens of the chunk's graph.
     pub rows: usize,
-    /// Tokens that it reads, `rows` or fewer.
+    /// Number of tokens that it reads, at most `rows`.
     pub tokens: usize,
-    /// Positions before it.
+    /// Number of positions before it.
     pub past: usize,
 }
 
-/// Tokens of the answer that a device gives one after another.
+/// Consecutive tokens of the answer on one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct AnswerPart {
-    /// Number of the device.
+    /// Index of the device.
     pub device: usize,
-    /// Positions before the first of them.
+    /// Number of positions before the first token.
     pub past: usize,
-    /// How many.
+    /// Number of tokens.
     pub tokens: usize,
 }
 
-/// A plan.
+/// A prefill and decode plan.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PhasePlan {
-    /// What it is for.
+    /// The planned workload.
     pub workload: Workload,
     /// The prompt, chunk by chunk.
     pub prompt: Vec<Chunk>,
     /// The answer.
     pub answer: Vec<AnswerPart>,
-    /// Devices that may be used at once, by number: those of the plan, and others whose memory fits beside them.
+    /// Indices of the devices that may be used at once: those of the plan, and others whose memory
+    /// fits beside them.
     pub allowed: Vec<usize>,
     /// Predicted nanoseconds of the prompt.
     pub prompt_ns: f64,
@@ -81,20 +85,20 @@ pub struct PhasePlan {
     pub answer_ns: f64,
     /// Bytes that the plan's devices keep.
     pub memory_bytes: u64,
-    /// What is minimised, in nanoseconds: time, and energy at its price.
+    /// Minimized value in nanoseconds: time, and energy at its price.
     pub objective_ns: f64,
-    /// No plan has less.
+    /// Lower bound on the objective of every plan, in nanoseconds.
     pub bound_ns: f64,
 }
 
 impl PhasePlan {
-    /// Predicted nanoseconds of all.
+    /// Predicted nanoseconds of prompt and answer.
     #[must_use]
     pub fn total_ns(&self) -> f64 {
         self.prompt_ns + self.answer_ns
     }
 
-    /// The devices that are used.
+    /// The devices in use.
     #[must_use]
     pub fn devices(&self) -> Vec<usize> {
         let prompt = self.prompt.iter().map(|chunk| chunk.device);
@@ -104,19 +108,19 @@ impl PhasePlan {
         all
     }
 
-    /// Whether no plan is better, but for what floats round.
+    /// Whether no plan is better, up to float rounding.
     #[must_use]
     pub fn is_optimal(&self) -> bool {
         self.objective_ns <= self.bound_ns * (1.0 + 1e-9) + 1e-3
     }
 }
 
-/// A device as a plan weighs it.
+/// A device with its weight in a plan.
 pub(super) struct Weighed<'a> {
     pub(super) cost: &'a DeviceCost,
-    /// What a nanosecond on it counts.
+    /// Factor on a nanosecond of the device.
     pub(super) price: f64,
-    /// How much longer than measured it takes now.
+    /// Factor by which it is now slower than measured.
     pub(super) slowdown: f64,
 }
 
@@ -133,7 +137,7 @@ impl Weighed<'_> {
     }
 }
 
-/// What a nanosecond on each device counts.
+/// Factor on a nanosecond of each device.
 pub(super) fn prices(costs: &PhaseCosts, limits: &PhaseLimits) -> Vec<f64> {
     let powers = || costs.devices.iter().map(|cost| cost.power_mw);
     let most = powers().flatten().fold(0.0, f64::max);
@@ -142,7 +146,8 @@ pub(super) fn prices(costs: &PhaseCosts, limits: &PhaseLimits) -> Vec<f64> {
     powers().map(price).collect()
 }
 
-/// The devices as they are now; `slowdown` says how much longer than measured each takes.
+/// The devices at their current speed; `slowdown` is the factor by which each is slower than
+/// measured.
 pub(super) fn weigh<'a>(costs: &'a PhaseCosts, slowdown: &[f64], limits: &PhaseLimits) -> Vec<Weighed<'a>> {
     let devices = costs.devices.iter().zip(prices(costs, limits)).enumerate();
     devices
@@ -154,7 +159,7 @@ pub(super) fn weigh<'a>(costs: &'a PhaseCosts, slowdown: &[f64], limits: &PhaseL
         .collect()
 }
 
-/// The sets of devices that fit, none of which another one holds.
+/// The maximal sets of devices that fit.
 pub(super) fn sets(costs: &PhaseCosts, limits: &PhaseLimits) -> Vec<Vec<usize>> {
     let usable: Vec<usize> = (0..costs.devices.len())
         .filter(|&device| !costs.devices[device].chunks.is_empty())
@@ -188,7 +193,7 @@ pub(super) fn sets(costs: &PhaseCosts, limits: &PhaseLimits) -> Vec<Vec<usize>> 
     found
 }
 
-/// Where a shortest path comes from.
+/// Predecessor on a shortest path.
 #[derive(Clone, Copy)]
 struct From {
     objective: f64,
@@ -198,10 +203,10 @@ struct From {
     position: usize,
 }
 
-/// Makes the best plan.
+/// Finds the best plan.
 ///
 /// # Errors
-/// There is nothing to do, or no set of devices within the limits that can do it.
+/// There is nothing to do, or no set of devices within the limits can do it.
 pub fn plan(
     costs: &PhaseCosts,
     slowdown: &[f64],
@@ -355,7 +360,7 @@ fn shortest(
     Some(plan)
 }
 
-/// The device from which the least was spent, and how much.
+/// The device with the least cost so far, and that cost.
 fn cheapest(ways: &[Option<From>]) -> Option<(usize, f64)> {
     let known = ways.iter().enumerate();
     known

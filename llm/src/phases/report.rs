@@ -1,23 +1,23 @@
-//! What ran where, of a sequence.
+//! Report of what ran where in a sequence.
 
 use serde::Serialize;
 
-/// What a device did of a phase.
+/// A device's share of prefill or decode.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PhaseShare {
     /// Device, `plugin:index`.
     pub device: String,
     /// Whether the device is emulated.
     pub emulated: bool,
-    /// Tokens.
+    /// Number of tokens.
     pub tokens: usize,
-    /// Nanoseconds, on the runtime's clock.
+    /// Nanoseconds on the runtime's clock.
     pub ns: u64,
-    /// Nanoseconds that were predicted of them.
+    /// Predicted nanoseconds.
     pub predicted_ns: f64,
 }
 
-/// A change of the device that answers.
+/// A change of the answering device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Move {
     /// Position of the first token on the new device.
@@ -26,11 +26,12 @@ pub struct Move {
     pub from: String,
     /// The device after.
     pub to: String,
-    /// How much longer than measured the device before took.
+    /// Factor by which the previous device was slower than measured.
     pub slowdown: f64,
 }
 
-/// What ran where since the sequence began, or since [`Sequence::reset_phases`](crate::Sequence::reset_phases).
+/// What ran where since the sequence began, or since
+/// [`Sequence::reset_phases`](crate::Sequence::reset_phases).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PhaseReport {
     /// The prompt, by device.
@@ -39,12 +40,13 @@ pub struct PhaseReport {
     pub answer: Vec<PhaseShare>,
     /// Changes of the answering device.
     pub moves: Vec<Move>,
-    /// Devices that are not used for some size of chunk, since their answers were not the reference's.
+    /// Devices that are not used for some chunk size, because their results differed from the
+    /// reference's.
     pub quarantined: Vec<String>,
 }
 
 impl PhaseReport {
-    /// Adds what a device did.
+    /// Adds a device's share.
     pub(crate) fn add(shares: &mut Vec<PhaseShare>, share: PhaseShare) {
         match shares.iter_mut().find(|known| known.device == share.device) {
             Some(known) => {

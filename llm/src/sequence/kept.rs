@@ -1,13 +1,14 @@
-//! A sequence in a file, so that what was read once need not be read again by another process.
+//! Saved sequences, so that another process need not read the same text again.
 //!
-//! The file has a line of JSON ([`Header`]), the tokens as 32-bit integers, then keys and values of each layer as f16
-//! `[kv_heads, tokens, head_size]`, all little-endian, and the BLAKE3 hash of all before.
+//! The file has a line of JSON ([`Header`]), the tokens as 32-bit integers, the keys and values of
+//! each layer as f16 `[kv_heads, tokens, head_size]`, all little-endian, and the BLAKE3 hash of all
+//! before.
 //!
 //! Invariants:
-//! 1. A file appears whole or not at all.
-//! 2. What another model has read, or the same one by other weights, adapters or precision, is refused, and so is a file that is not
-//!    whole: nothing of it is used.
-//! 3. Room is asked for what the model's own sizes need, never for what the file states.
+//! 1. A file appears complete or not at all.
+//! 2. A file of another model, or of the same model with other weights, adapters or precision, is
+//!    refused, and so is an incomplete file; nothing of it is used.
+//! 3. Memory is allocated for what the model's own sizes need, never for what the file states.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
@@ -20,13 +21,13 @@ use serde::{Deserialize, Serialize};
 use super::{HALF, Sequence};
 use crate::{Error, LanguageModel, Result, TokenId};
 
-/// What the first line of a file calls itself.
+/// First words of a file's first line.
 const KIND: &str = "polychip sequence 1";
 
-/// Longest first line.
+/// Longest first line in bytes.
 const LINE: u64 = 1024;
 
-/// Files that were begun by this process: two threads write two.
+/// Files that this process has begun: two threads write two.
 static SAVED: AtomicU64 = AtomicU64::new(0);
 
 const HASH: usize = blake3::OUT_LEN;
@@ -35,12 +36,12 @@ const HASH: usize = blake3::OUT_LEN;
 #[derive(Serialize, Deserialize, PartialEq, Debug)]
 struct Header {
     kind: String,
-    /// [`LanguageModel::identity`], in hexadecimal.
+    /// [`LanguageModel::identity`] in hexadecimal.
     model: String,
     tokens: usize,
 }
 
-/// Reads, and hashes what it reads.
+/// A reader that hashes what it reads.
 struct Hashed<R> {
     inner: R,
     hasher: blake3::Hasher,
@@ -54,7 +55,7 @@ impl<R: Read> Hashed<R> {
     }
 }
 
-/// Writes, and hashes what it writes.
+/// A writer that hashes what it writes.
 impl<W: Write> Hashed<W> {
     fn put(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.hasher.update(bytes);
@@ -63,8 +64,8 @@ impl<W: Write> Hashed<W> {
 }
 
 impl Sequence {
-    /// Keeps what was read in a file, which [`LanguageModel::load_sequence`] reads: keys and values of each token, so that an app that
-    /// starts anew, or another process, goes on behind it.
+    /// Saves the tokens and their KV cache to a file for [`LanguageModel::load_sequence`], so that
+    /// an app can continue after a restart or in another process.
     ///
     /// ```no_run
     /// # use polychip_llm::{Generate, LanguageModel, Options};
@@ -100,7 +101,7 @@ impl Sequence {
         done
     }
 
-    /// Writes the file `beside`, whose errors name the path that was asked for.
+    /// Writes the file `beside`; error messages name the requested path.
     fn write(&self, path: &Path, beside: &Path, identity: &blake3::Hash) -> Result<()> {
         let wrong = |source| Error::file(path, source);
         let mut out = Hashed {
@@ -136,7 +137,7 @@ impl Sequence {
         file.sync_all().map_err(wrong)
     }
 
-    /// Heads of a memory, and bytes of a position in one of them.
+    /// Number of heads of a cache, and bytes of a position in one of them.
     fn rows(&self) -> (usize, usize) {
         let sizes = self.model.sizes();
         (sizes.kv_heads as usize, sizes.head_size as usize * HALF)
@@ -218,11 +219,12 @@ impl Sequence {
 }
 
 impl LanguageModel {
-    /// A sequence that has read what [`Sequence::save`] kept. Like one that has read nothing it has no logits yet: the last token of
-    /// a text is read anew for them.
+    /// Loads a sequence that [`Sequence::save`] wrote. It has no logits yet: the last token of a
+    /// text is read again for them.
     ///
     /// # Errors
-    /// The file cannot be read, is no such file or not whole, is of another model, or does not fit the room.
+    /// The file cannot be read, is not a saved sequence, is incomplete, belongs to another model,
+    /// or does not fit the capacity.
     pub fn load_sequence(&self, path: impl AsRef<Path>) -> Result<Sequence> {
         let mut sequence = self.sequence()?;
         sequence.read(path.as_ref())?;

@@ -1,9 +1,10 @@
-//! Where a sequence's chunks go, where that is planned by phases: the next one's size and device, what it took, and whether a device
-//! answers as the reference does.
+//! Execution by prefill and decode placement: size and device of the next chunk, its time, and the
+//! comparison of devices with the reference.
 //!
 //! Invariants:
-//! 1. A plan is kept until it is used up, or the text, or what devices take, is not what it was made for.
-//! 2. A chunk that a device was not yet compared for is run by the reference, too.
+//! 1. A plan is kept until it is used up, or until the text or the devices' times differ from what
+//!    it was made for.
+//! 2. A chunk size that a device was not yet compared for also runs on the reference.
 //!
 //! Not here: plans (`crate::phases`), how a chunk is run (`super`).
 
@@ -18,16 +19,16 @@ use crate::chunk::{SessionKey, rung};
 use crate::phases::{Chunk, Move, PhaseReport, PhaseShare, Phases, Ran, STAYS, Workload};
 use crate::{Error, Result, TokenId};
 
-/// Tokens of an answer that a plan by phases expects where nobody says.
+/// Expected answer length in tokens if the caller gives none.
 const USUAL_ANSWER: usize = 128;
 
-/// A byte of keys and values that are only there to be read: twice, it is a small number of 16 bits.
+/// A byte of a dummy KV cache: twice, it is a small 16-bit number.
 const TOUCHED: u8 = 0x2e;
 
-/// Where chunks go, where that is planned by phases.
+/// Where chunks run, with prefill and decode placement.
 #[derive(Debug, Default)]
 pub(super) struct Placed {
-    /// What all numbers of devices below are of.
+    /// The plan that all device numbers below refer to.
     phases: Option<Arc<Phases>>,
     /// Chunks of the prompt that are still to be read.
     pub(super) ahead: VecDeque<Chunk>,
@@ -35,16 +36,16 @@ pub(super) struct Placed {
     pub(super) allowed: Vec<usize>,
     /// The device that gave the last token of an answer, or is planned to give the first one.
     pub(super) answering: Option<usize>,
-    /// The position from which on it does.
+    /// The position from which it has answered.
     pub(super) since: usize,
     /// The device that ran last.
     pub(super) last: Option<usize>,
-    /// Tokens of the answer that is expected.
+    /// Expected answer length in tokens.
     pub(super) expected: Option<usize>,
     pub(super) report: PhaseReport,
 }
 
-/// The size of a chunk, and the number of its device where that is planned.
+/// The size of a chunk, and the number of its device if that is planned.
 #[derive(Clone, Debug)]
 pub(super) struct Next {
     pub(super) rows: usize,
@@ -92,7 +93,7 @@ impl Sequence {
         })
     }
 
-    /// The next chunk of the plan: its size and device, and whether it is a token of an answer.
+    /// The plan's next chunk: its size and device, and whether it is a token of an answer.
     fn planned(&mut self, phases: &Phases, left: usize, most: usize) -> Result<(usize, usize, bool)> {
         let (now, past) = (self.now(), self.len());
         let fits = |ahead: &VecDeque<Chunk>| {
@@ -122,7 +123,8 @@ impl Sequence {
         Ok((chunk.rows, chunk.device, false))
     }
 
-    /// The device that gives the next token of an answer; none where all that is allowed must be planned anew.
+    /// The device for the next token of an answer; `None` if all that is allowed must be planned
+    /// again.
     fn answering(&mut self, phases: &Phases, past: usize, now: u64) -> Option<usize> {
         let last = self.placed.answering.filter(|&last| phases.answers(last));
         let moved = !self.placed.report.moves.is_empty();
@@ -144,13 +146,14 @@ impl Sequence {
         Some(device)
     }
 
-    /// Time on the runtime's clock, in nanoseconds.
+    /// Time on the runtime's clock in nanoseconds.
     fn now(&self) -> u64 {
         let current = self.current.as_ref().and_then(|key| self.views.get(key));
         current.map_or_else(|| self.model.now_ns(), |view| view.session.now_ns())
     }
 
-    /// Runs a chunk where it was planned to run; a device's first one of a size is compared with the reference's.
+    /// Runs a chunk where it was planned to run; a device's first chunk of a size is compared with
+    /// the reference's.
     pub(super) fn run_next(
         &mut self,
         tokens: &[TokenId],
@@ -181,7 +184,7 @@ impl Sequence {
         Ok(())
     }
 
-    /// The session of a key that is ready.
+    /// The ready session of a key.
     fn clock(&self, key: &SessionKey) -> Arc<Session> {
         Arc::clone(&self.views[key].session)
     }
@@ -211,7 +214,7 @@ impl Sequence {
         PhaseReport::add(shares, share);
     }
 
-    /// Runs a chunk on a device and on the reference, whose answer stands where they differ.
+    /// Runs a chunk on a device and on the reference, whose answer is used where they differ.
     fn compared(
         &mut self,
         tokens: &[TokenId],
@@ -276,7 +279,7 @@ impl Sequence {
         Ok(kept)
     }
 
-    /// Nanoseconds of a chunk on one device behind so many positions, whatever these hold.
+    /// Nanoseconds of a chunk on one device after this many positions, whatever their content.
     pub(crate) fn time_on(
         &mut self,
         device: &str,
@@ -297,7 +300,7 @@ impl Sequence {
         Ok(took)
     }
 
-    /// Writes keys and values of all positions.
+    /// Writes the KV cache of all positions.
     pub(crate) fn touch(&mut self) -> Result<()> {
         for memory in &self.memories {
             memory.access(Access::Write).map_err(Error::memory)?.fill(TOUCHED);
@@ -305,8 +308,8 @@ impl Sequence {
         Ok(())
     }
 
-    /// Nanoseconds of one token of an answer on one device, behind so many positions, whatever these hold: the mean over this
-    /// text, one token after another.
+    /// Mean nanoseconds of an answer's token on one device after `past` positions, whatever their
+    /// content, over this text, one token after another.
     pub(crate) fn time_answer_on(&mut self, device: &str, text: &[TokenId], past: usize) -> Result<u64> {
         let key = self.key(1, Logits::Last, Some(device));
         self.ready(&key)?;

@@ -1,12 +1,15 @@
-//! Guesses of a smaller model of the same vocabulary.
+//! Guesses of a draft model, a smaller model with the same vocabulary.
 //!
 //! Invariants:
-//! 1. It guesses by a copy of the sampler, whose next draws are those that the larger model will take.
-//! 2. What it has read is in a sequence of its own, which goes with the larger model's: a text is read once.
-//! 3. How many it guesses follows from what is measured: one more, where a step of the larger model times the chance that the guess
-//!    stands is more than a step of the smaller one. That chance is learned, by how sure the smaller model is.
+//! 1. It guesses with a copy of the sampler, whose next draws are those that the larger model will
+//!    use.
+//! 2. It reads into its own sequence, which belongs to the larger model's sequence, so that a text
+//!    is read once.
+//! 3. Measurements determine the number of guesses: one more is made where a step of the larger
+//!    model, multiplied by the chance that the guess is accepted, exceeds a step of the draft
+//!    model. That chance is learned by the draft model's confidence.
 //!
-//! Not here: whether guesses pay altogether ([`super::Guesser`]).
+//! Not here: whether guesses pay at all ([`super::Guesser`]).
 
 use std::time::Instant;
 
@@ -14,16 +17,16 @@ use super::mean;
 use crate::sequence::Sequence;
 use crate::{Error, LanguageModel, Result, Sampler, TokenId};
 
-/// Bins of how sure the smaller model is.
+/// Bins of the draft model's confidence.
 const BINS: usize = 8;
 
-/// How much one more guess counts in its bin: enough of them come.
+/// Weight of a new guess in its bin; there are many of them.
 const BIN_WEIGHT: f64 = 0.05;
 
-/// So many tokens are read by a step each, and not by a chunk.
+/// This many tokens are read by a step each, and not by a chunk.
 const FEW: usize = 2;
 
-/// A smaller model that guesses what a larger one says next.
+/// A smaller model that guesses the next tokens of a larger one.
 ///
 /// ```no_run
 /// use polychip_llm::{Draft, Generate, LanguageModel, Options, Speculation};
@@ -39,10 +42,11 @@ const FEW: usize = 2;
 pub struct Draft(LanguageModel);
 
 impl Draft {
-    /// Lets a model guess for a larger one.
+    /// Pairs a draft model with a larger model. One of them may have additional tokens: the last
+    /// ones of a vocabulary are often spare.
     ///
     /// # Errors
-    /// A token of one is another one of the other. One of them may have more tokens: the last ones of a vocabulary are often spare.
+    /// A token id stands for different tokens in the two models.
     pub fn new(model: LanguageModel, larger: &LanguageModel) -> Result<Draft> {
         let (own, other) = (model.tokenizer(), larger.tokenizer());
         let shared = 0..own.len().min(other.len()) as TokenId;
@@ -59,7 +63,7 @@ impl Draft {
         Ok(Draft(model))
     }
 
-    /// Whether it knows all tokens of a text, and has room for it.
+    /// Whether it knows all tokens of a text and has room for it.
     pub(super) fn can_read(&self, text: &[TokenId]) -> bool {
         let known = self.0.sizes().vocabulary;
         text.len() <= self.0.capacity() && text.iter().all(|token| *token < known)
@@ -71,7 +75,7 @@ impl Draft {
         &self.0
     }
 
-    /// Reads what the sequence has not read of a text yet.
+    /// Reads the part of a text that the sequence has not read.
     pub(super) fn read(&self, own: &mut Sequence, text: &[TokenId]) -> Result<()> {
         let kept = own.shared(text);
         if kept < text.len() {
@@ -81,7 +85,7 @@ impl Draft {
         Ok(())
     }
 
-    /// At most so many tokens that may follow a text.
+    /// Guesses at most `most` tokens that follow a text.
     pub(super) fn guess(
         &self,
         own: &mut Sequence,
@@ -123,17 +127,17 @@ impl Draft {
     }
 }
 
-/// What guesses of a smaller model are worth.
+/// What the draft model's guesses are worth.
 #[derive(Clone, Debug)]
 pub(super) struct Worth {
-    /// Seconds of a step of one row of the larger model; none before the first.
+    /// Seconds of a step of one row of the larger model; `None` before the first.
     pub(super) single: Option<f64>,
-    /// Seconds of a run that confirms guesses, and of a step of the smaller model.
+    /// Seconds of a run that confirms guesses, and of a step of the draft model.
     confirm: Option<f64>,
     step: Option<f64>,
-    /// How often guesses stood, by how sure the smaller model was of them.
+    /// How often guesses were accepted, by the draft model's confidence.
     stood: [f64; BINS],
-    /// How sure it is of those that it makes now.
+    /// Confidence in the current guesses.
     chances: Vec<f64>,
 }
 
@@ -162,7 +166,7 @@ impl Worth {
         self.chances.push(probability);
     }
 
-    /// The chance that all guesses stand, up to each.
+    /// Chance that all guesses up to each one are accepted.
     fn stand(&self) -> impl Iterator<Item = f64> {
         self.chances.iter().scan(1.0, |all, chance| {
             *all *= self.stood[bin(*chance)];
@@ -170,7 +174,7 @@ impl Worth {
         })
     }
 
-    /// Whether one more guess is worth the step that it takes.
+    /// Whether one more guess is worth its step.
     fn one_more(&self) -> bool {
         let (Some(single), Some(step), Some(all)) = (self.single, self.step, self.stand().last()) else {
             return true;
@@ -178,7 +182,7 @@ impl Worth {
         all * single > step
     }
 
-    /// Whether the guesses are worth what a run that confirms them takes longer than a step.
+    /// Whether the guesses are worth the extra time of a confirming run over a step.
     fn confirming(&self) -> bool {
         let (Some(single), Some(confirm)) = (self.single, self.confirm) else {
             return true;
@@ -186,7 +190,7 @@ impl Worth {
         self.stand().sum::<f64>() * single > confirm - single
     }
 
-    /// A run confirmed so many of the guesses, and took so many seconds.
+    /// Records a run that confirmed this many guesses, and its seconds.
     pub(super) fn confirmed(&mut self, proposed: usize, accepted: usize, took: f64) {
         mean(&mut self.confirm, took);
         // behind one that fell nothing was tried
@@ -202,7 +206,7 @@ fn bin(probability: f64) -> usize {
     ((probability * BINS as f64) as usize).min(BINS - 1)
 }
 
-/// The probability of a token, at temperature 1.
+/// Probability of a token at temperature 1.
 fn probability(logits: &[f32], token: TokenId) -> f64 {
     let Some(own) = logits.get(token as usize) else {
         return 0.0;

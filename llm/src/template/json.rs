@@ -1,12 +1,14 @@
-//! Values as Python's `json` module writes them: a blank after each comma and colon, no escapes beyond ASCII's.
+//! Writes values like Python's `json` module: a blank after each comma and colon, no escapes beyond
+//! ASCII's.
 
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind, State};
 
-/// Most nested containers.
+/// Deepest nesting of containers.
 const DEPTH: usize = 100;
 
-/// `indent`: lines of their own for items, with so many blanks a level.
+/// Writes a value; with `indent`, each item on its own line, indented by this many blanks per
+/// level.
 pub(super) fn write(
     state: &State<'_, '_>,
     value: &Value,
@@ -79,7 +81,7 @@ impl Writer<'_, '_, '_> {
         Ok(())
     }
 
-    /// Begins a line, where items have lines of their own.
+    /// Begins a line if items are on their own lines.
     fn line(&mut self, depth: usize) -> Result<(), Error> {
         let Some(indent) = self.indent else {
             return Ok(());

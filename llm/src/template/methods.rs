@@ -1,5 +1,5 @@
-//! Python's methods of strings and containers. Two of them, as the library has them, make text of any size before its steps
-//! are counted: they are paid for here first.
+//! Python's methods of strings and containers. In the Jinja library, two of them create text of any
+//! size before counting steps; here the steps are charged first.
 
 use std::fmt::{self, Write};
 
@@ -7,7 +7,7 @@ use minijinja::value::Value;
 use minijinja::{Error, ErrorKind, State};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
-/// Bytes of a step, as the library counts them.
+/// Bytes per step, as the library counts them.
 const BYTES_A_STEP: u64 = 64;
 
 pub(super) fn call(
@@ -24,7 +24,7 @@ pub(super) fn call(
     unknown_method_callback(state, value, method, arguments)
 }
 
-/// Text that is paid for before it is there.
+/// Text that is charged for before it is created.
 struct Paid<'a, 'b, 'c> {
     state: &'a State<'b, 'c>,
     text: Option<String>,
@@ -71,7 +71,8 @@ impl Write for Paid<'_, '_, '_> {
     }
 }
 
-/// The most that a format can make: each field may name any argument, and any number in it may be a width.
+/// Charges for the largest possible output of a format: each field may name any argument, and any
+/// number in it may be a width.
 fn pay_for_format(state: &State<'_, '_>, format: &str, arguments: &[Value]) -> Result<(), Error> {
     let mut longest = 0;
     for argument in arguments {

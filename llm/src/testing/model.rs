@@ -1,4 +1,4 @@
-//! Tiny models with random weights: whole files that every reader of this crate takes.
+//! Tiny models with random weights: complete files that every reader of this crate accepts.
 
 use half::f16;
 use rand::{Rng, RngExt, SeedableRng};
@@ -9,23 +9,23 @@ use super::GgufWriter;
 use crate::gguf::TensorType;
 use crate::{Architecture, Config, RopePairing, RopeScaling};
 
-/// What a tiny model is made of.
+/// Parameters of a tiny model.
 #[derive(Clone, Copy, Debug)]
 pub struct TinyModel {
-    /// The family.
+    /// The model family.
     pub architecture: Architecture,
     /// The type of its matrices.
     pub kind: TensorType,
-    /// Blocks.
+    /// Number of blocks.
     pub layers: u32,
-    /// Whether the output has no matrix of its own.
+    /// Whether the embedding table is also the output matrix.
     pub tied: bool,
-    /// The weights'.
+    /// Seed of the weights.
     pub seed: u64,
 }
 
 impl TinyModel {
-    /// What the file says of itself.
+    /// The file's hyper-parameters.
     #[must_use]
     pub fn config(&self) -> Config {
         Config {
@@ -53,7 +53,7 @@ impl TinyModel {
         }
     }
 
-    /// The file in the making, to be changed by a test.
+    /// The file under construction, for a test to change.
     #[must_use]
     pub fn writer(&self) -> GgufWriter {
         let config = self.config();
@@ -105,7 +105,8 @@ fn tokenizer(writer: &mut GgufWriter) {
     );
 }
 
-/// A small byte-level vocabulary: all bytes, a few words, two control tokens at its end. Tokens, types, merges.
+/// A small byte-level vocabulary: all bytes, a few words, two control tokens at the end. Returns
+/// tokens, types and merges.
 #[must_use]
 pub fn byte_level_tokens() -> (Vec<String>, Vec<i32>, Vec<String>) {
     let mut tokens: Vec<String> = crate::tokenizer::byte_alphabet()
@@ -132,7 +133,7 @@ pub fn byte_level_tokens() -> (Vec<String>, Vec<i32>, Vec<String>) {
     (tokens, types, merges)
 }
 
-/// The same vocabulary as a `tokenizer.json` says it.
+/// The same vocabulary as a `tokenizer.json`.
 #[must_use]
 pub fn tokenizer_json() -> Value {
     let (tokens, types, merges) = byte_level_tokens();
@@ -162,7 +163,7 @@ pub fn tokenizer_json() -> Value {
     })
 }
 
-/// Largest weight of random blocks: products of a few hundred keep the size of what they multiply.
+/// Largest weight of random blocks: products of a few hundred keep the magnitude of their factors.
 const LARGEST: f32 = 0.15;
 
 /// Largest value that a scale is multiplied by.
@@ -178,7 +179,7 @@ fn steps(kind: TensorType) -> f32 {
     }
 }
 
-/// Blocks with random values, small finite scales and minima.
+/// Blocks with random values and small finite scales and minima.
 pub fn random_blocks(kind: TensorType, count: usize, random: &mut impl Rng) -> Vec<u8> {
     let mut out = Vec::with_capacity(count * kind.block_bytes());
     let range = -LARGEST / steps(kind)..LARGEST / steps(kind);

@@ -1,6 +1,7 @@
-//! One mutant of a model's file, by its seed.
+//! Mutants of a model's file, by seed.
 //!
-//! Most mutants are made of fields, so that they still parse and reach what is behind the parser; the others of bytes.
+//! Most mutants change fields, so that they still parse and reach the code after the parser; the
+//! others change bytes.
 
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -9,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use super::GgufWriter;
 use crate::gguf::Key;
 
-/// One mutant of so many is made of bytes, whatever they mean.
+/// One in this many mutants changes arbitrary bytes.
 const OF_BYTES: u32 = 4;
 /// Numbers at which counts, sizes, types and offsets break.
 const NUMBERS: [u64; 18] = [
@@ -32,7 +33,7 @@ const NUMBERS: [u64; 18] = [
     i64::MAX as u64,
     u64::MAX,
 ];
-/// Texts that vocabularies, merges and names break at.
+/// Texts at which vocabularies, merges and names break.
 const TEXTS: [&str; 16] = [
     "",
     " ",
@@ -52,16 +53,16 @@ const TEXTS: [&str; 16] = [
     "llama-bpe",
 ];
 
-/// A mutant.
+/// A mutated file.
 #[derive(Clone, Debug)]
 pub struct Mutant {
-    /// What was changed.
+    /// Description of the change.
     pub words: String,
     /// The file.
     pub bytes: Vec<u8>,
 }
 
-/// The mutant of a file that has this seed.
+/// Mutates a file by this seed.
 #[must_use]
 pub fn mutant(model: &GgufWriter, seed: u64) -> Mutant {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -210,7 +211,7 @@ fn value(key: &mut Key, random: &mut ChaCha8Rng) -> String {
     words
 }
 
-/// Changes, takes or adds an item of an array of texts.
+/// Changes, removes or adds an item of an array of texts.
 fn text_item(key: &mut Key, random: &mut ChaCha8Rng) -> String {
     let mut items = Vec::new();
     let mut at = 12;

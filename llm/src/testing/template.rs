@@ -1,10 +1,10 @@
-//! One mutant of a chat template, by its seed: pieces of Jinja put in, taken out, doubled and exchanged.
+//! Mutants of a chat template, by seed: pieces of Jinja inserted, removed, doubled and exchanged.
 
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// What templates are made of, and what asks for much.
+/// Pieces of templates, and pieces that demand much work.
 const PIECES: [&str; 48] = [
     "{% for m in messages %}",
     "{% endfor %}",
@@ -56,7 +56,7 @@ const PIECES: [&str; 48] = [
     "'",
 ];
 
-/// The mutant of a template that has this seed.
+/// Mutates a template by this seed.
 #[must_use]
 pub fn template_mutant(template: &str, seed: u64) -> String {
     let mut random = ChaCha8Rng::seed_from_u64(seed);

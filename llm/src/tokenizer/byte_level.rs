@@ -1,5 +1,5 @@
-//! Byte-level BPE, as GPT-2 has it: words are cut out by an expression, each byte becomes a character, pairs are merged by
-//! their rank (arXiv 1508.07909). Cutting and merging are the crate `tokenizers`.
+//! GPT-2's byte-level BPE: an expression splits the text into words, each byte becomes a character,
+//! and pairs are merged by rank (arXiv 1508.07909). The crate `tokenizers` splits and merges.
 
 use std::sync::LazyLock;
 
@@ -14,11 +14,11 @@ use super::vocabulary::{TokenId, TokenKind, Vocabulary};
 use crate::gguf::{Gguf, ValueType};
 use crate::{Error, Result};
 
-/// Longest run of blanks in a text, in characters. The expressions look ahead behind a run, and give up beyond a million
-/// steps: they would leave the rest of the text in one piece.
+/// Longest run of blanks in a text, in characters. The expressions look ahead after a run and give
+/// up beyond a million steps, which would leave the rest of the text in one piece.
 pub(super) const MAX_BLANKS: usize = 400_000;
 
-/// The character that stands for each byte: the byte's own where that can be printed, the next of U+0100 on otherwise.
+/// The character for each byte: the byte's own if printable, otherwise the next one from U+0100 on.
 static ALPHABET: LazyLock<[char; 256]> = LazyLock::new(|| {
     let mut next = 0x100;
     std::array::from_fn(|byte| {
@@ -31,13 +31,13 @@ static ALPHABET: LazyLock<[char; 256]> = LazyLock::new(|| {
     })
 });
 
-/// The character that stands for each byte in byte-level vocabularies.
+/// The character for each byte in byte-level vocabularies.
 #[cfg(any(test, feature = "testing"))]
 pub(crate) fn byte_alphabet() -> &'static [char; 256] {
     &ALPHABET
 }
 
-/// Appends a token's bytes. One that holds other characters than bytes' stands for itself.
+/// Appends a token's bytes. A token with characters outside the byte alphabet stands for itself.
 pub(super) fn append_bytes(token: &str, out: &mut Vec<u8>) {
     let start = out.len();
     for character in token.chars() {
@@ -149,7 +149,7 @@ impl ByteLevel {
     }
 }
 
-/// Tokens that words are made of. Others are found before words are cut.
+/// Whether words may consist of tokens of this kind; the others are found before words are split.
 fn is_text(kind: TokenKind) -> bool {
     matches!(kind, TokenKind::Normal | TokenKind::UserDefined)
 }

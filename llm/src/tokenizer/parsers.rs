@@ -1,10 +1,11 @@
-//! What compiles grammars over a vocabulary: the tree of its tokens' bytes.
+//! Grammar compiler for a vocabulary, with the tree of its tokens' bytes.
 //!
 //! Invariants:
-//! 1. A control token is no text of a grammar; those that end an answer may come where the text is whole.
-//! 2. What a grammar takes to compile and for each token is bounded.
+//! 1. A control token is never text of a grammar; those that end an answer are allowed where the
+//!    text is complete.
+//! 2. The cost of compiling a grammar and of each token is bounded.
 //!
-//! Not here: grammars and answers of them (`crate::grammar`).
+//! Not here: grammars and their answers (`crate::grammar`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,13 +18,13 @@ use llguidance::{ParserFactory, TokenParser};
 use super::{TokenId, Tokenizer};
 use crate::{Error, Result};
 
-/// Longest token that an answer of a grammar may have, in bytes: the tree of tokens is no deeper.
+/// Longest token in an answer with a grammar, in bytes: the depth of the tree of tokens.
 const MAX_TOKEN: usize = 512;
 
-/// States of the lexer, of 1 to 2 KiB each, that an answer may come to.
+/// Most lexer states, of 1 to 2 KiB each, that an answer may reach.
 const MAX_STATES: usize = 20_000;
 
-/// An error's words in one line, without the stack of a panic.
+/// An error's message in one line, without the stack of a panic.
 pub(crate) fn in_one_line(error: &impl fmt::Display) -> String {
     let text = error.to_string();
     // marks that the library puts behind its words for itself
@@ -32,7 +33,7 @@ pub(crate) fn in_one_line(error: &impl fmt::Display) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What compiles grammars over a vocabulary.
+/// Grammar compiler for a vocabulary.
 pub(crate) struct Parsers(ParserFactory);
 
 impl Parsers {

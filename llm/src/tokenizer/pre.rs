@@ -1,7 +1,8 @@
-//! How a text is cut into words before bytes are merged: one expression or several in turn, by `tokenizer.ggml.pre`.
+//! Pre-tokenization: splits a text into words before bytes are merged, by one regular expression or
+//! several in turn, as `tokenizer.ggml.pre` states.
 //!
-//! Each expression cuts what those before it left; what matches and what lies between are words. The expressions are those
-//! that the models were trained with.
+//! Each expression splits the pieces that the previous ones left; matches and the text between them
+//! are words. The expressions are those that the models were trained with.
 
 use tokenizers::PreTokenizer as _;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
@@ -9,25 +10,26 @@ use tokenizers::tokenizer::{PreTokenizedString, SplitDelimiterBehavior};
 
 use crate::{Error, Result};
 
-/// Words of GPT-2: contractions, letters, digits and others with one blank before them; blanks up to the last.
+/// Words of GPT-2: contractions, letters, digits and others with one blank before them; blanks up
+/// to the last.
 pub(crate) const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
 /// Each digit is a word.
 pub(crate) const DIGITS: &str = r"\p{N}";
 /// Llama 3: digits by three, punctuation keeps line ends.
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-/// Qwen 2: as Llama 3, digits singly.
+/// Qwen 2: as Llama 3, with single digits.
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
-/// How one family of models cuts texts.
+/// Pre-tokenization of one family of models.
 pub(crate) struct Family {
     /// Names in files.
     names: &'static [&'static str],
     expressions: &'static [&'static str],
-    /// Composed characters (Unicode's form C) come first.
+    /// Whether the text is first normalized to composed characters (Unicode form C).
     pub(super) compose: bool,
-    /// A word that is a token is taken whole, whatever the merges say.
+    /// Whether a word that is a token is used whole, whatever the merges are.
     pub(super) whole_words: bool,
-    /// A text begins with the token for that, where the file says nothing else.
+    /// Whether a text begins with the token for that if the file does not state it.
     pub(super) adds_bos: bool,
 }
 
@@ -71,13 +73,13 @@ static FAMILIES: [Family; 5] = [
 ];
 
 impl Family {
-    /// The name that files know it by.
+    /// The family's name in files.
     pub(crate) fn name(&self) -> &'static str {
         self.names[0]
     }
 }
 
-/// The family that cuts so.
+/// The family with this pre-tokenization.
 pub(crate) fn family_of(expressions: &[String], compose: bool, whole_words: bool) -> Option<&'static Family> {
     let is = |family: &&Family| {
         family.expressions == expressions && family.compose == compose && family.whole_words == whole_words
@@ -97,7 +99,7 @@ pub(super) fn family(name: &str) -> Result<&'static Family> {
     })
 }
 
-/// A family's expressions, compiled.
+/// A family's compiled expressions.
 pub(super) struct Splitter(Vec<Split>);
 
 impl Splitter {

@@ -1,5 +1,6 @@
-//! BPE as SentencePiece has it (arXiv 1808.06226): blanks become a mark, neighbours are joined to the piece with the best
-//! score, and what no piece stands for is written as bytes. Joining is the crate `tokenizers`, whose ranks are made of the scores.
+//! SentencePiece's BPE (arXiv 1808.06226): blanks become a mark, neighbors are joined to the piece
+//! with the best score, and text without a piece is written as bytes. The crate `tokenizers` joins,
+//! with ranks derived from the scores.
 
 use tokenizers::models::bpe::{BPE, Vocab};
 use tokenizers::tokenizer::Model as _;
@@ -10,7 +11,7 @@ use crate::{Error, Result};
 
 /// U+2581, which stands for a blank.
 const MARK: char = '\u{2581}';
-/// Longest piece that is joined of others, in characters: a piece of n has n - 1 pairs. SentencePiece's default is 16.
+/// Longest joined piece in characters: a piece of n has n - 1 pairs. SentencePiece's default is 16.
 const MAX_PIECE: usize = 256;
 
 pub(super) struct SentencePiece {
@@ -74,12 +75,12 @@ impl SentencePiece {
         })
     }
 
-    /// Whether a text is given a blank before its first word.
+    /// Whether a blank is added before the first word of a text.
     pub(super) fn adds_space(&self) -> bool {
         self.add_space
     }
 
-    /// `first`: the text begins, or follows a token that was written out.
+    /// Encodes text; `first` if it begins the whole text or follows a token that was spelled out.
     pub(super) fn encode(&self, text: &str, first: bool, ids: &mut Vec<TokenId>) -> Result<()> {
         let mut marked = String::with_capacity(text.len() + MARK.len_utf8());
         if first && self.add_space {
@@ -95,7 +96,7 @@ impl SentencePiece {
     }
 }
 
-/// Texts are taken as they are: a file whose texts are to be changed first is refused.
+/// Refuses a file that normalizes texts: texts are encoded as they are.
 fn refuse_normalisation(file: &Gguf) -> Result<()> {
     for key in [
         "tokenizer.ggml.precompiled_charsmap",
@@ -115,7 +116,8 @@ fn refuse_normalisation(file: &Gguf) -> Result<()> {
     Ok(())
 }
 
-/// All pairs of pieces that are a piece together: the best score first, then in the order of the vocabulary.
+/// All pairs of pieces that form a piece together: the best score first, then in the order of the
+/// vocabulary.
 fn pairs(vocabulary: &Vocabulary) -> Vec<(String, String)> {
     let mut pieces: Vec<(TokenId, &str)> = vocabulary
         .iter()

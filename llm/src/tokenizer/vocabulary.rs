@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use crate::gguf::{Array, Gguf, Value, ValueType};
 use crate::{Error, Result};
 
-/// Longest token, in bytes. The longest of known vocabularies are runs of 256 blanks or 128 CJK characters.
+/// Longest token in bytes. The longest in known vocabularies are runs of 256 blanks or 128 CJK
+/// characters.
 const MAX_TOKEN: usize = 4096;
 
-/// A token's number: its row of the embedding table.
+/// Token id: index of its row in the embedding table.
 pub type TokenId = u32;
 
-/// What a token is, by `tokenizer.ggml.token_type`.
+/// Kind of a token, by `tokenizer.ggml.token_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenKind {
     Normal,
@@ -37,9 +38,9 @@ impl TokenKind {
 }
 
 pub(super) struct Vocabulary {
-    /// All tokens' text in one piece.
+    /// The text of all tokens, concatenated.
     text: String,
-    /// Where each ends, and what it is.
+    /// End of each token's text, and its kind.
     tokens: Vec<(usize, TokenKind)>,
     ids: HashMap<Box<str>, TokenId>,
     scores: Vec<f32>,
@@ -103,7 +104,7 @@ impl Vocabulary {
         Some((&self.text[start..end], kind))
     }
 
-    /// What a token of this vocabulary is.
+    /// The kind of a token of this vocabulary.
     pub(super) fn kind(&self, id: TokenId) -> TokenKind {
         self.tokens[id as usize].1
     }
@@ -135,7 +136,7 @@ impl Vocabulary {
     }
 }
 
-/// An array with one item for each token, of the first of these types that it has.
+/// An array with one item per token, of the first of these types that it has.
 fn beside<'a>(file: &'a Gguf, key: &str, types: &[ValueType], tokens: usize) -> Result<Option<Array<'a>>> {
     let found = match file.value(key) {
         None => return Ok(None),
