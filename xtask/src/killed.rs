@@ -22,6 +22,9 @@ const SLACK_S: u64 = 3;
 /// Measurements of a part that a profile keeps of one cadence.
 const NEWEST: u64 = 101;
 
+/// How often each app runs its model: so that many at once leave the processor time, and runs follow each other evenly.
+const PERIOD: &str = "100ms";
+
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// The model that the apps run
@@ -31,7 +34,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 100)]
     times: usize,
     /// How many run at once
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 50)]
     at_once: usize,
     /// Folder of plugins
     #[arg(long, default_value = "target/release")]
@@ -112,7 +115,8 @@ fn start(polychip: &Path, options: &Options, folder: &Path, number: usize) -> Re
     let child = Command::new(polychip)
         .arg("bench")
         .arg(root().join(&options.model))
-        .args(["--duration", "300", "--threads", "1", "--profile"])
+        .args(["--duration", "300", "--threads", "1", "--learn", "watch"])
+        .args(["--period", PERIOD, "--profile"])
         .arg(&profile)
         .arg("--plugins")
         .arg(root().join(&options.plugins))
