@@ -39,7 +39,6 @@
 pub mod admission;
 mod bisect;
 mod bundles;
-mod calibration;
 mod decisions;
 mod durable;
 mod error;

@@ -7,6 +7,7 @@
 //!
 //! Not here: what to do with the costs (`partitioner`), measuring (`session`).
 
+mod calibration;
 mod evidence;
 mod figure;
 mod first_use;
@@ -23,9 +24,9 @@ pub(crate) use polychip_profile::extract::part_graph;
 use polychip_profile::extract::structure_of;
 use polychip_profile::{Conditions, Elsewhere, PartKey, Profile, Summary};
 
+pub(crate) use calibration::Calibration;
 pub(crate) use evidence::Evidence;
 pub use figure::MeasuredFigure;
-pub(crate) use power::taking;
 
 use crate::policy::Settings;
 

@@ -19,6 +19,7 @@
 //!
 //! Not here: what is stored (`profile`), links (`link`).
 
+mod calibrate;
 mod candidate;
 mod signatures;
 mod warm;
@@ -35,8 +36,7 @@ use crate::error::Result;
 use crate::model::Model;
 use crate::policy::Policy;
 use crate::runtime::Runtime;
-pub(crate) use candidate::Loaded;
-use candidate::{Candidate, Kind};
+use candidate::{Candidate, Kind, Loaded};
 pub(crate) use warm::clock_hold;
 pub use warm::{WarmUp, Warmth};
 

@@ -442,6 +442,7 @@ impl Builder {
             cache: self.cache,
             sensors: self.sensors,
             calibrating: Mutex::new(()),
+            calibrate: Runtime::calibrate_for_session,
             sampler: Mutex::new(None),
         };
         for device in shared.host.devices() {

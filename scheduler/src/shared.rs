@@ -5,12 +5,13 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use polychip_host::Host;
+use polychip_host::{Device, Host};
 use polychip_profile::Profile;
 
 use crate::bundles::LoadedBundle;
 use crate::durable::Durable;
 use crate::lane::Lanes;
+use crate::policy::Settings;
 use crate::telemetry::files::Sensors;
 use crate::telemetry::sampler::Sampler;
 
@@ -31,6 +32,9 @@ pub(crate) struct Shared {
     pub(crate) sensors: Option<Sensors>,
     /// Held while devices are calibrated, so that nobody does it twice.
     pub(crate) calibrating: Mutex<()>,
+    /// Calibrates the devices that a session chooses between; whether one was new. It makes sessions of its own, which those
+    /// who call it are beneath (`Runtime::calibrate_for_session`).
+    pub(crate) calibrate: fn(&Arc<Shared>, &[Device], Settings) -> bool,
     /// Sensors by which measured figures are chosen, found when they are first asked for.
     pub(crate) sampler: Mutex<Option<Sampler>>,
 }

@@ -109,7 +109,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Starts an app whose end lies between one and two writes of its profile away, each at another moment.
+/// Starts an app that ends between the second and the third time at which its profile is written, each at another moment: many
+/// starts at once take seconds, and what an app has not measured yet it cannot keep.
 fn start(polychip: &Path, options: &Options, folder: &Path, number: usize) -> Result<App> {
     let profile = folder.join(format!("{number}.profile"));
     let child = Command::new(polychip)
@@ -126,7 +127,7 @@ fn start(polychip: &Path, options: &Options, folder: &Path, number: usize) -> Re
         .spawn()?;
     // multiples of the golden ratio are spread evenly, whatever their number
     let part = (number as f64 * 0.618_033_988_749_895).fract();
-    let after = (EVERY_S + SLACK_S) as f64 + part * EVERY_S as f64;
+    let after = (2 * EVERY_S + SLACK_S) as f64 + part * EVERY_S as f64;
     Ok(App {
         child,
         profile,

@@ -24,8 +24,8 @@ use polychip_partitioner::{
 use polychip_profile::predict::Predicted;
 use polychip_profile::{Elsewhere, Profile, Summary, work};
 
+use super::calibration::{self, Calibration};
 use super::{Rows, first_use, moving, power};
-use crate::calibration::{self, Calibration};
 use crate::error::{Error, ErrorKind, Result};
 use crate::policy::Settings;
 

@@ -343,7 +343,7 @@ pub(super) fn drawing(cost: Cost, power: Power) -> Cost {
 }
 
 /// The cost with another time. Its energy was stated for the old one: the power is what stays.
-pub(crate) fn taking(cost: Cost, picoseconds: u64, provenance: Provenance) -> Cost {
+pub(super) fn taking(cost: Cost, picoseconds: u64, provenance: Provenance) -> Cost {
     let before = cost.time.picoseconds().max(1);
     let part = |energy: Microjoules| scaled(energy, picoseconds, before);
     Cost {

@@ -337,7 +337,7 @@ fn of_part(
 }
 
 /// A candidate that is ready to run.
-pub(crate) struct Loaded {
+pub(super) struct Loaded {
     session: Session,
     inputs: Vec<crate::Input>,
     latencies: Vec<u64>,
@@ -358,7 +358,7 @@ impl Loaded {
     }
 
     /// A model on a device alone, which is run `each` times in a turn.
-    pub(crate) fn of(
+    pub(super) fn of(
         runtime: &Runtime,
         policy: &Policy,
         device: &Device,
@@ -418,7 +418,7 @@ impl Loaded {
     }
 
     /// One turn.
-    pub(crate) fn run(&mut self) -> Result<()> {
+    pub(super) fn run(&mut self) -> Result<()> {
         let inputs: Vec<&crate::Input> = self.inputs.iter().collect();
         for _ in 0..self.each {
             let start = Instant::now();

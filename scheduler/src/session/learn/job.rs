@@ -13,7 +13,6 @@ use crate::event::{Event, EventKind};
 use crate::planned::Planned;
 use crate::policy::Policy;
 use crate::replan;
-use crate::runtime::Runtime;
 use crate::session::inner::Inner;
 use crate::session::loaded::LoadedPlan;
 
@@ -46,8 +45,8 @@ impl Learning {
         // a device that refuses a part of another plan keeps the incumbent
         let as_it_is = Arc::new(policy.as_ref().clone().replan(false));
         let cadence = self.lock().cadence;
-        let runtime = Runtime(Arc::clone(&inner.shared), Arc::default());
-        let is_calibrated = runtime.calibrate_in_background(plan.planned.devices(), policy.settings());
+        let shared = &inner.shared;
+        let is_calibrated = (shared.calibrate)(shared, plan.planned.devices(), policy.settings());
         let at_cadence = (is_calibrated || plan.planned.cadence() != cadence)
             .then(|| plan.planned.at_cadence(&inner.shared, policy.settings(), cadence));
         let incumbent = at_cadence.as_ref().unwrap_or(&plan.planned);

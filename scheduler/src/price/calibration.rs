@@ -11,30 +11,21 @@
 //!    model itself counts before them.
 //! 3. An emulated device keeps what its script states, unless a policy asks for calibration.
 //!
-//! Not here: the networks and their runs (`measure`), whose figures are scaled (`price::resolve`).
-
-mod fit;
-mod measure;
-
-use std::time::Duration;
+//! Not here: the networks and their runs (`profiler::calibrate`), whose figures are scaled (`resolve`).
 
 use polychip_graph::Graph;
 use polychip_host::Device;
 use polychip_partitioner::{Cost, Nanos, Provenance};
 use polychip_profile::{Profile, work};
 
+use super::power::taking;
 use crate::error::Result;
-use crate::planned::choose_devices;
-use crate::policy::{Policy, Settings};
-use crate::price::taking;
-use crate::runtime::Runtime;
+use crate::policy::Settings;
 
 /// Whose value a calibration is, among those of plugins.
 const OWNER: &str = "polychip";
 /// Version of the networks and of the fit. Figures of another version are taken anew.
 const VERSION: u32 = 1;
-/// How long calibration may take, on all devices together. The compilation that is under way then is still waited for.
-pub(crate) const BUDGET: Duration = Duration::from_millis(300);
 
 /// By what a device's stated costs are to be multiplied.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,7 +45,7 @@ impl Calibration {
         Calibration::parse(std::str::from_utf8(&kept).ok()?)
     }
 
-    fn keep(self, profile: &Profile, device: &Device, settings: Settings) -> Result<()> {
+    pub(crate) fn keep(self, profile: &Profile, device: &Device, settings: Settings) -> Result<()> {
         profile.set_plugin_value(OWNER, &key(device, settings), self.text().as_bytes())?;
         Ok(())
     }
@@ -104,27 +95,6 @@ pub(crate) fn computes(graph: &Graph) -> Vec<bool> {
         work.macs >= work.bytes.saturating_mul(4)
     };
     graph.nodes().map(|(_, node)| computes(node)).collect()
-}
-
-impl Runtime {
-    /// Calibrates the devices that a policy allows, where it asks for that and somebody could choose between them.
-    pub(crate) fn calibrated_for(&self, policy: &Policy) -> Result<()> {
-        if policy.calibrates() {
-            let devices = choose_devices(&self.0, policy)?;
-            measure::calibrate(self, &devices, policy.settings());
-        }
-        Ok(())
-    }
-
-    /// Calibrates real devices that a session chooses between, if that did not happen before. Whether one was.
-    pub(crate) fn calibrate_in_background(&self, devices: &[Device], settings: Settings) -> bool {
-        let real: Vec<Device> = devices
-            .iter()
-            .filter(|device| !device.info().emulated)
-            .cloned()
-            .collect();
-        real.len() > 1 && measure::calibrate(self, &real, settings)
-    }
 }
 
 #[cfg(test)]

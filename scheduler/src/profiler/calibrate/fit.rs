@@ -1,7 +1,8 @@
 //! From times of small networks to factors: least squares of relative errors, held near the factor that fits all of them.
 
-use super::Calibration;
 use polychip_partitioner::Nanos;
+
+use crate::price::Calibration;
 
 /// What a network is stated to take and took, without the launch, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]

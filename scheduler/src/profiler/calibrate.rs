@@ -6,19 +6,26 @@
 //!    stated figures.
 //! 3. A network that takes little longer than a launch tells nothing of a device's speed, and does not count.
 
-use std::sync::PoisonError;
+mod fit;
+
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use polychip_host::Device;
 use polychip_partitioner::Nanos;
 
-use super::fit::{Observed, fit};
-use super::{BUDGET, Calibration};
+use super::candidate::Loaded;
+use crate::error::Result;
 use crate::model::Model;
-use crate::planned::Prepared;
+use crate::planned::{Prepared, choose_devices};
 use crate::policy::{Learn, Policy, Settings};
-use crate::profiler::Loaded;
+use crate::price::Calibration;
 use crate::runtime::Runtime;
+use crate::shared::Shared;
+use fit::{Observed, fit};
+
+/// How long calibration may take, on all devices together. The compilation that is under way then is still waited for.
+const BUDGET: Duration = Duration::from_millis(300);
 
 /// Turns of each device, and the runs of a turn, which follow each other as an app's do. The first run of a turn does not
 /// count: the threads of the device may have slept while another one had its turn.
@@ -31,6 +38,29 @@ const TAKEN: usize = 1;
 /// A network counts where it takes so many launches.
 const LEAST_LAUNCHES: f64 = 2.0;
 
+impl Runtime {
+    /// Calibrates the devices that a policy allows, where it asks for that.
+    pub(crate) fn calibrated_for(&self, policy: &Policy) -> Result<()> {
+        if policy.calibrates() {
+            let devices = choose_devices(&self.0, policy)?;
+            calibrate(self, &devices, policy.settings());
+        }
+        Ok(())
+    }
+
+    /// Calibrates real devices that a session chooses between, if that did not happen before. Whether one was.
+    pub(crate) fn calibrate_for_session(
+        shared: &Arc<Shared>,
+        devices: &[Device],
+        settings: Settings,
+    ) -> bool {
+        let real = devices.iter().filter(|device| !device.info().emulated);
+        let real: Vec<Device> = real.cloned().collect();
+        let runtime = Runtime(Arc::clone(shared), Arc::default());
+        real.len() > 1 && calibrate(&runtime, &real, settings)
+    }
+}
+
 /// What is found of a device.
 struct Found {
     device: Device,
@@ -42,7 +72,7 @@ struct Found {
 }
 
 /// Calibrates the devices of which nothing is known. Whether one was.
-pub(super) fn calibrate(runtime: &Runtime, devices: &[Device], settings: Settings) -> bool {
+fn calibrate(runtime: &Runtime, devices: &[Device], settings: Settings) -> bool {
     let shared = &runtime.0;
     let lock = shared.calibrating.lock();
     let _one_at_a_time = lock.unwrap_or_else(PoisonError::into_inner);
