@@ -186,6 +186,21 @@ fn line(row: &Value) -> String {
 /// The figures of a model.
 fn row(polychip: &Path, options: &Options, model: &Model, threads: u32) -> Result<Value> {
     let file = fresh_profile()?;
+    let runs = |device: &&String| {
+        let arguments = [
+            "--devices",
+            device,
+            "--learn",
+            "no",
+            "--warmup",
+            "1",
+            "--iters",
+            "1",
+        ];
+        call(polychip, options, model, threads, "bench", &arguments).is_ok()
+    };
+    let able: Vec<&String> = options.devices.iter().filter(runs).collect();
+    ensure!(able.len() > 1, "{} devices run all of it: {able:?}", able.len());
     call(
         polychip,
         options,
