@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use polychip::{Cadence, Learn, LinkEnergyOptions, Planned, Policy, Runtime, Session, WarmUp, Warmth};
 use polychip_partitioner::report::count;
-use polychip_partitioner::{Nanos, Part};
+use polychip_partitioner::{Time, Part};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -385,7 +385,7 @@ fn link_energies(
 
 impl std::fmt::Display for Answer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let time = |ns: u64| Nanos::from_nanoseconds(ns).to_string();
+        let time = |ns: u64| Time::from_nanoseconds(ns).to_string();
         for link in &self.links {
             write!(f, "{} → {}: {}", link.from, link.to, time(link.latency_ns))?;
             if let Some(speed) = link.bytes_per_second {

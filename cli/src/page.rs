@@ -24,7 +24,7 @@ use flate2::write::GzEncoder;
 use polychip::Planned;
 use polychip_partitioner::report::count;
 use polychip_partitioner::{
-    self as partitioner, DeviceIndex, Explanation, Microjoules, Nanos, Plan, Provenance, Report, Unlock,
+    self as partitioner, DeviceIndex, Explanation, Energy, Time, Plan, Provenance, Report, Unlock,
 };
 use serde::Serialize;
 
@@ -65,7 +65,7 @@ struct Data<'a> {
     /// Devices work at once.
     at_once: bool,
     /// When a run ends.
-    ends_ps: Nanos,
+    ends_ps: Time,
     unlocks: &'a [Unlock],
     events: Vec<String>,
     /// Plans that no other plan beats in both time and energy; empty where nobody looked for them.
@@ -81,14 +81,14 @@ struct DeviceLine {
     /// Its kind.
     about: String,
     emulated: bool,
-    own_launch_ps: Nanos,
+    own_launch_ps: Time,
 }
 
 /// One plan of a front.
 #[derive(Debug, Serialize)]
 struct FrontPoint {
-    time_ps: Nanos,
-    energy_nj: Microjoules,
+    time_ps: Time,
+    energy_nj: Energy,
     /// How many nodes are where.
     words: String,
     provenance: Provenance,

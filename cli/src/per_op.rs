@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use polychip::{Input, Session, TracedPart, TracedRun, TracedStep};
 use polychip_graph::{Graph, NodeId};
-use polychip_partitioner::Nanos;
+use polychip_partitioner::Time;
 use polychip_partitioner::report::count;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -183,7 +183,7 @@ pub(crate) struct NodeSteps {
 
 impl std::fmt::Display for NodeSteps {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let time = Nanos::from_nanoseconds(self.time_ns);
+        let time = Time::from_nanoseconds(self.time_ns);
         write!(f, "measured: {time}, {}", self.kernels.join(" + "))?;
         match &self.with[..] {
             [] => {}
@@ -432,7 +432,7 @@ impl PerOp {
 
 impl std::fmt::Display for PerOp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let time = |ns: u64| Nanos::from_nanoseconds(ns);
+        let time = |ns: u64| Time::from_nanoseconds(ns);
         let mut order: Vec<&Row> = self.steps.iter().collect();
         order.sort_by_key(|row| std::cmp::Reverse(row.time_ns));
         let mut table = comfy_table::Table::new();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use polychip::{Report, Session};
-use polychip_partitioner::Nanos;
+use polychip_partitioner::Time;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -195,7 +195,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         }
     }
     let nanoseconds = u64::try_from(first_run.as_nanos()).unwrap_or(u64::MAX);
-    let time = |ns: u128| Nanos::from_nanoseconds(u64::try_from(ns).unwrap_or(u64::MAX));
+    let time = |ns: u128| Time::from_nanoseconds(u64::try_from(ns).unwrap_or(u64::MAX));
     let lateness = match (arguments.session.deadline, late_by) {
         (Some(deadline), Some(late)) => format!(
             ", late by {}: the deadline was {}",
@@ -207,7 +207,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     };
     text.push_str(&format!(
         "\n{report}\nfirst run: {}{lateness}\n",
-        Nanos::from_nanoseconds(nanoseconds)
+        Time::from_nanoseconds(nanoseconds)
     ));
     if let Some(deviation) = deviation {
         text.push_str(&format!(

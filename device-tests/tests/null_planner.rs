@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use polychip_graph::{Graph, arbitrary};
 use polychip_host::{Clock, FlatGraph, Host};
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Nanos, Provenance, Refusal, Request, Target, check, partition,
+    Cost, CostTable, Link, LinkTable, Time, Provenance, Refusal, Request, Target, check, partition,
 };
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -60,15 +60,15 @@ fn ask(host: &Host, graph: Graph) -> World {
             }
             let estimate = device.estimate(&flat, &[row as u32]).unwrap().unwrap();
             assert!(estimate.emulated);
-            let time = Nanos::from_nanoseconds(estimate.time_ns.unwrap());
+            let time = Time::from_nanoseconds(estimate.time_ns.unwrap());
             costs.set_node(row, column, Cost::time(time, Provenance::Estimated).emulated());
-            target.launch = Nanos::from_nanoseconds(estimate.launch_ns.unwrap());
+            target.launch = Time::from_nanoseconds(estimate.launch_ns.unwrap());
         }
         for other in (0..devices.len()).filter(|other| *other != column) {
             links.set(
                 column,
                 other,
-                Link::copy(Nanos::from_nanoseconds(LATENCY_NS), BYTES_PER_SECOND),
+                Link::copy(Time::from_nanoseconds(LATENCY_NS), BYTES_PER_SECOND),
             );
         }
         targets.push(target);

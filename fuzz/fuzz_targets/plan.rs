@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use polychip_graph::{Graph, text};
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Microjoules, Nanos, PLAN_VERSION, Plan, Provenance, Refusal, Report,
+    Cost, CostTable, Link, LinkTable, Energy, Time, PLAN_VERSION, Plan, Provenance, Refusal, Report,
     Request, Target, check, check_placement, explain, model_fingerprint, restate,
 };
 
@@ -38,7 +38,7 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
     let mut targets: Vec<Target> = names.map(|name| Target::new(name, nodes)).into();
     targets[1] = targets[1]
         .clone()
-        .launch(Nanos::from_nanoseconds(9))
+        .launch(Time::from_nanoseconds(9))
         .refuse(1, refusal);
     targets[2].memory_limit = Some(1 << 20);
     let mut costs = CostTable::new(nodes, names.len());
@@ -46,13 +46,13 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
     for from in 0..names.len() {
         for node in 0..nodes {
             let cost = Cost::time(
-                Nanos::from_nanoseconds((10 + node * 3 + from) as u64),
+                Time::from_nanoseconds((10 + node * 3 + from) as u64),
                 Provenance::Estimated,
             );
-            costs.set_node(node, from, cost.with_energy(Microjoules::from_nanojoules(7)));
+            costs.set_node(node, from, cost.with_energy(Energy::from_nanojoules(7)));
         }
         for to in 0..names.len() {
-            links.set(from, to, Link::copy(Nanos::from_nanoseconds(5), 1_000_000));
+            links.set(from, to, Link::copy(Time::from_nanoseconds(5), 1_000_000));
         }
     }
     let model = model_fingerprint(&graph);

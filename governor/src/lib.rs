@@ -61,4 +61,4 @@ pub use observation::{FinishedRun, Input, Observation, Place, PolicyLimits, Read
 pub use portfolio::{Candidate, Load, Point, Portfolio};
 pub use settings::Settings;
 pub use state::Governor;
-pub use unit::{Energy, Time};
+pub use unit::{RunEnergy, RunTime};

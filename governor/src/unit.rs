@@ -1,31 +1,31 @@
 //! Times and energies as they are reckoned with inside, which nothing compares with each other.
 //!
-//! Invariant: a [`Time`] and an [`Energy`] share no trait of ours, convert into nothing and compare with their own kind
+//! Invariant: a [`RunTime`] and an [`RunEnergy`] share no trait of ours, convert into nothing and compare with their own kind
 //! alone, so that a choice among candidates is made in one unit.
 
 /// A time of a run, in nanoseconds.
 ///
 /// ```compile_fail,E0308
-/// use polychip_governor::{Energy, Time};
-/// assert!(Time::from_ns(1.0) < Energy::from_uj(2.0));
+/// use polychip_governor::{RunEnergy, RunTime};
+/// assert!(RunTime::from_ns(1.0) < RunEnergy::from_uj(2.0));
 /// ```
 ///
 /// ```
-/// use polychip_governor::{Energy, Time};
-/// assert!(Time::from_ns(1.0) < Time::from_ns(2.0) && Energy::from_uj(1.0) < Energy::from_uj(2.0));
+/// use polychip_governor::{RunEnergy, RunTime};
+/// assert!(RunTime::from_ns(1.0) < RunTime::from_ns(2.0) && RunEnergy::from_uj(1.0) < RunEnergy::from_uj(2.0));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-pub struct Time(f64);
+pub struct RunTime(f64);
 
 /// An energy of a run, in microjoules.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-pub struct Energy(f64);
+pub struct RunEnergy(f64);
 
-impl Time {
+impl RunTime {
     /// From nanoseconds.
     #[must_use]
-    pub const fn from_ns(ns: f64) -> Time {
-        Time(ns)
+    pub const fn from_ns(ns: f64) -> RunTime {
+        RunTime(ns)
     }
 
     /// In nanoseconds.
@@ -36,16 +36,16 @@ impl Time {
 
     /// So many times as long.
     #[must_use]
-    pub fn times(self, factor: f64) -> Time {
-        Time(self.0 * factor)
+    pub fn times(self, factor: f64) -> RunTime {
+        RunTime(self.0 * factor)
     }
 }
 
-impl Energy {
+impl RunEnergy {
     /// From microjoules.
     #[must_use]
-    pub const fn from_uj(uj: f64) -> Energy {
-        Energy(uj)
+    pub const fn from_uj(uj: f64) -> RunEnergy {
+        RunEnergy(uj)
     }
 
     /// In microjoules.
@@ -56,7 +56,7 @@ impl Energy {
 
     /// So many times as much.
     #[must_use]
-    pub fn times(self, factor: f64) -> Energy {
-        Energy(self.0 * factor)
+    pub fn times(self, factor: f64) -> RunEnergy {
+        RunEnergy(self.0 * factor)
     }
 }

@@ -12,7 +12,7 @@ use crate::link::LinkMode;
 use crate::part::{Part, part_id};
 use crate::plan::{Certificate, Crossing, PLAN_VERSION, Plan, Totals};
 use crate::power::{EnergyProvenance, EnergyRange};
-use crate::unit::{Microjoules, Nanos};
+use crate::unit::{Energy, Time};
 use polychip_graph::{NodeId, TensorId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -191,8 +191,8 @@ fn crossings(
                 // nothing is done, which needs no measurement
                 (
                     LinkMode::Native,
-                    Nanos::ZERO,
-                    Microjoules::ZERO,
+                    Time::ZERO,
+                    Energy::ZERO,
                     Provenance::Measured,
                     Provenance::Measured,
                 )
@@ -233,16 +233,16 @@ fn crossings(
 }
 
 fn totals(inputs: &Inputs<'_>, parts: &[Part], crossings: &[Crossing]) -> Result<Totals, Error> {
-    let sum = |times: &[Nanos]| {
+    let sum = |times: &[Time]| {
         let mut times = times.iter().copied();
-        let sum = times.try_fold(Nanos::ZERO, Nanos::checked_add);
+        let sum = times.try_fold(Time::ZERO, Time::checked_add);
         sum.ok_or_else(|| overflow("time of the plan"))
     };
     let compute = sum(&parts.iter().map(|part| part.cost.time).collect::<Vec<_>>())?;
     let launch = sum(&parts.iter().map(|part| part.launch).collect::<Vec<_>>())?;
     let transfer = sum(&crossings.iter().map(|crossing| crossing.time).collect::<Vec<_>>())?;
     let time = sum(&[compute, launch, transfer])?;
-    let known: Option<Vec<Microjoules>> = parts.iter().map(|part| part.cost.energy).collect();
+    let known: Option<Vec<Energy>> = parts.iter().map(|part| part.cost.energy).collect();
     let energy = match known {
         None => None,
         Some(known) => {
@@ -251,7 +251,7 @@ fn totals(inputs: &Inputs<'_>, parts: &[Part], crossings: &[Crossing]) -> Result
             let all = known.into_iter().chain(launches).chain(moved);
             Some(
                 all.into_iter()
-                    .try_fold(Microjoules::ZERO, Microjoules::checked_add)
+                    .try_fold(Energy::ZERO, Energy::checked_add)
                     .ok_or_else(|| overflow("energy of the plan"))?,
             )
         }
@@ -262,7 +262,7 @@ fn totals(inputs: &Inputs<'_>, parts: &[Part], crossings: &[Crossing]) -> Result
     let beside = beside.chain(crossings.iter().map(|crossing| crossing.energy));
     let energy_range = ranges.filter(|_| parts.iter().any(|part| part.cost.energy_range.is_some()));
     let energy_range = energy_range.and_then(|ranges| {
-        let best = EnergyRange::exact(Microjoules::ZERO, EnergyProvenance::Measured);
+        let best = EnergyRange::exact(Energy::ZERO, EnergyProvenance::Measured);
         let beside = beside.map(|energy| EnergyRange::exact(energy, EnergyProvenance::Measured));
         ranges.into_iter().chain(beside).try_fold(best, EnergyRange::sum)
     });

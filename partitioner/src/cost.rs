@@ -6,7 +6,7 @@
 //! Deliberately not here: measuring (the scheduler does) and transfers (see `link`).
 
 use crate::power::{EnergyProvenance, EnergyRange};
-use crate::unit::{Microjoules, Nanos};
+use crate::unit::{Energy, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -64,10 +64,10 @@ impl Provenance {
 pub struct Cost {
     /// Time on the device, without launch and transfers; JSON holds picoseconds.
     #[serde(rename = "time_ps")]
-    pub time: Nanos,
+    pub time: Time,
     /// Energy, where it is known; JSON holds nanojoules.
     #[serde(rename = "energy_nj")]
-    pub energy: Option<Microjoules>,
+    pub energy: Option<Energy>,
     /// How far the energy may be from that, and where it comes from; none where it is taken as it is stated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy_range: Option<EnergyRange>,
@@ -80,7 +80,7 @@ pub struct Cost {
 impl Cost {
     /// A cost in time alone.
     #[must_use]
-    pub fn time(time: Nanos, provenance: Provenance) -> Self {
+    pub fn time(time: Time, provenance: Provenance) -> Self {
         Self {
             time,
             energy: None,
@@ -92,7 +92,7 @@ impl Cost {
 
     /// The same cost with its energy, taken as it is.
     #[must_use]
-    pub fn with_energy(self, energy: Microjoules) -> Self {
+    pub fn with_energy(self, energy: Energy) -> Self {
         Self {
             energy: Some(energy),
             energy_range: None,
@@ -102,7 +102,7 @@ impl Cost {
 
     /// The same cost with its energy and how far that may be from the truth.
     #[must_use]
-    pub fn with_energy_within(self, energy: Microjoules, range: EnergyRange) -> Self {
+    pub fn with_energy_within(self, energy: Energy, range: EnergyRange) -> Self {
         Self {
             energy: Some(energy),
             energy_range: Some(range),
@@ -112,7 +112,7 @@ impl Cost {
 
     /// The energy that is expected, whatever the cost counts.
     #[must_use]
-    pub fn expected_energy(&self) -> Option<Microjoules> {
+    pub fn expected_energy(&self) -> Option<Energy> {
         self.range().map(|range| range.expected)
     }
 
@@ -156,10 +156,10 @@ impl Cost {
 /// Costs of every node and of known parts on every device.
 ///
 /// ```
-/// use polychip_partitioner::{Cost, CostTable, Nanos, Provenance};
+/// use polychip_partitioner::{Cost, CostTable, Time, Provenance};
 /// let mut costs = CostTable::new(2, 1);
-/// costs.set_node(0, 0, Cost::time(Nanos::from_nanoseconds(250), Provenance::Estimated));
-/// costs.set_part(&[1, 0], 0, Cost::time(Nanos::from_nanoseconds(400), Provenance::Measured));
+/// costs.set_node(0, 0, Cost::time(Time::from_nanoseconds(250), Provenance::Estimated));
+/// costs.set_part(&[1, 0], 0, Cost::time(Time::from_nanoseconds(400), Provenance::Measured));
 /// assert!(costs.node(1, 0).is_none());
 /// assert_eq!(costs.part(&[0, 1], 0).unwrap().time.nanoseconds(), 400);
 /// ```
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn pairs_outside_the_table_are_refused() {
-        let cost = Cost::time(Nanos::from_nanoseconds(1), Provenance::Measured);
+        let cost = Cost::time(Time::from_nanoseconds(1), Provenance::Measured);
         let mut table = CostTable::new(2, 2);
         assert!(!table.set_node(2, 0, cost));
         assert!(!table.set_node(0, 2, cost));

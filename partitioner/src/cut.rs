@@ -11,7 +11,7 @@ use polychip_graph::{NodeId, TensorId};
 use crate::assemble::part_cost;
 use crate::error::Error;
 use crate::instance::Inputs;
-use crate::unit::Nanos;
+use crate::unit::Time;
 
 /// Parts none of which takes longer than `longest` with its launch, but for those of a single node. Each is cut where
 /// the fewest bytes go over the cut, once it takes half as long at least.
@@ -19,7 +19,7 @@ pub(crate) fn parts(
     inputs: &Inputs<'_>,
     parts: Vec<Vec<usize>>,
     placement: &[usize],
-    longest: Nanos,
+    longest: Time,
 ) -> Result<Vec<Vec<usize>>, Error> {
     let mut cut = Vec::with_capacity(parts.len());
     for part in parts {

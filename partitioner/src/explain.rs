@@ -18,7 +18,7 @@ use crate::plan::Plan;
 use crate::problem::{FORBIDDEN, Problem};
 use crate::request::Request;
 use crate::solve::{self, Budget, Conditioned, MinMarginals, solve};
-use crate::unit::{Microjoules, Nanos};
+use crate::unit::{Energy, Time};
 use polychip_graph::NodeId;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -172,10 +172,10 @@ impl fmt::Display for Reason {
                 time_ps, energy_nj, ..
             } => {
                 let sign = |negative: bool| if negative { '-' } else { '+' };
-                let time = Nanos::from_picoseconds(time_ps.unsigned_abs());
+                let time = Time::from_picoseconds(time_ps.unsigned_abs());
                 write!(f, "dearer: {}{time}", sign(*time_ps < 0))?;
                 if let Some(energy) = energy_nj {
-                    let used = Microjoules::from_nanojoules(energy.unsigned_abs());
+                    let used = Energy::from_nanojoules(energy.unsigned_abs());
                     write!(f, ", {}{used}", sign(*energy < 0))?;
                 }
                 Ok(())
@@ -546,10 +546,10 @@ impl<'a> View<'a> {
             let scaled = u64::try_from(now.checked_mul(there)?.checked_div(other)?).ok();
             scaled.filter(|&cost| cost < u64::MAX / 8)
         };
-        let time = Nanos::from_picoseconds(scaled(&self.time)?);
+        let time = Time::from_picoseconds(scaled(&self.time)?);
         let cost = Cost::time(time, Provenance::Estimated);
         match &self.energy {
-            Some(energy) => Some(cost.with_energy(Microjoules::from_nanojoules(scaled(energy)?))),
+            Some(energy) => Some(cost.with_energy(Energy::from_nanojoules(scaled(energy)?))),
             None => Some(cost),
         }
     }

@@ -64,7 +64,7 @@ impl Point {
 /// use polychip_graph::{Graph, Node, Tensor};
 /// use polychip_ops::{DType, Op, TensorType};
 /// use polychip_partitioner::{
-///     Cost, CostTable, LinkTable, Microjoules, Nanos, Provenance, Request, Target, front,
+///     Cost, CostTable, LinkTable, Energy, Time, Provenance, Request, Target, front,
 /// };
 ///
 /// let mut graph = Graph::new("negate");
@@ -77,8 +77,8 @@ impl Point {
 /// let targets = [Target::new("fast:0", 1), Target::new("frugal:0", 1)];
 /// let mut costs = CostTable::new(1, 2);
 /// for (device, ns, uj) in [(0, 10, 90), (1, 40, 20)] {
-///     let cost = Cost::time(Nanos::from_nanoseconds(ns), Provenance::Estimated);
-///     costs.set_node(0, device, cost.with_energy(Microjoules::from_microjoules(uj)));
+///     let cost = Cost::time(Time::from_nanoseconds(ns), Provenance::Estimated);
+///     costs.set_node(0, device, cost.with_energy(Energy::from_microjoules(uj)));
 /// }
 /// let links = LinkTable::new(2);
 /// let front = front(Request::new(&graph, &targets, &costs, &links), 8).unwrap();

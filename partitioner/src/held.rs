@@ -5,7 +5,7 @@
 //! Deliberately not here: how a plan is found that keeps to limits (`limit`).
 
 use crate::index::DeviceIndex;
-use crate::unit::{Microjoules, MilliCelsius, Milliwatts, Nanos};
+use crate::unit::{Energy, MilliCelsius, Milliwatts, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -38,8 +38,8 @@ impl Limit {
     fn words(self, value: i64) -> String {
         let whole = u64::try_from(value).unwrap_or_default();
         match self {
-            Self::Deadline | Self::Slowest => Nanos::from_picoseconds(whole).to_string(),
-            Self::EnergyBudget => Microjoules::from_nanojoules(whole).to_string(),
+            Self::Deadline | Self::Slowest => Time::from_picoseconds(whole).to_string(),
+            Self::EnergyBudget => Energy::from_nanojoules(whole).to_string(),
             Self::Memory => format!("{whole} bytes"),
             // a power past the range is energy in no time
             Self::Power if value == i64::MAX => "unbounded power".to_owned(),

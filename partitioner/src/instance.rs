@@ -12,7 +12,7 @@ use crate::objective::{Goal, Objective};
 use crate::problem::{FORBIDDEN, MAX_DEVICES, Moved, Problem, Source};
 use crate::request::Request;
 use crate::target::Target;
-use crate::unit::{Microjoules, Nanos};
+use crate::unit::{Energy, Time};
 use polychip_graph::{NodeId, TensorId};
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -23,7 +23,7 @@ pub(crate) struct Inputs<'a> {
     /// Fingerprint of the graph.
     pub(crate) model: String,
     /// Time of the fastest plan, where the objective bounds plans by it.
-    pub(crate) fastest: Option<Nanos>,
+    pub(crate) fastest: Option<Time>,
     request: Request<'a>,
 }
 
@@ -56,7 +56,7 @@ impl Weights {
     }
 
     /// The weighted sum, forbidden where it does not fit.
-    pub(crate) fn value(self, time: Nanos, energy: Microjoules) -> u64 {
+    pub(crate) fn value(self, time: Time, energy: Energy) -> u64 {
         let time = u128::from(time.picoseconds()) * u128::from(self.time);
         let energy = u128::from(energy.nanojoules()) * u128::from(self.energy);
         u64::try_from(time + energy).unwrap_or(FORBIDDEN)
@@ -70,7 +70,7 @@ pub(crate) trait Pricing {
     /// A launch on a device.
     fn launch(&self, device: usize, target: &Target) -> u64;
     /// A transfer.
-    fn transfer(&self, time: Nanos, energy: Microjoules) -> u64;
+    fn transfer(&self, time: Time, energy: Energy) -> u64;
 }
 
 impl Pricing for Weights {
@@ -82,7 +82,7 @@ impl Pricing for Weights {
         self.value(target.launch, target.launch_energy)
     }
 
-    fn transfer(&self, time: Nanos, energy: Microjoules) -> u64 {
+    fn transfer(&self, time: Time, energy: Energy) -> u64 {
         self.value(time, energy)
     }
 }
@@ -190,12 +190,12 @@ impl<'a> Inputs<'a> {
     }
 
     /// The most time that a run may take beside the fastest plan's.
-    pub(crate) fn slowest(&self) -> Option<Nanos> {
+    pub(crate) fn slowest(&self) -> Option<Time> {
         self.objective.slowest(self.fastest?)
     }
 
     /// The most time that a run may take.
-    pub(crate) fn longest(&self) -> Option<Nanos> {
+    pub(crate) fn longest(&self) -> Option<Time> {
         let limits = [self.objective.deadline, self.slowest()];
         limits.into_iter().flatten().min()
     }

@@ -72,4 +72,4 @@ pub use restate::restate;
 pub use schedule::Schedule;
 pub use target::{Heat, Refusal, Target};
 pub use terms::{DeviceTerms, LinkTerms, PartTerms, Terms};
-pub use unit::{Microjoules, MilliCelsius, Milliwatts, Nanos};
+pub use unit::{Energy, MilliCelsius, Milliwatts, Time};

@@ -5,7 +5,7 @@
 //! Deliberately not here: memory kinds and handles (the scheduler and the plugins know those).
 
 use crate::cost::Provenance;
-use crate::unit::{Microjoules, Nanos};
+use crate::unit::{Energy, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,15 +40,15 @@ pub struct Link {
     pub mode: LinkMode,
     /// Fixed time of one transfer (synchronisation, cache maintenance); JSON holds picoseconds.
     #[serde(rename = "latency_ps")]
-    pub latency: Nanos,
+    pub latency: Time,
     /// Bytes per second; none where time does not depend on the size.
     pub bytes_per_second: Option<u64>,
     /// Fixed energy of one transfer; JSON holds nanojoules.
     #[serde(rename = "latency_energy_nj", default = "nothing")]
-    pub latency_energy: Microjoules,
+    pub latency_energy: Energy,
     /// Energy of moving a thousand bytes; JSON holds nanojoules.
     #[serde(rename = "energy_per_kilobyte_nj")]
-    pub energy_per_kilobyte: Microjoules,
+    pub energy_per_kilobyte: Energy,
     /// Where the energies come from.
     #[serde(default = "estimated")]
     pub energy_provenance: Provenance,
@@ -57,8 +57,8 @@ pub struct Link {
 }
 
 /// What a link means that was written before links had a fixed energy.
-fn nothing() -> Microjoules {
-    Microjoules::ZERO
+fn nothing() -> Energy {
+    Energy::ZERO
 }
 
 /// What a link means that was written before links said where their energies come from.
@@ -70,13 +70,13 @@ impl Link {
     /// Memory that both devices address: a fixed cost and no bytes moved. Its times are an estimate until
     /// [`Link::measured`] says otherwise.
     #[must_use]
-    pub fn native(latency: Nanos) -> Self {
+    pub fn native(latency: Time) -> Self {
         Self {
             mode: LinkMode::Native,
             latency,
             bytes_per_second: None,
-            latency_energy: Microjoules::ZERO,
-            energy_per_kilobyte: Microjoules::ZERO,
+            latency_energy: Energy::ZERO,
+            energy_per_kilobyte: Energy::ZERO,
             energy_provenance: Provenance::Estimated,
             provenance: Provenance::Estimated,
         }
@@ -85,7 +85,7 @@ impl Link {
     /// Memory imported by a handle: a fixed cost and no bytes copied. A device behind a bus still reads them across it:
     /// then the link has bytes per second.
     #[must_use]
-    pub fn imported(latency: Nanos) -> Self {
+    pub fn imported(latency: Time) -> Self {
         Self {
             mode: LinkMode::Imported,
             ..Self::native(latency)
@@ -94,7 +94,7 @@ impl Link {
 
     /// A copy at a given speed.
     #[must_use]
-    pub fn copy(latency: Nanos, bytes_per_second: u64) -> Self {
+    pub fn copy(latency: Time, bytes_per_second: u64) -> Self {
         Self {
             mode: LinkMode::Copy,
             bytes_per_second: Some(bytes_per_second),
@@ -104,7 +104,7 @@ impl Link {
 
     /// A link of the same mode with measured times.
     #[must_use]
-    pub fn measured(self, latency: Nanos, bytes_per_second: Option<u64>) -> Self {
+    pub fn measured(self, latency: Time, bytes_per_second: Option<u64>) -> Self {
         Self {
             latency,
             bytes_per_second,
@@ -117,8 +117,8 @@ impl Link {
     #[must_use]
     pub fn with_energy(
         self,
-        latency: Microjoules,
-        per_kilobyte: Microjoules,
+        latency: Energy,
+        per_kilobyte: Energy,
         provenance: Provenance,
     ) -> Self {
         Self {
@@ -131,21 +131,21 @@ impl Link {
 
     /// Time to move a tensor, rounded up to a picosecond; none where it does not fit or the speed is zero.
     #[must_use]
-    pub fn time(&self, bytes: u64) -> Option<Nanos> {
+    pub fn time(&self, bytes: u64) -> Option<Time> {
         let moving = match self.bytes_per_second {
             None => 0,
             Some(0) => return None,
             Some(speed) => (u128::from(bytes) * 1_000_000_000_000).div_ceil(u128::from(speed)),
         };
-        let moving = Nanos::from_picoseconds(u64::try_from(moving).ok()?);
+        let moving = Time::from_picoseconds(u64::try_from(moving).ok()?);
         self.latency.checked_add(moving)
     }
 
     /// Energy to move a tensor, rounded up to a nanojoule; none where it does not fit.
     #[must_use]
-    pub fn energy(&self, bytes: u64) -> Option<Microjoules> {
+    pub fn energy(&self, bytes: u64) -> Option<Energy> {
         let total = (u128::from(bytes) * u128::from(self.energy_per_kilobyte.nanojoules())).div_ceil(1000);
-        let moving = Microjoules::from_nanojoules(u64::try_from(total).ok()?);
+        let moving = Energy::from_nanojoules(u64::try_from(total).ok()?);
         self.latency_energy.checked_add(moving)
     }
 }
@@ -153,9 +153,9 @@ impl Link {
 /// The links between all pairs of devices.
 ///
 /// ```
-/// use polychip_partitioner::{Link, LinkTable, Nanos};
+/// use polychip_partitioner::{Link, LinkTable, Time};
 /// let mut links = LinkTable::new(2);
-/// links.set(0, 1, Link::copy(Nanos::from_nanoseconds(500), 1_000_000_000));
+/// links.set(0, 1, Link::copy(Time::from_nanoseconds(500), 1_000_000_000));
 /// assert_eq!(links.get(0, 1).unwrap().time(1000).unwrap().nanoseconds(), 1500);
 /// assert!(links.get(1, 0).is_none());
 /// ```
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_link_of_an_older_plan_is_read() {
-        let link = Link::copy(Nanos::from_nanoseconds(1), 3);
+        let link = Link::copy(Time::from_nanoseconds(1), 3);
         let mut json = serde_json::to_value(link).unwrap();
         let fields = json.as_object_mut().unwrap();
         assert!(fields.remove("latency_energy_nj").is_some() && fields.remove("energy_provenance").is_some());
@@ -215,22 +215,22 @@ mod tests {
 
     #[test]
     fn moving_rounds_up_and_never_overflows() {
-        let link = Link::copy(Nanos::from_nanoseconds(1), 3);
+        let link = Link::copy(Time::from_nanoseconds(1), 3);
         assert_eq!(link.time(1).unwrap().picoseconds(), 1000 + 333_333_333_334);
         assert!(link.time(u64::MAX).is_none());
-        assert!(Link::copy(Nanos::ZERO, 0).time(1).is_none());
+        assert!(Link::copy(Time::ZERO, 0).time(1).is_none());
         assert_eq!(
-            Link::native(Nanos::from_nanoseconds(2))
+            Link::native(Time::from_nanoseconds(2))
                 .time(u64::MAX)
                 .unwrap()
                 .nanoseconds(),
             2
         );
-        let nanojoules = Microjoules::from_nanojoules;
+        let nanojoules = Energy::from_nanojoules;
         let hungry = link.with_energy(nanojoules(5), nanojoules(7), Provenance::Estimated);
         assert_eq!(hungry.energy(0).unwrap().nanojoules(), 5);
         assert_eq!(hungry.energy(1001).unwrap().nanojoules(), 5 + 8);
-        let hungrier = link.with_energy(Microjoules::ZERO, nanojoules(7000), Provenance::Estimated);
+        let hungrier = link.with_energy(Energy::ZERO, nanojoules(7000), Provenance::Estimated);
         assert!(hungrier.energy(u64::MAX).is_none());
     }
 }

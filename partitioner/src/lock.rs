@@ -136,7 +136,7 @@ mod tests {
     use crate::cost::Cost;
     use crate::link::Link;
     use crate::terms::Terms;
-    use crate::unit::Nanos;
+    use crate::unit::Time;
     use crate::{DeviceIndex, Provenance, Refusal, diff};
     use polychip_graph::{Graph, Node, Tensor, TensorId};
     use polychip_ops::{DType, Op, TensorType};
@@ -164,15 +164,15 @@ mod tests {
         let mut costs = CostTable::new(nodes, 2);
         for node in 0..nodes {
             for (device, ns) in [(0, 1_000), (1, 1_000 * slower)] {
-                let time = Nanos::from_nanoseconds(ns);
+                let time = Time::from_nanoseconds(ns);
                 costs.set_node(node, device, Cost::time(time, Provenance::Estimated));
             }
         }
         let mut links = LinkTable::new(2);
         for (from, to) in [(0, 1), (1, 0)] {
-            links.set(from, to, Link::native(Nanos::from_nanoseconds(launch)));
+            links.set(from, to, Link::native(Time::from_nanoseconds(launch)));
         }
-        let target = |name: &str| Target::new(name, nodes).launch(Nanos::from_nanoseconds(launch));
+        let target = |name: &str| Target::new(name, nodes).launch(Time::from_nanoseconds(launch));
         Figures {
             targets: vec![target("a:0"), target("b:0")],
             costs,
@@ -204,10 +204,10 @@ mod tests {
         assert_eq!(lock.devices_of_nodes(3), [Some(DeviceIndex::new(0)); 3]);
         let mut today = world(3, 1, 5);
         for node in 0..3 {
-            let cost = Cost::time(Nanos::from_nanoseconds(900_000), Provenance::Measured);
+            let cost = Cost::time(Time::from_nanoseconds(900_000), Provenance::Measured);
             today.costs.set_node(node, 0, cost);
         }
-        let cost = Cost::time(Nanos::from_nanoseconds(1), Provenance::Measured);
+        let cost = Cost::time(Time::from_nanoseconds(1), Provenance::Measured);
         today.costs.set_part(&[0, 1, 2], 1, cost);
         assert_eq!(
             planned(&graph, &today).devices_of_nodes(3),
@@ -222,7 +222,7 @@ mod tests {
     fn a_part_measured_as_a_whole_is_the_lock_s() {
         let graph = chain(&[Op::Neg, Op::Relu]);
         let mut then = world(2, 3, 10);
-        let cost = Cost::time(Nanos::from_nanoseconds(1), Provenance::Measured);
+        let cost = Cost::time(Time::from_nanoseconds(1), Provenance::Measured);
         then.costs.set_part(&[0, 1], 1, cost);
         // no device is the cheaper by its nodes, so that the part decides
         for node in 0..2 {
@@ -239,7 +239,7 @@ mod tests {
     fn a_part_with_a_node_that_changed_is_not_the_lock_s() {
         let mut graph = chain(&[Op::Neg, Op::Relu]);
         let mut then = world(2, 3, 10);
-        let cost = Cost::time(Nanos::from_nanoseconds(1), Provenance::Measured);
+        let cost = Cost::time(Time::from_nanoseconds(1), Provenance::Measured);
         then.costs.set_part(&[0, 1], 1, cost);
         let lock = planned(&graph, &then);
         assert_eq!(lock.devices_of_nodes(2), [Some(DeviceIndex::new(1)); 2]);
@@ -277,7 +277,7 @@ mod tests {
         };
         let mut today = world(3, 3, 10);
         for node in 0..3 {
-            let cost = Cost::time(Nanos::from_nanoseconds(900_000), Provenance::Measured);
+            let cost = Cost::time(Time::from_nanoseconds(900_000), Provenance::Measured);
             today.costs.set_node(node, 0, cost);
         }
         assert!(diff(&lock, &held(&graph, &today, &lock)).moved.is_empty());

@@ -5,7 +5,7 @@
 //! Deliberately not here: how limits are kept (`limit`), and what sensors say while runs go on (the governor).
 
 use crate::target::Target;
-use crate::unit::{Microjoules, MilliCelsius, Milliwatts, Nanos};
+use crate::unit::{Energy, MilliCelsius, Milliwatts, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -38,10 +38,10 @@ pub struct Objective {
     pub energy_weight: u32,
     /// Longest predicted time allowed; JSON holds picoseconds.
     #[serde(rename = "deadline_ps")]
-    pub deadline: Option<Nanos>,
+    pub deadline: Option<Time>,
     /// Most predicted energy allowed; JSON holds nanojoules.
     #[serde(rename = "energy_budget_nj")]
-    pub energy_budget: Option<Microjoules>,
+    pub energy_budget: Option<Energy>,
     /// Most mean power of all devices together while runs follow each other; JSON holds milliwatts.
     #[serde(rename = "power_limit_mw", default, skip_serializing_if = "Option::is_none")]
     pub power_limit: Option<Milliwatts>,
@@ -111,8 +111,8 @@ impl Objective {
     /// Least time and energy together, where a joule costs as much as `per_joule`. The price is kept to a thousandth, by
     /// the smallest weights that do so; one below a microsecond is no smaller than the weights can say, and none is none.
     #[must_use]
-    pub fn priced(per_joule: Nanos) -> Self {
-        /// Microjoules of a joule.
+    pub fn priced(per_joule: Time) -> Self {
+        /// Energy of a joule.
         const JOULE: u128 = 1_000_000;
         let ns = u128::from(per_joule.nanoseconds());
         if ns == 0 {
@@ -131,17 +131,17 @@ impl Objective {
 
     /// What a joule costs in time, where both count.
     #[must_use]
-    pub fn price_of_joule(&self) -> Option<Nanos> {
+    pub fn price_of_joule(&self) -> Option<Time> {
         if self.time_weight == 0 || self.energy_weight == 0 || self.goal != Goal::Serial {
             return None;
         }
         let ns = u64::from(self.energy_weight) * 1_000_000 / u64::from(self.time_weight);
-        Some(Nanos::from_nanoseconds(ns))
+        Some(Time::from_nanoseconds(ns))
     }
 
     /// The same objective with a longest allowed time.
     #[must_use]
-    pub fn within(self, deadline: Nanos) -> Self {
+    pub fn within(self, deadline: Time) -> Self {
         Self {
             deadline: Some(deadline),
             ..self
@@ -150,7 +150,7 @@ impl Objective {
 
     /// The same objective with a largest allowed energy.
     #[must_use]
-    pub fn within_energy(self, budget: Microjoules) -> Self {
+    pub fn within_energy(self, budget: Energy) -> Self {
         Self {
             energy_budget: Some(budget),
             ..self
@@ -186,9 +186,9 @@ impl Objective {
 
     /// The most time that [`Objective::slowest_permille`] allows where the fastest plan takes so long.
     #[must_use]
-    pub fn slowest(&self, fastest: Nanos) -> Option<Nanos> {
+    pub fn slowest(&self, fastest: Time) -> Option<Time> {
         let time = u128::from(fastest.picoseconds()) * u128::from(self.slowest_permille?) / 1000;
-        Some(Nanos::from_picoseconds(u64::try_from(time).unwrap_or(u64::MAX)))
+        Some(Time::from_picoseconds(u64::try_from(time).unwrap_or(u64::MAX)))
     }
 
     /// Least time within the same limits, of which none is beside the fastest plan's.
@@ -264,10 +264,10 @@ impl Objective {
     pub fn words(&self, value: u64) -> String {
         match (self.time_weight, self.energy_weight) {
             (0, 0) => value.to_string(),
-            (time, 0) => Nanos::from_picoseconds(value / u64::from(time)).to_string(),
-            (0, energy) => Microjoules::from_nanojoules(value / u64::from(energy)).to_string(),
+            (time, 0) => Time::from_picoseconds(value / u64::from(time)).to_string(),
+            (0, energy) => Energy::from_nanojoules(value / u64::from(energy)).to_string(),
             (time, _) => {
-                let time = Nanos::from_picoseconds(value / u64::from(time));
+                let time = Time::from_picoseconds(value / u64::from(time));
                 format!("{time} of time, {}", self.price_in_words())
             }
         }
@@ -291,7 +291,7 @@ impl Objective {
 
     /// The weighted sum; none where it does not fit.
     #[must_use]
-    pub fn value(&self, time: Nanos, energy: Microjoules) -> Option<u64> {
+    pub fn value(&self, time: Time, energy: Energy) -> Option<u64> {
         let time = time.picoseconds().checked_mul(u64::from(self.time_weight))?;
         let energy = energy.nanojoules().checked_mul(u64::from(self.energy_weight))?;
         time.checked_add(energy)
@@ -310,17 +310,17 @@ mod tests {
 
     #[test]
     fn a_joule_costs_what_it_was_priced_at() {
-        let weights = |per_joule: Nanos| {
+        let weights = |per_joule: Time| {
             let made = Objective::priced(per_joule);
             (made.time_weight, made.energy_weight)
         };
-        let ms = |ms: u64| Nanos::from_nanoseconds(ms * 1_000_000);
+        let ms = |ms: u64| Time::from_nanoseconds(ms * 1_000_000);
         assert_eq!(weights(ms(200)), (1, 200));
         // half a nanosecond a microjoule, and two thirds
-        assert_eq!(weights(Nanos::from_nanoseconds(500_000)), (2, 1));
-        assert_eq!(weights(Nanos::from_nanoseconds(666_667)), (3, 2));
-        assert_eq!(weights(Nanos::from_nanoseconds(1_000)), (1000, 1));
-        assert_eq!(weights(Nanos::ZERO), (1, 0));
+        assert_eq!(weights(Time::from_nanoseconds(500_000)), (2, 1));
+        assert_eq!(weights(Time::from_nanoseconds(666_667)), (3, 2));
+        assert_eq!(weights(Time::from_nanoseconds(1_000)), (1000, 1));
+        assert_eq!(weights(Time::ZERO), (1, 0));
         for ns in [
             1_000u64,
             1_234,
@@ -330,15 +330,15 @@ mod tests {
             200_000_000,
             3_600_000_000_000,
         ] {
-            let found = Objective::priced(Nanos::from_nanoseconds(ns));
+            let found = Objective::priced(Time::from_nanoseconds(ns));
             let price = found.price_of_joule().unwrap().nanoseconds();
             assert!(price.abs_diff(ns) * 1000 <= ns + 1000, "{ns} {price}");
         }
         // at 5 W, energy weighs as much as time
         let priced = Objective::priced(ms(200));
-        let [time, energy] = [ms(10), Nanos::ZERO].map(|time| {
-            let energy = if time == Nanos::ZERO { 50_000 } else { 0 };
-            priced.value(time, Microjoules::from_microjoules(energy))
+        let [time, energy] = [ms(10), Time::ZERO].map(|time| {
+            let energy = if time == Time::ZERO { 50_000 } else { 0 };
+            priced.value(time, Energy::from_microjoules(energy))
         });
         assert_eq!(time, energy);
         assert_eq!(
@@ -355,17 +355,17 @@ mod tests {
     #[test]
     fn weights_count_per_named_unit() {
         let one =
-            Objective::weighted(3, 2).value(Nanos::from_nanoseconds(1), Microjoules::from_microjoules(1));
+            Objective::weighted(3, 2).value(Time::from_nanoseconds(1), Energy::from_microjoules(1));
         assert_eq!(one, Some(5000));
-        let none = Objective::latency().value(Nanos::from_picoseconds(u64::MAX), Microjoules::ZERO);
+        let none = Objective::latency().value(Time::from_picoseconds(u64::MAX), Energy::ZERO);
         assert_eq!(none, Some(u64::MAX));
         assert_eq!(
-            Objective::weighted(2, 0).value(Nanos::from_picoseconds(u64::MAX), Microjoules::ZERO),
+            Objective::weighted(2, 0).value(Time::from_picoseconds(u64::MAX), Energy::ZERO),
             None
         );
         assert!(
             Objective::latency()
-                .within_energy(Microjoules::ZERO)
+                .within_energy(Energy::ZERO)
                 .needs_energy()
         );
     }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::unit::Nanos;
+use crate::unit::Time;
 
 /// Settings of one planning call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Options {
     pub merge: bool,
     /// Cut parts that take longer, with their launch, where devices do not work at once: others get their turns in
     /// between. A single node is a part at least. The certificate is about the plan before that.
-    pub longest_part: Option<Nanos>,
+    pub longest_part: Option<Time>,
 }
 
 impl Options {

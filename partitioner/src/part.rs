@@ -7,7 +7,7 @@
 
 use crate::cost::Cost;
 use crate::index::{DeviceIndex, PartIndex};
-use crate::unit::{Microjoules, Nanos};
+use crate::unit::{Energy, Time};
 use polychip_graph::{Graph, NodeId, fingerprint};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,10 +32,10 @@ pub struct Part {
     pub cost: Cost,
     /// Launch time of the part; JSON holds picoseconds.
     #[serde(rename = "launch_ps")]
-    pub launch: Nanos,
+    pub launch: Time,
     /// Launch energy of the part; JSON holds nanojoules.
     #[serde(rename = "launch_energy_nj")]
-    pub launch_energy: Microjoules,
+    pub launch_energy: Energy,
 }
 
 /// The stable id of a set of nodes (ascending) of a model on a device.

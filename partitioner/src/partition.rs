@@ -27,7 +27,7 @@ use crate::solve::Solution;
 /// ```
 /// use polychip_graph::{Graph, Node, Tensor};
 /// use polychip_ops::{DType, Op, TensorType};
-/// use polychip_partitioner::{Cost, CostTable, LinkTable, Nanos, Provenance, Request, Target};
+/// use polychip_partitioner::{Cost, CostTable, LinkTable, Time, Provenance, Request, Target};
 ///
 /// let mut graph = Graph::new("negate");
 /// let x = graph.add_tensor(Tensor::new("x", TensorType::known(DType::F32, &[2])));
@@ -38,7 +38,7 @@ use crate::solve::Solution;
 ///
 /// let targets = [Target::new("cpu:0", 1)];
 /// let mut costs = CostTable::new(1, 1);
-/// costs.set_node(0, 0, Cost::time(Nanos::from_nanoseconds(90), Provenance::Estimated));
+/// costs.set_node(0, 0, Cost::time(Time::from_nanoseconds(90), Provenance::Estimated));
 /// let links = LinkTable::new(1);
 /// let request = Request::new(&graph, &targets, &costs, &links);
 /// let plan = polychip_partitioner::partition(request).unwrap();

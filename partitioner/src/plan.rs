@@ -16,7 +16,7 @@ use crate::power::{EnergyProvenance, EnergyRange};
 use crate::record::NodeRecord;
 use crate::schedule::Schedule;
 use crate::terms::Terms;
-use crate::unit::{Microjoules, Nanos};
+use crate::unit::{Energy, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -55,11 +55,11 @@ pub struct Plan {
     pub totals: Totals,
     /// Time of the fastest plan that was found, where the objective bounds a plan by it; JSON holds picoseconds.
     #[serde(rename = "fastest_ps", default, skip_serializing_if = "Option::is_none")]
-    pub fastest: Option<Nanos>,
+    pub fastest: Option<Time>,
     /// By how much the time of a run exceeds the objective's deadline, where no plan was found that meets it; JSON
     /// holds picoseconds.
     #[serde(rename = "missed_ps", default, skip_serializing_if = "Option::is_none")]
-    pub missed: Option<Nanos>,
+    pub missed: Option<Time>,
     /// Where the plan stands at each limit of its objective, and at limits of memory that changed it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Held>,
@@ -104,13 +104,13 @@ pub struct Crossing {
     pub mode: LinkMode,
     /// Predicted time of the transfer; JSON holds picoseconds.
     #[serde(rename = "time_ps")]
-    pub time: Nanos,
+    pub time: Time,
     /// Where the time comes from.
     #[serde(default = "estimated")]
     pub provenance: Provenance,
     /// Predicted energy of the transfer; JSON holds nanojoules.
     #[serde(rename = "energy_nj")]
-    pub energy: Microjoules,
+    pub energy: Energy,
     /// Where the energy comes from.
     #[serde(default = "estimated")]
     pub energy_provenance: Provenance,
@@ -174,19 +174,19 @@ impl Certificate {
 pub struct Totals {
     /// Time of all parts; JSON holds picoseconds.
     #[serde(rename = "compute_ps")]
-    pub compute: Nanos,
+    pub compute: Time,
     /// Time of all launches; JSON holds picoseconds.
     #[serde(rename = "launch_ps")]
-    pub launch: Nanos,
+    pub launch: Time,
     /// Time of all crossings; JSON holds picoseconds.
     #[serde(rename = "transfer_ps")]
-    pub transfer: Nanos,
+    pub transfer: Time,
     /// Sum of the three; JSON holds picoseconds.
     #[serde(rename = "time_ps")]
-    pub time: Nanos,
+    pub time: Time,
     /// Energy of parts, launches and crossings, where all are known; JSON holds nanojoules.
     #[serde(rename = "energy_nj")]
-    pub energy: Option<Microjoules>,
+    pub energy: Option<Energy>,
     /// How far the energy may be from that, and the weakest that it rests on; launches and crossings are taken as they
     /// are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -200,7 +200,7 @@ pub struct Totals {
 impl Totals {
     /// The energy that is expected, whatever the plan counts.
     #[must_use]
-    pub fn expected_energy(&self) -> Option<Microjoules> {
+    pub fn expected_energy(&self) -> Option<Energy> {
         self.range().map(|range| range.expected)
     }
 
@@ -224,23 +224,23 @@ pub fn label(name: &str, calls_itself: Option<&str>) -> String {
 
 /// The time between runs of copies that work at once: the least whole number of picoseconds that is no less than one
 /// over the sum of their rates, each in units of 2⁻¹⁰⁰ per picosecond, rounded up.
-pub(crate) fn together(periods: impl Iterator<Item = Nanos>) -> Nanos {
+pub(crate) fn together(periods: impl Iterator<Item = Time>) -> Time {
     const UNIT: u128 = 1 << 100;
     let mut rate = 0u128;
     for period in periods {
         match u128::from(period.picoseconds()) {
-            0 => return Nanos::ZERO,
+            0 => return Time::ZERO,
             period => rate = rate.saturating_add(UNIT.div_ceil(period)),
         }
     }
     let time = UNIT.div_ceil(rate.max(1));
-    Nanos::from_picoseconds(u64::try_from(time).unwrap_or(u64::MAX))
+    Time::from_picoseconds(u64::try_from(time).unwrap_or(u64::MAX))
 }
 
 impl Plan {
     /// The predicted time of one run.
     #[must_use]
-    pub fn time(&self) -> Nanos {
+    pub fn time(&self) -> Time {
         self.schedule
             .as_ref()
             .map_or(self.totals.time, |schedule| schedule.makespan)
@@ -248,7 +248,7 @@ impl Plan {
 
     /// The predicted time from a run to the next, where runs follow each other.
     #[must_use]
-    pub fn interval(&self) -> Nanos {
+    pub fn interval(&self) -> Time {
         match self.replicas.is_empty() {
             true => self.own_interval(),
             false => together(self.copies().map(Self::own_interval)),
@@ -269,7 +269,7 @@ impl Plan {
 
     /// The predicted time from a run of the plan's own parts, which are one copy, to the next.
     #[must_use]
-    pub fn own_interval(&self) -> Nanos {
+    pub fn own_interval(&self) -> Time {
         match (&self.schedule, self.objective.goal) {
             (Some(schedule), Goal::Throughput) => schedule.period,
             _ => self.time(),
@@ -284,7 +284,7 @@ impl Plan {
     }
 
     /// By how much the time of a run exceeds the deadline.
-    pub(crate) fn lateness(&self) -> Option<Nanos> {
+    pub(crate) fn lateness(&self) -> Option<Time> {
         let deadline = self.objective.deadline?;
         (self.time() > deadline).then(|| self.time().saturating_sub(deadline))
     }

@@ -4,7 +4,7 @@
 //! rests on the weakest of its terms.
 //! Deliberately not here: the powers themselves (the scheduler has the table, and what was measured).
 
-use crate::unit::{Microjoules, Milliwatts, Nanos};
+use crate::unit::{Energy, Milliwatts, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,13 +44,13 @@ impl EnergyProvenance {
 pub struct EnergyRange {
     /// The least that it may be; JSON holds nanojoules.
     #[serde(rename = "low_nj")]
-    pub low: Microjoules,
+    pub low: Energy,
     /// What is expected of it; JSON holds nanojoules. A plan whose limits are held against energies counts the most.
     #[serde(rename = "expected_nj")]
-    pub expected: Microjoules,
+    pub expected: Energy,
     /// The most that it may be; JSON holds nanojoules.
     #[serde(rename = "high_nj")]
-    pub high: Microjoules,
+    pub high: Energy,
     /// Where it comes from.
     pub provenance: EnergyProvenance,
 }
@@ -58,7 +58,7 @@ pub struct EnergyRange {
 impl EnergyRange {
     /// The interval of an energy that is taken as it is.
     #[must_use]
-    pub fn exact(energy: Microjoules, provenance: EnergyProvenance) -> Self {
+    pub fn exact(energy: Energy, provenance: EnergyProvenance) -> Self {
         Self {
             low: energy,
             expected: energy,
@@ -123,7 +123,7 @@ impl Power {
 
     /// The energy over a time with its interval; none where it does not fit.
     #[must_use]
-    pub fn over(self, time: Nanos) -> Option<(Microjoules, EnergyRange)> {
+    pub fn over(self, time: Time) -> Option<(Energy, EnergyRange)> {
         let range = EnergyRange {
             low: self.low.over(time)?,
             expected: self.active.over(time)?,
@@ -154,9 +154,9 @@ mod tests {
             ..Power::from(Milliwatts::new(2_000))
         };
         // a watt for a millisecond is a millijoule
-        let (energy, range) = power.over(Nanos::from_nanoseconds(1_000_000)).unwrap();
+        let (energy, range) = power.over(Time::from_nanoseconds(1_000_000)).unwrap();
         assert_eq!(energy.microjoules(), 2_000);
-        let measured = EnergyRange::exact(Microjoules::from_microjoules(100), EnergyProvenance::Measured);
+        let measured = EnergyRange::exact(Energy::from_microjoules(100), EnergyProvenance::Measured);
         let sum = range.sum(measured).unwrap();
         assert_eq!((sum.low.microjoules(), sum.high.microjoules()), (600, 4_100));
         assert_eq!(sum.provenance, EnergyProvenance::Default);
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(measured.words(), "measured");
         assert_eq!(
             range.sum(EnergyRange::exact(
-                Microjoules::from_nanojoules(u64::MAX),
+                Energy::from_nanojoules(u64::MAX),
                 sum.provenance
             )),
             None

@@ -11,7 +11,7 @@ use crate::link::LinkMode;
 use crate::plan::{Certificate, Plan, Totals};
 use crate::request::Request;
 use crate::schedule::Schedule;
-use crate::unit::Nanos;
+use crate::unit::Time;
 use polychip_graph::{Graph, NodeId, TensorId};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -38,7 +38,7 @@ pub struct Report {
     pub totals: Totals,
     /// By how much a run exceeds its deadline; JSON holds picoseconds.
     #[serde(rename = "missed_ps", skip_serializing_if = "Option::is_none")]
-    pub missed: Option<Nanos>,
+    pub missed: Option<Time>,
     /// Where the plan stands at each limit.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<LimitLine>,
@@ -78,10 +78,10 @@ pub struct ReplicaLine {
     pub parts: u32,
     /// Predicted time of one of its runs; JSON holds picoseconds.
     #[serde(rename = "time_ps")]
-    pub time: Nanos,
+    pub time: Time,
     /// Predicted time from one of its runs to the next; JSON holds picoseconds.
     #[serde(rename = "interval_ps")]
-    pub interval: Nanos,
+    pub interval: Time,
     /// Bytes of constants and boundary tensors that it holds.
     pub bytes: u64,
     /// The weakest provenance of its figures.
@@ -165,7 +165,7 @@ pub struct PartLine {
     pub cost: Cost,
     /// Launch time; JSON holds picoseconds.
     #[serde(rename = "launch_ps")]
-    pub launch: Nanos,
+    pub launch: Time,
 }
 
 /// One tensor that goes to another part.
@@ -183,7 +183,7 @@ pub struct CrossingLine {
     pub mode: LinkMode,
     /// Time of the transfer; JSON holds picoseconds.
     #[serde(rename = "time_ps")]
-    pub time: Nanos,
+    pub time: Time,
 }
 
 /// What one device holds.
@@ -484,7 +484,7 @@ impl fmt::Display for Report {
                 ]);
             }
             table(&mut out, &rows, &[0, 2, 3, 4, 5]);
-            let together = Nanos::from_picoseconds(self.certificate.objective);
+            let together = Time::from_picoseconds(self.certificate.objective);
             writeln!(out, "all copies together: a run every {together}")?;
         }
         // what the parts add up to is the time of a run only where one follows the other

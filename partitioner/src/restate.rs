@@ -71,7 +71,7 @@ fn placement_of(graph: &Graph, plan: &Plan) -> Result<Vec<usize>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cost, CostTable, LinkTable, Nanos, Provenance, Target, check, check_placement, partition};
+    use crate::{Cost, CostTable, LinkTable, Time, Provenance, Target, check, check_placement, partition};
     use polychip_graph::{Node, Tensor};
     use polychip_ops::{DType, Op, TensorType};
 
@@ -92,7 +92,7 @@ mod tests {
             costs.set_node(
                 node,
                 device,
-                Cost::time(Nanos::from_nanoseconds(ns), Provenance::Estimated),
+                Cost::time(Time::from_nanoseconds(ns), Provenance::Estimated),
             );
         }
         costs
@@ -104,7 +104,7 @@ mod tests {
         let targets = [Target::new("a:0", 2), Target::new("b:0", 2)];
         let mut links = LinkTable::new(2);
         for (from, to) in [(0, 1), (1, 0)] {
-            links.set(from, to, crate::Link::native(Nanos::from_nanoseconds(10)));
+            links.set(from, to, crate::Link::native(Time::from_nanoseconds(10)));
         }
         let (yesterday, today) = (costs(10), costs(500));
         let then = Request::new(&graph, &targets, &yesterday, &links);
@@ -116,7 +116,7 @@ mod tests {
         let new = restate(now, &old).unwrap();
         check(now, &new).unwrap();
         assert_eq!(new.devices_of_nodes(2), old.devices_of_nodes(2));
-        assert_eq!(new.totals.time, Nanos::from_nanoseconds(550));
+        assert_eq!(new.totals.time, Time::from_nanoseconds(550));
         assert!(!new.certificate.is_optimal());
         assert_eq!(restate(then, &old).unwrap(), old);
     }

@@ -12,7 +12,7 @@ use crate::error::{Error, Repr};
 use crate::index::DeviceIndex;
 use crate::part::Part;
 use crate::plan::Crossing;
-use crate::unit::Nanos;
+use crate::unit::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,20 +23,20 @@ use std::collections::BTreeMap;
 pub struct Schedule {
     /// When each part starts, from the start of the run; JSON holds picoseconds.
     #[serde(rename = "starts_ps")]
-    pub starts: Vec<Nanos>,
+    pub starts: Vec<Time>,
     /// When all parts have ended and all outputs are at their home; JSON holds picoseconds.
     #[serde(rename = "makespan_ps")]
-    pub makespan: Nanos,
+    pub makespan: Time,
     /// How long each device is busy with one run; JSON holds picoseconds.
     #[serde(rename = "busy_ps")]
-    pub busy: Vec<Nanos>,
+    pub busy: Vec<Time>,
     /// Per device, the first device that shares its hardware; empty where no device shares any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<DeviceIndex>,
     /// How long the busiest hardware or link is needed for one run: no run may follow another sooner for long. JSON
     /// holds picoseconds.
     #[serde(rename = "period_ps")]
-    pub period: Nanos,
+    pub period: Time,
 }
 
 impl Schedule {
@@ -91,7 +91,7 @@ impl Schedule {
             let start = arrivals.copied().max().unwrap_or(0).max(free[resources[device]]);
             let work = sum(part.launch.picoseconds(), part.cost.time.picoseconds())?;
             let end = sum(start, work)?;
-            starts.push(Nanos::from_picoseconds(start));
+            starts.push(Time::from_picoseconds(start));
             let resource = resources[device];
             free[resource] = end;
             busy[device] = sum(busy[device], work)?;
@@ -111,9 +111,9 @@ impl Schedule {
         Ok(Self {
             starts,
             resources: resources.iter().copied().map(DeviceIndex::new).collect(),
-            makespan: Nanos::from_picoseconds(makespan),
-            busy: busy.into_iter().map(Nanos::from_picoseconds).collect(),
-            period: Nanos::from_picoseconds(period),
+            makespan: Time::from_picoseconds(makespan),
+            busy: busy.into_iter().map(Time::from_picoseconds).collect(),
+            period: Time::from_picoseconds(period),
         })
     }
 }

@@ -5,7 +5,7 @@
 //! Deliberately not here: asking the device (the host does) and costs of nodes (see `cost`).
 
 use crate::power::Power;
-use crate::unit::{Microjoules, MilliCelsius, Milliwatts, Nanos};
+use crate::unit::{Energy, MilliCelsius, Milliwatts, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -32,9 +32,9 @@ pub struct Heat {
 /// One device that parts may be given to.
 ///
 /// ```
-/// use polychip_partitioner::{Nanos, Refusal, Target};
+/// use polychip_partitioner::{Time, Refusal, Target};
 /// let target = Target::new("npu:0", 3)
-///     .launch(Nanos::from_nanoseconds(2000))
+///     .launch(Time::from_nanoseconds(2000))
 ///     .refuse(1, Refusal { code: 2, words: "dtype f64".into() });
 /// assert!(target.supports(0) && !target.supports(1));
 /// ```
@@ -45,9 +45,9 @@ pub struct Target {
     /// Per node of the graph: none where the device can run it, else why not.
     pub refusals: Vec<Option<Refusal>>,
     /// Time charged once per part.
-    pub launch: Nanos,
+    pub launch: Time,
     /// Energy charged once per part.
-    pub launch_energy: Microjoules,
+    pub launch_energy: Energy,
     /// Power while computing; prices a node whose energy is unknown.
     pub power: Option<Power>,
     /// Power that it draws at all times, busy or not, which energies of nodes, launches and links do not count; none
@@ -73,8 +73,8 @@ impl Target {
         Self {
             name: name.to_owned(),
             refusals: vec![None; nodes],
-            launch: Nanos::ZERO,
-            launch_energy: Microjoules::ZERO,
+            launch: Time::ZERO,
+            launch_energy: Energy::ZERO,
             power: None,
             idle: None,
             heat: None,
@@ -87,7 +87,7 @@ impl Target {
 
     /// The same device with a launch cost.
     #[must_use]
-    pub fn launch(mut self, launch: Nanos) -> Self {
+    pub fn launch(mut self, launch: Time) -> Self {
         self.launch = launch;
         self
     }

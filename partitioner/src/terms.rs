@@ -7,7 +7,7 @@ use crate::index::DeviceIndex;
 use crate::link::Link;
 use crate::power::Power;
 use crate::request::Request;
-use crate::unit::{Microjoules, Milliwatts, Nanos};
+use crate::unit::{Energy, Milliwatts, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,10 +29,10 @@ pub struct Terms {
 pub struct DeviceTerms {
     /// Time charged once per part; JSON holds picoseconds.
     #[serde(rename = "launch_ps")]
-    pub launch: Nanos,
+    pub launch: Time,
     /// Energy charged once per part; JSON holds nanojoules.
     #[serde(rename = "launch_energy_nj")]
-    pub launch_energy: Microjoules,
+    pub launch_energy: Energy,
     /// Power while computing, where known, in milliwatts.
     #[serde(rename = "power_mw", default, skip_serializing_if = "Option::is_none")]
     pub power: Option<Milliwatts>,

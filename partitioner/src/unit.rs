@@ -1,6 +1,6 @@
 //! Times, energies, powers and temperatures as exact integers, so that sums are equal on every host.
 //!
-//! Invariants: a [`Nanos`] counts whole picoseconds and a [`Microjoules`] whole nanojoules, so a
+//! Invariants: a [`Time`] counts whole picoseconds and a [`Energy`] whole nanojoules, so a
 //! thousandth of the named unit is never lost; arithmetic that could overflow is checked.
 //! Deliberately not here: floating point, except in words for people and in degrees as they write them.
 
@@ -81,7 +81,7 @@ macro_rules! quantity {
 }
 
 quantity!(
-    Nanos,
+    Time,
     picoseconds,
     nanoseconds,
     from_picoseconds,
@@ -91,7 +91,7 @@ quantity!(
     ["ps", "ns", "µs", "ms", "s"]
 );
 quantity!(
-    Microjoules,
+    Energy,
     nanojoules,
     microjoules,
     from_nanojoules,
@@ -123,12 +123,12 @@ impl Milliwatts {
 
     /// The energy of this power over a time, rounded up to a nanojoule; none where it does not fit.
     #[must_use]
-    pub fn over(self, time: Nanos) -> Option<Microjoules> {
+    pub fn over(self, time: Time) -> Option<Energy> {
         // 1 mW for 1 ps is 1e-15 J, a millionth of a nanojoule
         let product = u128::from(self.0) * u128::from(time.picoseconds());
         u64::try_from(product.div_ceil(1_000_000))
             .ok()
-            .map(Microjoules::from_nanojoules)
+            .map(Energy::from_nanojoules)
     }
 }
 
@@ -193,30 +193,30 @@ mod tests {
 
     #[test]
     fn words_carry_their_unit() {
-        assert_eq!(Nanos::from_picoseconds(7).to_string(), "7 ps");
-        assert_eq!(Nanos::from_nanoseconds(1500).to_string(), "1.500 µs");
-        assert_eq!(Nanos::from_picoseconds(12_345_678_901).to_string(), "12.345 ms");
-        assert_eq!(Microjoules::from_microjoules(2).to_string(), "2.000 µJ");
-        assert_eq!(Nanos::from_picoseconds(u64::MAX).to_string(), "18446744.073 s");
+        assert_eq!(Time::from_picoseconds(7).to_string(), "7 ps");
+        assert_eq!(Time::from_nanoseconds(1500).to_string(), "1.500 µs");
+        assert_eq!(Time::from_picoseconds(12_345_678_901).to_string(), "12.345 ms");
+        assert_eq!(Energy::from_microjoules(2).to_string(), "2.000 µJ");
+        assert_eq!(Time::from_picoseconds(u64::MAX).to_string(), "18446744.073 s");
     }
 
     #[test]
     fn power_over_time_rounds_up() {
         // 1 W for 1 ms is 1 mJ
         let energy = Milliwatts::new(1000)
-            .over(Nanos::from_nanoseconds(1_000_000))
+            .over(Time::from_nanoseconds(1_000_000))
             .unwrap();
-        assert_eq!(energy, Microjoules::from_microjoules(1000));
+        assert_eq!(energy, Energy::from_microjoules(1000));
         assert_eq!(
             Milliwatts::new(1)
-                .over(Nanos::from_picoseconds(1))
+                .over(Time::from_picoseconds(1))
                 .unwrap()
                 .nanojoules(),
             1
         );
         assert!(
             Milliwatts::new(u64::MAX)
-                .over(Nanos::from_picoseconds(u64::MAX))
+                .over(Time::from_picoseconds(u64::MAX))
                 .is_none()
         );
     }
@@ -230,8 +230,8 @@ mod tests {
 
     #[test]
     fn rounding_to_whole_units() {
-        assert_eq!(Nanos::from_picoseconds(1499).nanoseconds(), 1);
-        assert_eq!(Nanos::from_picoseconds(1500).nanoseconds(), 2);
-        assert_eq!(Nanos::from_nanoseconds(u64::MAX).picoseconds(), u64::MAX);
+        assert_eq!(Time::from_picoseconds(1499).nanoseconds(), 1);
+        assert_eq!(Time::from_picoseconds(1500).nanoseconds(), 2);
+        assert_eq!(Time::from_nanoseconds(u64::MAX).picoseconds(), u64::MAX);
     }
 }

@@ -7,7 +7,7 @@
 #[allow(dead_code)]
 mod world;
 
-use polychip_partitioner::{Explanation, Held, Milliwatts, Nanos, Reason, Target, explain};
+use polychip_partitioner::{Explanation, Held, Milliwatts, Time, Reason, Target, explain};
 use world::{Random, World, world};
 
 /// So many nodes off the cheapest device are planned anew.
@@ -150,7 +150,7 @@ fn limit(world: &mut World, random: &mut Random) {
         world.objective = world.objective.within_power(Milliwatts::new(limit as u64 + 1));
     }
     if random.chance(40) {
-        let deadline = Nanos::from_picoseconds(time / 100 * (40 + percent(random)));
+        let deadline = Time::from_picoseconds(time / 100 * (40 + percent(random)));
         world.objective = world.objective.within(deadline);
     }
     if random.chance(40) {

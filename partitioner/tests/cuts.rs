@@ -4,7 +4,7 @@
 #[allow(dead_code)]
 mod world;
 
-use polychip_partitioner::{Nanos, Part, ViolationKind};
+use polychip_partitioner::{Time, Part, ViolationKind};
 use world::{Random, world};
 
 fn takes(part: &Part) -> u64 {
@@ -22,7 +22,7 @@ fn no_part_is_longer_than_asked_for_and_nodes_stay_on_their_devices() {
             continue;
         };
         let longest = whole.parts.iter().map(takes).max().unwrap() / 3;
-        world.options.longest_part = Some(Nanos::from_picoseconds(longest));
+        world.options.longest_part = Some(Time::from_picoseconds(longest));
         let plan = world.partition().unwrap();
         world.check(&plan).unwrap();
         assert_eq!(plan.devices_of_nodes(nodes), whole.devices_of_nodes(nodes));

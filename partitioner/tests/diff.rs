@@ -3,7 +3,7 @@
 use polychip_graph::{Graph, Node, NodeId, Tensor};
 use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::{
-    Because, Cost, CostTable, Link, LinkTable, Nanos, Objective, Options, Plan, Provenance, Refusal, Request,
+    Because, Cost, CostTable, Link, LinkTable, Time, Objective, Options, Plan, Provenance, Refusal, Request,
     Target, diff, partition, record,
 };
 
@@ -52,7 +52,7 @@ fn world(names: &[&str]) -> World {
 }
 
 fn price(costs: &mut CostTable, node: usize, device: usize, ns: u64) {
-    let time = Nanos::from_nanoseconds(ns);
+    let time = Time::from_nanoseconds(ns);
     costs.set_node(node, device, Cost::time(time, Provenance::Estimated));
 }
 
@@ -61,7 +61,7 @@ impl World {
         let mut links = LinkTable::new(self.targets.len());
         for from in 0..self.targets.len() {
             for to in 0..self.targets.len() {
-                links.set(from, to, Link::native(Nanos::from_nanoseconds(10)));
+                links.set(from, to, Link::native(Time::from_nanoseconds(10)));
             }
         }
         let request = Request {
@@ -179,7 +179,7 @@ fn costs_pins_objectives_and_devices_are_told_apart() {
     for node in [1, 3] {
         around.refuse(node, 1);
     }
-    around.targets[1].launch = Nanos::from_nanoseconds(2000);
+    around.targets[1].launch = Time::from_nanoseconds(2000);
     let found = because(&around);
     let c = found.iter().find(|(name, _)| name == "c").unwrap();
     assert_eq!(c.1, [Because::Neighbours]);
@@ -283,7 +283,7 @@ fn measured(world: &World) -> World {
     for node in 0..world.costs.nodes() {
         for device in 0..world.targets.len() {
             let guessed = world.costs.node(node, device).unwrap().time;
-            let time = Nanos::from_picoseconds(guessed.picoseconds() / 3);
+            let time = Time::from_picoseconds(guessed.picoseconds() / 3);
             measured
                 .costs
                 .set_node(node, device, Cost::time(time, Provenance::Measured));
@@ -304,7 +304,7 @@ fn a_measured_plan_is_not_dearer_than_a_guess() {
         let mut world = guess.clone();
         for node in 0..6 {
             for (device, ns) in [(0, 300), (1, 95)] {
-                let time = Nanos::from_nanoseconds(ns);
+                let time = Time::from_nanoseconds(ns);
                 world
                     .costs
                     .set_node(node, device, Cost::time(time, Provenance::Measured));

@@ -7,7 +7,7 @@
 mod world;
 
 use polychip_partitioner::{
-    Cost, ErrorKind, Front, Link, LinkTable, Milliwatts, Nanos, Objective, Plan, Provenance, front,
+    Cost, ErrorKind, Front, Link, LinkTable, Milliwatts, Time, Objective, Plan, Provenance, front,
 };
 use std::collections::BTreeSet;
 use world::{Random, World, add_state, world};
@@ -140,7 +140,7 @@ fn a_front_needs_energies_and_may_be_one_plan() {
     let nodes = world.graph.node_count();
     for node in 0..nodes {
         for device in 0..2 {
-            let time = Nanos::from_nanoseconds(10 + 90 * device as u64);
+            let time = Time::from_nanoseconds(10 + 90 * device as u64);
             world
                 .costs
                 .set_node(node, device, Cost::time(time, Provenance::Measured));
@@ -149,14 +149,14 @@ fn a_front_needs_energies_and_may_be_one_plan() {
     }
     world.links = LinkTable::new(2);
     for (a, b) in [(0, 1), (1, 0)] {
-        world.links.set(a, b, Link::native(Nanos::ZERO));
+        world.links.set(a, b, Link::native(Time::ZERO));
     }
     assert_eq!(front_of(&world, 8).unwrap_err().kind(), ErrorKind::MissingCost);
     // the first device is faster and needs no more power: nothing else is worth it
     for target in &mut world.targets {
         target.power = Some(Milliwatts::new(100).into());
-        target.launch = Nanos::ZERO;
-        target.launch_energy = polychip_partitioner::Microjoules::ZERO;
+        target.launch = Time::ZERO;
+        target.launch_energy = polychip_partitioner::Energy::ZERO;
     }
     let found = front_of(&world, 8).unwrap();
     assert_eq!((found.plans.len(), found.complete), (1, true));

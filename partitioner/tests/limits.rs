@@ -11,7 +11,7 @@ use polychip_graph::{Graph, Node, NodeId, Tensor};
 use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::{
     Cost, CostTable, DeviceIndex, ErrorKind, Heat, Held, Limit, Link, LinkTable, MilliCelsius, Milliwatts,
-    Nanos, Objective, Options, Plan, Provenance, Report, Target, ViolationKind,
+    Time, Objective, Options, Plan, Provenance, Report, Target, ViolationKind,
 };
 use std::collections::BTreeSet;
 use world::{Random, World, world};
@@ -185,7 +185,7 @@ fn limit(random: &mut Random, world: &mut World, best: &Spent) {
         let share = 80 + random.below(60) as u64;
         world.objective = world
             .objective
-            .within(Nanos::from_picoseconds(best.time as u64 / 100 * share));
+            .within(Time::from_picoseconds(best.time as u64 / 100 * share));
     }
 }
 
@@ -287,9 +287,9 @@ fn fast_and_slow() -> World {
     let mut world = chain(8);
     for (device, ns, milliwatts) in [(0, 10_000, 1_000), (1, 2_000, 10_000)] {
         world.targets[device].power = Some(Milliwatts::new(milliwatts).into());
-        world.targets[device].launch = Nanos::ZERO;
+        world.targets[device].launch = Time::ZERO;
         for node in 0..8 {
-            let cost = Cost::time(Nanos::from_nanoseconds(ns), Provenance::Estimated);
+            let cost = Cost::time(Time::from_nanoseconds(ns), Provenance::Estimated);
             world.costs.set_node(node, device, cost);
         }
     }
@@ -312,7 +312,7 @@ fn chain(nodes: usize) -> World {
     graph.outputs.push(last);
     let mut links = LinkTable::new(2);
     for (from, to) in [(0, 1), (1, 0)] {
-        links.set(from, to, Link::native(Nanos::from_nanoseconds(1_000)));
+        links.set(from, to, Link::native(Time::from_nanoseconds(1_000)));
     }
     World {
         graph,

@@ -8,7 +8,7 @@ mod world;
 use polychip_graph::{Graph, Node, NodeId, Tensor, TensorId};
 use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::{
-    Cost, ErrorKind, Goal, Nanos, Objective, Plan, Provenance, ViolationKind, restate,
+    Cost, ErrorKind, Goal, Time, Objective, Plan, Provenance, ViolationKind, restate,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use world::{Random, World, add_state, around, world};
@@ -324,7 +324,7 @@ fn stated_parts_and_limits_hold_for_schedules_too() {
     for part in &free.parts {
         let nodes: Vec<usize> = part.nodes.iter().map(|&node| node as usize).collect();
         let cost = Cost::time(
-            Nanos::from_picoseconds(part.cost.time.picoseconds() / 3),
+            Time::from_picoseconds(part.cost.time.picoseconds() / 3),
             Provenance::Measured,
         );
         world.costs.set_part(&nodes, part.device.index(), cost);
@@ -335,12 +335,12 @@ fn stated_parts_and_limits_hold_for_schedules_too() {
     let earliest = plan.schedule.unwrap().makespan;
     world.objective = Objective::makespan().within(earliest);
     world.check(&world.partition().unwrap()).unwrap();
-    world.objective = Objective::makespan().within(Nanos::from_picoseconds(1));
+    world.objective = Objective::makespan().within(Time::from_picoseconds(1));
     let late = world.partition().unwrap();
     world.check(&late).unwrap();
     assert_eq!(
         late.missed,
-        Some(earliest.saturating_sub(Nanos::from_picoseconds(1)))
+        Some(earliest.saturating_sub(Time::from_picoseconds(1)))
     );
     world.targets[0].memory_limit = Some(0);
     world.targets[1].memory_limit = Some(0);
@@ -362,13 +362,13 @@ fn wrong_schedules_are_refused() {
     world.objective = Objective::makespan();
     world.options.schedule_moves = 1000;
     let plan = world.partition().unwrap();
-    let one = Nanos::from_picoseconds(1);
+    let one = Time::from_picoseconds(1);
     let change = |spoil: &dyn Fn(&mut Plan)| {
         let mut plan = plan.clone();
         spoil(&mut plan);
         world.check(&plan).unwrap_err().kind()
     };
-    let later = |time: &mut Nanos| *time = time.checked_add(one).unwrap();
+    let later = |time: &mut Time| *time = time.checked_add(one).unwrap();
     let schedule = |plan: &mut Plan| plan.schedule.clone().unwrap();
     for spoil in [
         &|plan: &mut Plan| plan.schedule = None,

@@ -11,7 +11,7 @@ use mutate::{MUTATIONS, mutate};
 use polychip_graph::{Graph, Node, NodeId, Tensor, TensorId};
 use polychip_ops::{DType, Dim, Op, TensorType};
 use polychip_partitioner::{
-    Cost, CostTable, ErrorKind, Link, LinkMode, LinkTable, Milliwatts, Nanos, Objective, Options, Plan,
+    Cost, CostTable, ErrorKind, Link, LinkMode, LinkTable, Milliwatts, Time, Objective, Options, Plan,
     Provenance, Reason, Refusal, Target, ViolationKind, explain,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -367,22 +367,22 @@ fn two_devices(nodes: usize) -> World {
         costs.set_node(
             node,
             0,
-            Cost::time(Nanos::from_nanoseconds(10_000), Provenance::Measured),
+            Cost::time(Time::from_nanoseconds(10_000), Provenance::Measured),
         );
         costs.set_node(
             node,
             1,
-            Cost::time(Nanos::from_nanoseconds(1000), Provenance::Estimated),
+            Cost::time(Time::from_nanoseconds(1000), Provenance::Estimated),
         );
     }
     let mut links = LinkTable::new(2);
-    links.set(0, 1, Link::copy(Nanos::from_nanoseconds(100), 1_000_000_000));
-    links.set(1, 0, Link::copy(Nanos::from_nanoseconds(100), 1_000_000_000));
+    links.set(0, 1, Link::copy(Time::from_nanoseconds(100), 1_000_000_000));
+    links.set(1, 0, Link::copy(Time::from_nanoseconds(100), 1_000_000_000));
     World {
         graph: chain(nodes),
         targets: vec![
             Target::new("cpu:0", nodes),
-            Target::new("npu:0", nodes).launch(Nanos::from_nanoseconds(500)),
+            Target::new("npu:0", nodes).launch(Time::from_nanoseconds(500)),
         ],
         costs,
         links,
@@ -402,7 +402,7 @@ fn crossings_state_how_the_bytes_travel() {
     for device in 0..2 {
         world
             .links
-            .set(device, 1 - device, Link::imported(Nanos::from_nanoseconds(300)));
+            .set(device, 1 - device, Link::imported(Time::from_nanoseconds(300)));
     }
     let plan = world.partition().unwrap();
     assert_eq!(placement(&plan, 3), [1, 0, 1]);
@@ -435,13 +435,13 @@ fn energy_without_figures_comes_from_power_and_says_so() {
 fn stated_parts_replace_sums_and_the_bound_stays_true() {
     let mut world = two_devices(4);
     // the fast device is far slower than the sum of its nodes once they are compiled together …
-    let slow = Cost::time(Nanos::from_nanoseconds(90_000), Provenance::Measured);
+    let slow = Cost::time(Time::from_nanoseconds(90_000), Provenance::Measured);
     world.costs.set_part(&[0, 1, 2, 3], 1, slow);
     let plan = world.partition().unwrap();
     world.check(&plan).unwrap();
     assert!(plan.totals.time.nanoseconds() < 40_000, "{}", plan.totals.time);
     // … and the slow one fuses two nodes into almost nothing
-    let fused = Cost::time(Nanos::from_nanoseconds(10), Provenance::Measured);
+    let fused = Cost::time(Time::from_nanoseconds(10), Provenance::Measured);
     world.costs.set_part(&[0, 1], 0, fused);
     world.costs.set_part(&[0, 1, 2, 3], 0, fused);
     let plan = world.partition().unwrap();
@@ -469,11 +469,11 @@ fn limits_are_kept_or_reported() {
     world.objective = Objective::energy();
     let free = world.partition().unwrap();
     assert_eq!(free.totals.time.nanoseconds(), 60_000);
-    world.objective = Objective::energy().within(Nanos::from_nanoseconds(50_000));
+    world.objective = Objective::energy().within(Time::from_nanoseconds(50_000));
     let plan = world.partition().unwrap();
     world.check(&plan).unwrap();
     assert!(
-        plan.totals.time <= Nanos::from_nanoseconds(50_000),
+        plan.totals.time <= Time::from_nanoseconds(50_000),
         "{}",
         plan.totals.time
     );
@@ -483,13 +483,13 @@ fn limits_are_kept_or_reported() {
     world.objective = Objective::latency();
     let fastest = world.partition().unwrap();
     for objective in [Objective::energy(), Objective::latency()] {
-        world.objective = objective.within(Nanos::from_nanoseconds(100));
+        world.objective = objective.within(Time::from_nanoseconds(100));
         let plan = world.partition().unwrap();
         world.check(&plan).unwrap();
         assert_eq!(plan.totals.time, fastest.totals.time);
         let late = fastest.totals.time.nanoseconds() - 100;
-        assert_eq!(plan.missed, Some(Nanos::from_nanoseconds(late)));
-        for missed in [None, Some(Nanos::from_nanoseconds(late + 1)), Some(Nanos::ZERO)] {
+        assert_eq!(plan.missed, Some(Time::from_nanoseconds(late)));
+        for missed in [None, Some(Time::from_nanoseconds(late + 1)), Some(Time::ZERO)] {
             let liar = Plan {
                 missed,
                 ..plan.clone()
@@ -502,7 +502,7 @@ fn limits_are_kept_or_reported() {
     }
     // an energy budget that nobody can keep to is an error
     world.objective =
-        Objective::latency().within_energy(polychip_partitioner::Microjoules::from_nanojoules(1));
+        Objective::latency().within_energy(polychip_partitioner::Energy::from_nanojoules(1));
     let error = world.partition().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OverLimit);
     assert!(
@@ -575,7 +575,7 @@ fn inputs_that_do_not_fit_are_refused() {
     bad.costs.set_node(
         0,
         0,
-        Cost::time(Nanos::from_picoseconds(u64::MAX / 2), Provenance::Measured),
+        Cost::time(Time::from_picoseconds(u64::MAX / 2), Provenance::Measured),
     );
     assert_eq!(kind(&bad).kind(), ErrorKind::Overflow);
     let mut bad = good.clone();
@@ -624,7 +624,7 @@ fn pins_that_cannot_be_kept_name_node_and_device() {
         costs.set_node(
             node,
             1,
-            Cost::time(Nanos::from_nanoseconds(10), Provenance::Measured),
+            Cost::time(Time::from_nanoseconds(10), Provenance::Measured),
         );
     }
     world.costs = costs;

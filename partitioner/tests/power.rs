@@ -8,7 +8,7 @@
 mod world;
 
 use polychip_partitioner::{
-    Cost, EnergyProvenance, Limit, Microjoules, Milliwatts, Nanos, Objective, Plan, Power, Provenance,
+    Cost, EnergyProvenance, Limit, Energy, Milliwatts, Time, Objective, Plan, Power, Provenance,
     ViolationKind,
 };
 use world::{Random, World, world};
@@ -19,12 +19,12 @@ fn world_of(ns: u64, milliwatts: [u64; 3]) -> World {
     let mut world = world(&mut random, 1, 2);
     let [low, active, high] = milliwatts.map(Milliwatts::new);
     for (target, time) in world.targets.iter_mut().zip([10_000_000, ns]) {
-        target.launch = Nanos::ZERO;
-        target.launch_energy = Microjoules::ZERO;
+        target.launch = Time::ZERO;
+        target.launch_energy = Energy::ZERO;
         target.refusals = vec![None];
         target.memory_limit = None;
         target.power = Some(Power::exact(Milliwatts::new(1_000), EnergyProvenance::Measured));
-        let cost = Cost::time(Nanos::from_nanoseconds(time), Provenance::Estimated);
+        let cost = Cost::time(Time::from_nanoseconds(time), Provenance::Estimated);
         let device = usize::from(time == ns);
         world.costs.set_node(0, device, cost);
     }
@@ -68,7 +68,7 @@ fn the_expected_energy_is_weighed_and_the_most_is_limited() {
     assert_eq!(plan.totals.expected_energy().unwrap().microjoules(), 7_500);
     // a plan that states less than the most that is limited is refused
     let mut lies = plan.clone();
-    lies.parts[0].cost.energy = Some(Microjoules::from_microjoules(7_500));
+    lies.parts[0].cost.energy = Some(Energy::from_microjoules(7_500));
     assert_eq!(world.check(&lies).unwrap_err().kind(), ViolationKind::Figure);
     let mut lies = plan;
     lies.totals.energy_range = None;
@@ -96,10 +96,10 @@ fn energy_costs_no_more_time_than_the_fastest_plan_allows() {
     // whoever moves the bound, or the figure, is caught
     let mut lies = plan.clone();
     lies.limits.retain(|held| held.limit != Limit::Slowest);
-    lies.fastest = Some(Nanos::from_nanoseconds(3_000_000));
+    lies.fastest = Some(Time::from_nanoseconds(3_000_000));
     assert_eq!(world.check(&lies).unwrap_err().kind(), ViolationKind::Limit);
     let mut lies = plan;
-    lies.fastest = Some(Nanos::from_nanoseconds(4_000_000));
+    lies.fastest = Some(Time::from_nanoseconds(4_000_000));
     assert_eq!(world.check(&lies).unwrap_err().kind(), ViolationKind::Limit);
     // within half as long again it is the frugal one
     world.objective = balanced.no_slower_than(2_000);

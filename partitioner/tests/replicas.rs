@@ -8,7 +8,7 @@ mod world;
 use polychip_graph::{Graph, Node, Tensor};
 use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Microjoules, Nanos, Objective, Options, Plan, Provenance, Target,
+    Cost, CostTable, Link, LinkTable, Energy, Time, Objective, Options, Plan, Provenance, Target,
     ViolationKind, restate,
 };
 use world::{Random, World, add_state, world};
@@ -28,18 +28,18 @@ fn chain(nodes: &[Vec<u64>], launch: u64, link: u64) -> World {
         graph.add_node(Node::new(Op::Relu, vec![Some(last)], vec![Some(next)]));
         last = next;
         for (device, &time) in row.iter().enumerate() {
-            let time = Nanos::from_nanoseconds(time);
+            let time = Time::from_nanoseconds(time);
             costs.set_node(at, device, Cost::time(time, Provenance::Estimated));
         }
     }
     graph.outputs.push(last);
     let mut links = LinkTable::new(devices);
     for pair in 0..devices * devices {
-        let time = Nanos::from_nanoseconds(link);
+        let time = Time::from_nanoseconds(link);
         links.set(pair / devices, pair % devices, Link::native(time));
     }
     let target = |device: usize| {
-        Target::new(&format!("null:{device}"), nodes.len()).launch(Nanos::from_nanoseconds(launch))
+        Target::new(&format!("null:{device}"), nodes.len()).launch(Time::from_nanoseconds(launch))
     };
     World {
         targets: (0..devices).map(target).collect(),
@@ -64,7 +64,7 @@ fn two_equal_devices_hold_a_copy_each() {
     let world = chain(&[vec![100, 100], vec![300, 300], vec![50, 50]], 10, 20);
     let plan = planned(&world);
     assert_eq!(plan.copies().count(), 2);
-    assert_eq!(plan.interval(), Nanos::from_nanoseconds(230));
+    assert_eq!(plan.interval(), Time::from_nanoseconds(230));
     assert!(plan.certificate.is_optimal());
     assert_eq!(restate(world.request(), &plan).unwrap(), plan);
     let alone = World {
@@ -111,7 +111,7 @@ fn devices_on_the_same_hardware_never_work_at_once() {
     }
     let plan = planned(&world);
     assert!(plan.replicas.is_empty());
-    assert!(plan.own_interval() >= Nanos::from_nanoseconds(430), "{plan:?}");
+    assert!(plan.own_interval() >= Time::from_nanoseconds(430), "{plan:?}");
     // two branches that would overlap on devices of their own
     for seed in 0..30 {
         let mut random = Random::new(700 + seed);
@@ -225,7 +225,7 @@ fn sixteen_devices_come_near_the_bound() {
 fn value(plan: &Plan) -> u128 {
     match plan.objective.goal {
         polychip_partitioner::Goal::Serial => {
-            let energy = plan.totals.energy.unwrap_or(Microjoules::ZERO);
+            let energy = plan.totals.energy.unwrap_or(Energy::ZERO);
             u128::from(plan.totals.time.picoseconds()) * u128::from(plan.objective.time_weight)
                 + u128::from(energy.nanojoules()) * u128::from(plan.objective.energy_weight)
         }

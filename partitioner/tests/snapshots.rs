@@ -5,7 +5,7 @@
 use polychip_graph::{Constant, Graph, Node, Tensor, TensorId};
 use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Microjoules, Nanos, Options, Plan, Provenance, Reason, Refusal, Report,
+    Cost, CostTable, Link, LinkTable, Energy, Time, Options, Plan, Provenance, Reason, Refusal, Report,
     Request, Target, cheapest_per_node, check, explain, greedy_by_priority, partition,
 };
 
@@ -66,17 +66,17 @@ fn world() -> World {
     .into_iter()
     .enumerate()
     {
-        let energy = Microjoules::from_nanojoules(cpu * 3 / 10);
-        let cost = Cost::time(Nanos::from_nanoseconds(cpu), Provenance::Measured).with_energy(energy);
+        let energy = Energy::from_nanojoules(cpu * 3 / 10);
+        let cost = Cost::time(Time::from_nanoseconds(cpu), Provenance::Measured).with_energy(energy);
         costs.set_node(node, 0, cost);
         if npu > 0 {
-            let energy = Microjoules::from_nanojoules(npu / 2);
-            let cost = Cost::time(Nanos::from_nanoseconds(npu), Provenance::Estimated).with_energy(energy);
+            let energy = Energy::from_nanojoules(npu / 2);
+            let cost = Cost::time(Time::from_nanoseconds(npu), Provenance::Estimated).with_energy(energy);
             costs.set_node(node, 1, cost.emulated());
         }
     }
     let mut npu = Target::new("null:0", 5)
-        .launch(Nanos::from_nanoseconds(2_000))
+        .launch(Time::from_nanoseconds(2_000))
         .refuse(
             2,
             Refusal {
@@ -86,8 +86,8 @@ fn world() -> World {
         );
     npu.emulated = true;
     let mut links = LinkTable::new(2);
-    links.set(0, 1, Link::imported(Nanos::from_nanoseconds(1_500)));
-    links.set(1, 0, Link::copy(Nanos::from_nanoseconds(1_000), 4_000_000_000));
+    links.set(0, 1, Link::imported(Time::from_nanoseconds(1_500)));
+    links.set(1, 0, Link::copy(Time::from_nanoseconds(1_000), 4_000_000_000));
     World {
         graph,
         targets: vec![Target::new("cpu:0", 5), npu],

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use polychip_partitioner::Nanos;
+use polychip_partitioner::Time;
 
 use crate::bundle::{Bundle, BundleError, Loaded, Trust};
 use crate::cadence::Cadence;
@@ -54,13 +54,13 @@ pub struct Summary {
     /// They are of another cadence than the one asked for, and say little of it: the interval is that much wider.
     pub inherited: bool,
     /// Tenth percentile of the time.
-    pub p10: Nanos,
+    pub p10: Time,
     /// Median of the time.
-    pub p50: Nanos,
+    pub p50: Time,
     /// Ninetieth percentile of the time.
-    pub p90: Nanos,
+    pub p90: Time,
     /// Ninety-ninth percentile of the time, rounded up to a measured one: the longest of fewer than a hundred.
-    pub p99: Nanos,
+    pub p99: Time,
     /// Where the true median is, with a confidence of 95 %; none for fewer than six measurements.
     pub interval: Option<Interval>,
     /// Median energy in microjoules, where measured.
@@ -77,7 +77,7 @@ impl Summary {
     pub fn scaled(self, factor: f64) -> Summary {
         // `as` saturates; the partitioner counts picoseconds in 64 bits
         let ns = |ns: u64| ((ns as f64 * factor).round() as u64).min(u64::MAX / 1_000_000);
-        let time = |time: Nanos| Nanos::from_nanoseconds(ns(time.nanoseconds()));
+        let time = |time: Time| Time::from_nanoseconds(ns(time.nanoseconds()));
         Summary {
             p10: time(self.p10),
             p50: time(self.p50),
@@ -308,7 +308,7 @@ impl Profile {
         let batches: Vec<Measured> = found.into_iter().flat_map(|(batches, _)| batches).collect();
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         // the partitioner counts picoseconds in 64 bits
-        let time = |ns: u64| Nanos::from_nanoseconds(ns.min(u64::MAX / 1_000_000));
+        let time = |ns: u64| Time::from_nanoseconds(ns.min(u64::MAX / 1_000_000));
         Ok(figures(now, &batches).map(|figures| Summary {
             samples: count(figures.samples),
             batches: count(figures.batches),

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use polychip_partitioner::Nanos;
+use polychip_partitioner::Time;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -148,7 +148,7 @@ fn device(part: &PartRecord) -> String {
 
 impl fmt::Display for ProfileDiff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time = |ns: u64| Nanos::from_nanoseconds(ns).to_string();
+        let time = |ns: u64| Time::from_nanoseconds(ns).to_string();
         for (word, changes) in [("slower", &self.slower), ("faster", &self.faster)] {
             for change in changes {
                 let Change { before, now, .. } = change;

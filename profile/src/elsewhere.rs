@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use polychip_partitioner::Nanos;
+use polychip_partitioner::Time;
 
 use crate::key::PartKey;
 
@@ -20,7 +20,7 @@ pub struct Elsewhere {
     /// What is known and what is asked for, where they differ: `threads=2` and `threads=1`.
     pub differences: Vec<Difference>,
     /// Median time.
-    pub p50: Nanos,
+    pub p50: Time,
     /// Measurements of which it is the median.
     pub samples: u32,
 }

@@ -1,6 +1,6 @@
 //! What identifies a row of measured parts, and what a row holds.
 
-use polychip_partitioner::Nanos;
+use polychip_partitioner::Time;
 
 /// Measurements kept per device, part and operating point.
 pub const KEPT: u32 = 101;
@@ -19,7 +19,7 @@ pub struct PartKey<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Measurement {
     /// Time from the start to the end of the run on the device.
-    pub time: Nanos,
+    pub time: Time,
     /// Energy of the run in microjoules, where the device measures it.
     pub energy_uj: Option<u64>,
 }

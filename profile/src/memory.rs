@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use polychip_partitioner::{Microjoules, Nanos};
+use polychip_partitioner::{Energy, Time};
 
 use crate::bundle::{Bundle, BundleError, Loaded};
 use crate::conditions::Conditions;
@@ -316,8 +316,8 @@ impl Rows for Memory {
             // the partitioner counts picoseconds in 64 bits
             let time = link.time_ns.min(u64::MAX / 1_000_000);
             let cost = LinkCost {
-                time: Nanos::from_nanoseconds(time),
-                energy: link.energy_nj.map(Microjoules::from_nanojoules),
+                time: Time::from_nanoseconds(time),
+                energy: link.energy_nj.map(Energy::from_nanojoules),
             };
             (link.bytes, cost)
         });

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use crate::Profile;
     use crate::key::{Measurement, PartKey};
-    use polychip_partitioner::Nanos;
+    use polychip_partitioner::Time;
 
     #[test]
     fn what_was_measured_at_another_cadence_is_scaled_by_what_was_measured_at_both() {
@@ -137,7 +137,7 @@ mod tests {
                 operating_point: "",
             };
             let times = [Measurement {
-                time: Nanos::from_nanoseconds(us * 1_000),
+                time: Time::from_nanoseconds(us * 1_000),
                 energy_uj: None,
             }; 7];
             let conditions = Conditions::read(&format!("cadence={cadence}"));

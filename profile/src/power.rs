@@ -70,7 +70,7 @@ fn milliwatts(uj: u128, ns: u128) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use polychip_partitioner::Nanos;
+    use polychip_partitioner::Time;
 
     use super::*;
     use crate::{Measurement, PartKey, Profile};
@@ -85,7 +85,7 @@ mod tests {
                 operating_point: point,
             };
             let measurement = Measurement {
-                time: Nanos::from_nanoseconds(ns),
+                time: Time::from_nanoseconds(ns),
                 energy_uj,
             };
             profile.record(key, false, &[measurement]).unwrap();

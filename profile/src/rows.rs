@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use polychip_partitioner::Microjoules;
+use polychip_partitioner::Energy;
 
 use crate::bundle::{Bundle, BundleError, Loaded};
 use crate::cadence::Cadence;
@@ -182,7 +182,7 @@ pub(crate) fn measured_link(from: &str, to: &str, bytes: u64, cost: LinkCost) ->
         to: to.to_owned(),
         bytes,
         time_ns: cost.time.nanoseconds(),
-        energy_nj: cost.energy.map(Microjoules::nanojoules),
+        energy_nj: cost.energy.map(Energy::nanojoules),
         recorded_us: now_us(),
         build: BUILD.to_owned(),
         source: String::new(),
@@ -234,7 +234,7 @@ pub(crate) fn measurements_of(batch: &crate::record::BatchRecord) -> Vec<Measure
     times
         .map(|(at, &ns)| Measurement {
             // the partitioner counts picoseconds in 64 bits
-            time: polychip_partitioner::Nanos::from_nanoseconds(ns.min(u64::MAX / 1_000_000)),
+            time: polychip_partitioner::Time::from_nanoseconds(ns.min(u64::MAX / 1_000_000)),
             energy_uj: energy(at),
         })
         .collect()

@@ -1,6 +1,6 @@
 //! Figures of one cadence are never compared with another's.
 
-use polychip_partitioner::Nanos;
+use polychip_partitioner::Time;
 use polychip_profile::{Cadence, Conditions, Measurement, PartKey, Profile, Summary};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn record(profile: &Profile, cadence: Option<Cadence>, times_ns: &[u64]) {
     let measurements: Vec<Measurement> = times_ns
         .iter()
         .map(|ns| Measurement {
-            time: Nanos::from_nanoseconds(*ns),
+            time: Time::from_nanoseconds(*ns),
             energy_uj: None,
         })
         .collect();

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use polychip_graph::{Graph, Node, Tensor};
 use polychip_host::Device;
 use polychip_ops::{DType, Op, TensorType};
-use polychip_partitioner::Nanos;
+use polychip_partitioner::Time;
 use polychip_profile::{LinkCost, Profile};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -113,11 +113,11 @@ impl Found {
         let link = known::fit(&[
             (
                 points[0],
-                LinkCost::of_time(Nanos::from_nanoseconds(self.transfer[0])),
+                LinkCost::of_time(Time::from_nanoseconds(self.transfer[0])),
             ),
             (
                 points[1],
-                LinkCost::of_time(Nanos::from_nanoseconds(self.transfer[1])),
+                LinkCost::of_time(Time::from_nanoseconds(self.transfer[1])),
             ),
         ]);
         LinkMeasurement {
@@ -235,7 +235,7 @@ fn measure(runtime: &Runtime, policy: &Policy, from: &Device, to: &Device) -> Re
 
 fn keep(profile: &Profile, from: &Device, to: &Device, found: &Found) -> Result<()> {
     let (writer, reader) = (from.identity(), to.identity());
-    let cost = |ns| LinkCost::of_time(Nanos::from_nanoseconds(ns));
+    let cost = |ns| LinkCost::of_time(Time::from_nanoseconds(ns));
     profile.record_link(&writer, &writer, 0, cost(found.launch[0]))?;
     profile.record_link(&reader, &reader, 0, cost(found.launch[1]))?;
     for (elements, time) in SIZES.into_iter().zip(found.transfer) {

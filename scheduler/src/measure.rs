@@ -5,7 +5,7 @@
 use std::fmt;
 use std::ops::ControlFlow;
 
-use polychip_partitioner::Nanos;
+use polychip_partitioner::Time;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -130,7 +130,7 @@ impl fmt::Display for MeasureReport {
             writeln!(f, "not measured: {} to {}: {}", link.from, link.to, link.reason)?;
         }
         for plan in &self.plans {
-            let time = Nanos::from_nanoseconds(plan.time_ns);
+            let time = Time::from_nanoseconds(plan.time_ns);
             writeln!(
                 f,
                 "{}: {} in {} parts, {time}",

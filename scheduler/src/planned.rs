@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use polychip_graph::{Graph, NodeId, passes};
 use polychip_host::{Device, FlatGraph};
-use polychip_partitioner::{self as partitioner, DeviceIndex, Nanos, Objective, Options, Plan, Request};
+use polychip_partitioner::{self as partitioner, DeviceIndex, Time, Objective, Options, Plan, Request};
 use polychip_profile::{Cadence, Conditions, Profile};
 use wildmatch::WildMatch;
 
@@ -150,7 +150,7 @@ impl Planned {
 
     /// The same placement in parts none of which is predicted to take longer with its launch, but for those of a single
     /// node.
-    pub(crate) fn cut(&self, shared: &Shared, settings: Settings, longest: Nanos) -> Result<Planned> {
+    pub(crate) fn cut(&self, shared: &Shared, settings: Settings, longest: Time) -> Result<Planned> {
         let before = self.options.longest_part;
         let mut made = Prepared {
             model: self.model.clone(),
@@ -627,7 +627,7 @@ impl Prepared {
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Ok(Options {
             pins,
-            longest_part: longest.map(|longest| Nanos::from_nanoseconds(nanoseconds(longest))),
+            longest_part: longest.map(|longest| Time::from_nanoseconds(nanoseconds(longest))),
             replicas: policy.may_replicate(),
             ..Options::default()
         })

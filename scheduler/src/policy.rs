@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use polychip_host::{DeviceKind, Priority};
-use polychip_partitioner::{Heat, MilliCelsius, Milliwatts, Nanos, Objective};
+use polychip_partitioner::{Heat, MilliCelsius, Milliwatts, Time, Objective};
 
 use crate::late::Late;
 pub use learn::Learn;
@@ -580,7 +580,7 @@ impl Policy {
             Aim::Latency => Objective::latency(),
             Aim::Energy => Objective::energy(),
             Aim::Balanced => {
-                let priced = Objective::priced(Nanos::from_nanoseconds(self.price_ns()));
+                let priced = Objective::priced(Time::from_nanoseconds(self.price_ns()));
                 match self.energy_price {
                     Some(_) => priced,
                     None => priced.no_slower_than(BALANCED_SLOWEST),
@@ -595,7 +595,7 @@ impl Policy {
                 let ns = u64::try_from(deadline.as_nanos())
                     .unwrap_or(u64::MAX / 1000)
                     .min(u64::MAX / 1000);
-                objective.within(Nanos::from_nanoseconds(ns))
+                objective.within(Time::from_nanoseconds(ns))
             }
         }
     }

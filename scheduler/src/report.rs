@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use polychip_partitioner::{DeviceIndex, EnergyRange, Microjoules, Part};
+use polychip_partitioner::{DeviceIndex, EnergyRange, Energy, Part};
 use polychip_profile::Cadence;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -150,7 +150,7 @@ impl EnergyFigure {
 impl fmt::Display for EnergyFigure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [expected, low, high] =
-            [self.expected_nj, self.low_nj, self.high_nj].map(Microjoules::from_nanojoules);
+            [self.expected_nj, self.low_nj, self.high_nj].map(Energy::from_nanojoules);
         match low == high {
             true => write!(f, "{expected} ({})", self.provenance),
             false => write!(f, "{expected} ({}, {low} to {high})", self.provenance),

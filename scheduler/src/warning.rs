@@ -13,7 +13,7 @@ use std::path::Path;
 use polychip_graph::{Graph, NodeId, fingerprint};
 use polychip_host::Device;
 use polychip_partitioner::{
-    CostTable, DeviceIndex, EnergyProvenance, Milliwatts, Nanos, Objective, Part, Plan, Provenance, Target,
+    CostTable, DeviceIndex, EnergyProvenance, Milliwatts, Time, Objective, Part, Plan, Provenance, Target,
 };
 use polychip_profile::extract::{part_graph, structure_of};
 use polychip_profile::predict::fusion_groups;
@@ -108,7 +108,7 @@ pub struct BlamedNode {
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let time = |ns: u64| Nanos::from_nanoseconds(ns).to_string();
+        let time = |ns: u64| Time::from_nanoseconds(ns).to_string();
         match self {
             Warning::Mispredicted {
                 part,

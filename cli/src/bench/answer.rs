@@ -1,7 +1,7 @@
 //! What `polychip bench` says: JSON, CSV and words.
 
 use polychip::Report;
-use polychip_partitioner::{Microjoules, Nanos};
+use polychip_partitioner::{Energy, Time};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -182,7 +182,7 @@ impl std::fmt::Display for Answer {
             p99,
             max,
         } = self.latency_ns;
-        let time = |ns: u64| Nanos::from_nanoseconds(ns);
+        let time = |ns: u64| Time::from_nanoseconds(ns);
         writeln!(
             f,
             "latency: p50 {}, mean {}, p10 {}, p90 {}, p95 {}, p99 {}, min {}, max {} over {} runs",
@@ -206,7 +206,7 @@ impl std::fmt::Display for Answer {
                 writeln!(
                     f,
                     "energy: {} a run on {}, {:.1} W with what it draws at rest ({}{emulated})",
-                    Microjoules::from_nanojoules(nj),
+                    Energy::from_nanojoules(nj),
                     drawn.device,
                     mw as f64 / 1e3,
                     drawn.from

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use polychip_graph::Graph;
-use polychip_partitioner::Nanos;
+use polychip_partitioner::Time;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -405,7 +405,7 @@ impl Answer {
             table.add_row([what.to_owned(), words(a), words(b), share]);
         };
         if let (Some(a), Some(b)) = (self.a.latency_ns, self.b.latency_ns) {
-            let time = |ns: f64| Nanos::from_nanoseconds(ns as u64).to_string();
+            let time = |ns: f64| Time::from_nanoseconds(ns as u64).to_string();
             row("run, median", a.p50 as f64, b.p50 as f64, &time);
             row("run, p99", a.p99 as f64, b.p99 as f64, &time);
         }

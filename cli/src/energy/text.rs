@@ -1,7 +1,7 @@
 //! What `polychip energy` prints for people.
 
 use polychip::telemetry::{EnergyFigures, Interval};
-use polychip_partitioner::Nanos;
+use polychip_partitioner::Time;
 use polychip_partitioner::report::count;
 
 use super::Answer;
@@ -52,7 +52,7 @@ impl std::fmt::Display for Answer {
             let at_least = if is_whole { "" } else { "≥ " };
             table.push([
                 candidate.name.clone(),
-                Nanos::from_nanoseconds(candidate.latency_ns.p50).to_string(),
+                Time::from_nanoseconds(candidate.latency_ns.p50).to_string(),
                 format!("{:.1}/s", candidate.runs_per_second),
                 interval(&candidate.net_uj),
                 format!("{at_least}{}", interval(&candidate.gross_uj)),
@@ -100,7 +100,7 @@ impl std::fmt::Display for Answer {
                         "planned for {}: {}, {}, {} ({})",
                         plan.aim,
                         nodes.join(", "),
-                        Nanos::from_nanoseconds(plan.time_ns.unwrap_or(0)),
+                        Time::from_nanoseconds(plan.time_ns.unwrap_or(0)),
                         plan.energy_uj.map_or_else(
                             || "energy unknown".to_owned(),
                             |uj| energy(&Interval::around(uj as f64, 0.0))

@@ -4,7 +4,7 @@
 
 use polychip_graph::{Graph, TensorId};
 use polychip_partitioner::report::count;
-use polychip_partitioner::{Crossing, DeviceIndex, Nanos, PartIndex, Plan, Provenance};
+use polychip_partitioner::{Crossing, DeviceIndex, Time, PartIndex, Plan, Provenance};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ impl Spans<'_> {
     }
 
     /// On several devices at once: parts at their starts; a link carries one tensor at a time, in the plan's order.
-    fn at_once(mut self, starts: &[Nanos]) -> Vec<Span> {
+    fn at_once(mut self, starts: &[Time]) -> Vec<Span> {
         let plan = self.plan;
         let mut links: BTreeMap<(DeviceIndex, DeviceIndex), u64> = BTreeMap::new();
         let mut send = |spans: &mut Self, from: Option<PartIndex>, ready: u64| {
@@ -140,7 +140,7 @@ impl Spans<'_> {
         device: DeviceIndex,
         label: String,
         start: u64,
-        time: Nanos,
+        time: Time,
         (provenance, emulated): (Provenance, bool),
     ) -> u64 {
         let end = start.saturating_add(time.picoseconds());

@@ -3,7 +3,7 @@
 //! Invariant: the times of all devices add up to the plan's totals.
 
 use polychip_partitioner::report::count;
-use polychip_partitioner::{DeviceIndex, Microjoules, Nanos, Plan, Provenance, Report};
+use polychip_partitioner::{DeviceIndex, Energy, Time, Plan, Provenance, Report};
 use serde::Serialize;
 
 /// What one device of a plan is used for. JSON holds picoseconds and nanojoules.
@@ -50,7 +50,7 @@ fn usage(plan: &Plan, device: DeviceIndex) -> Usage {
             .iter()
             .filter(move |crossing| crossing.to_device == device)
     };
-    let time = |times: &mut dyn Iterator<Item = Nanos>| times.map(Nanos::picoseconds).sum();
+    let time = |times: &mut dyn Iterator<Item = Time>| times.map(Time::picoseconds).sum();
     let energies = parts()
         .map(|part| Some(part.cost.energy?.nanojoules() + part.launch_energy.nanojoules()))
         .chain(crossings().map(|crossing| Some(crossing.energy.nanojoules())));
@@ -110,6 +110,6 @@ fn provenance(provenance: Provenance, emulated: bool) -> String {
 }
 
 /// The energy of a run in JSON's unit.
-pub(super) fn nanojoules(energy: Option<Microjoules>) -> Option<u64> {
-    energy.map(Microjoules::nanojoules)
+pub(super) fn nanojoules(energy: Option<Energy>) -> Option<u64> {
+    energy.map(Energy::nanojoules)
 }

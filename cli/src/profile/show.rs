@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use polychip::{DevicePrediction, MeasuredEnergy, PartSummary, Profile};
-use polychip_partitioner::Nanos;
+use polychip_partitioner::Time;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
 /// Nanoseconds, with the error in per cent where there is one.
 fn predicted(ns: Option<u64>, ppm: Option<i64>) -> String {
     match (ns, ppm) {
-        (Some(ns), Some(ppm)) => format!("{} ({:+.1} %)", Nanos::from_nanoseconds(ns), ppm as f64 / 1e4),
+        (Some(ns), Some(ppm)) => format!("{} ({:+.1} %)", Time::from_nanoseconds(ns), ppm as f64 / 1e4),
         _ => "not predicted".to_owned(),
     }
 }
@@ -101,7 +101,7 @@ fn write_prediction(f: &mut std::fmt::Formatter<'_>, one: &DevicePrediction) -> 
             f,
             "  {}: {} measured{}, {} composed, {} by regression",
             model.model,
-            Nanos::from_nanoseconds(model.measured_ns),
+            Time::from_nanoseconds(model.measured_ns),
             model.repeated_ppm.map_or_else(String::new, |ppm| format!(
                 " (repeats within {:.1} %)",
                 percent(ppm)
@@ -139,7 +139,7 @@ fn write_prediction(f: &mut std::fmt::Formatter<'_>, one: &DevicePrediction) -> 
 
 impl std::fmt::Display for Answer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let time = |ns: u64| Nanos::from_nanoseconds(ns).to_string();
+        let time = |ns: u64| Time::from_nanoseconds(ns).to_string();
         let mut heading = String::new();
         for part in &self.parts {
             let title = match part.operating_point.as_str() {

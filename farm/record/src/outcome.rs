@@ -57,7 +57,7 @@ pub struct Measured {
     pub samples_ns: Vec<u64>,
     /// Energy of a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub energy: Option<Energy>,
+    pub energy: Option<EnergyOutcome>,
     /// Most memory that the process had resident, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_bytes: Option<u64>,
@@ -89,7 +89,7 @@ pub struct Measured {
 
 /// Energy of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Energy {
+pub struct EnergyOutcome {
     /// In nanojoules.
     pub nanojoules: u64,
     /// How it came about: `measured`, `estimated`.

@@ -14,7 +14,7 @@ mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use polychip_farm_record::{Energy, Item, Job, Measured, Outcome, PlannedPart, Record, RefusedOps};
+use polychip_farm_record::{EnergyOutcome, Item, Job, Measured, Outcome, PlannedPart, Record, RefusedOps};
 use polychip_profile::{Interval, median_interval};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -353,7 +353,7 @@ fn point(snapshot: &str, records: &[&Record]) -> Option<Point> {
     })
 }
 
-fn energy(energy: &Energy) -> EnergyLine {
+fn energy(energy: &EnergyOutcome) -> EnergyLine {
     EnergyLine {
         nanojoules: energy.nanojoules,
         provenance: energy.provenance.clone(),

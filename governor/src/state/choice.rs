@@ -8,7 +8,7 @@ use super::outlook::{Aim, Bound, Outlook, Trust};
 use super::{Governor, PACE_STEP};
 use crate::decision::{Action, Decision, Reason};
 use crate::observation::Place;
-use crate::unit::Energy;
+use crate::unit::RunEnergy;
 
 /// A minute.
 const MINUTE_NS: u64 = 60_000_000_000;
@@ -60,7 +60,7 @@ impl Governor {
         let slack = 1.0 - f64::from(self.settings.hysteresis_permille) / 1e3;
         let slacked = |index: usize| if Some(index) == running { slack } else { 1.0 };
         // energy waits until something is surely in time
-        let energies: Option<Vec<Energy>> = match self.aim() {
+        let energies: Option<Vec<RunEnergy>> = match self.aim() {
             Aim::Frugal if trusted == Trust::Margin => {
                 outlooks.iter().map(|(_, found)| found.energy).collect()
             }

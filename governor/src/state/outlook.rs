@@ -8,7 +8,7 @@ use super::Governor;
 use crate::observation::{FinishedRun, Place};
 use crate::portfolio::{Candidate, Load};
 use crate::thermal::Place as Heat;
-use crate::unit::{Energy, Time};
+use crate::unit::{RunEnergy, RunTime};
 
 /// Devices heat up within seconds: no need to foresee more.
 const DEVICE_HORIZON_S: f64 = 15.0;
@@ -34,8 +34,8 @@ pub(super) enum Trust {
 /// What is expected of a candidate.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Outlook {
-    pub(super) latency: Time,
-    pub(super) energy: Option<Energy>,
+    pub(super) latency: RunTime,
+    pub(super) energy: Option<RunEnergy>,
     pub(super) in_time: bool,
     /// The pace that limits allow, in thousandths, where it is below a thousand.
     pub(super) bearable: f64,
@@ -228,10 +228,10 @@ impl Governor {
             },
         };
         Outlook {
-            latency: Time::from_ns(latency_ns),
+            latency: RunTime::from_ns(latency_ns),
             energy: candidate
                 .energy_uj
-                .map(|uj| Energy::from_uj(uj as f64).times(self.learnt[index].energy)),
+                .map(|uj| RunEnergy::from_uj(uj as f64).times(self.learnt[index].energy)),
             in_time,
             bearable,
             worth,

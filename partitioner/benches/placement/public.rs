@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use polychip_partitioner::{Cost, CostTable, Link, LinkTable, Nanos, Provenance, Refusal, Target};
+use polychip_partitioner::{Cost, CostTable, Link, LinkTable, Time, Provenance, Refusal, Target};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
@@ -140,7 +140,7 @@ impl Setting {
         let launch = least.sum::<u64>() * launch_permille / 1000;
         for (target, device) in targets.iter_mut().zip(&self.devices) {
             let halves = if device.kind == Kind::Cpu { 1 } else { 2 };
-            target.launch = Nanos::from_picoseconds(launch * halves / 2);
+            target.launch = Time::from_picoseconds(launch * halves / 2);
         }
         let problem = world::problem(&graph, &targets, &costs, &links);
         World {
@@ -163,9 +163,9 @@ impl Setting {
             let [a, b] = [device(&row.between[0]), device(&row.between[1])];
             let slower = row.permille * transfer_permille;
             let link = match slower {
-                0 => Link::native(Nanos::ZERO),
+                0 => Link::native(Time::ZERO),
                 // the inputs move 2^31 bytes in a second
-                _ => Link::copy(Nanos::ZERO, (1 << 31) * 1_000_000 / slower),
+                _ => Link::copy(Time::ZERO, (1 << 31) * 1_000_000 / slower),
             };
             links.set(a, b, link);
             links.set(b, a, link);
@@ -208,14 +208,14 @@ impl Setting {
 }
 
 impl DeviceRow {
-    fn time(&self, latency: &Latency) -> Nanos {
+    fn time(&self, latency: &Latency) -> Time {
         let milliseconds = match self.times {
             Times::Cpu => latency.cpu_ms,
             Times::Fpga => latency.fpga_ms,
         };
         // thousandths of a millisecond in picoseconds
         let picoseconds = (milliseconds * self.permille as f64 * 1e6).round() as u64;
-        Nanos::from_picoseconds(picoseconds + self.dispatch_ns * 1000)
+        Time::from_picoseconds(picoseconds + self.dispatch_ns * 1000)
     }
 }
 

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Nanos, Objective, Options, Provenance, Refusal, Target, check,
+    Cost, CostTable, Link, LinkTable, Time, Objective, Options, Provenance, Refusal, Target, check,
     partition,
 };
 use serde::{Deserialize, Serialize};
@@ -146,7 +146,7 @@ impl Instance {
                 } else {
                     latency.fpga_ms
                 };
-                let spent = Nanos::from_picoseconds(picoseconds(ms));
+                let spent = Time::from_picoseconds(picoseconds(ms));
                 costs.set_node(node, device, Cost::time(spent, Provenance::Estimated));
                 if device > 0 && !latency.supported {
                     target.refusals[node] = Some(Refusal {
@@ -161,7 +161,7 @@ impl Instance {
             for to in (0..devices).filter(|&to| to != from) {
                 // the inputs move 2^31 bytes in a second, or in a millisecond
                 let rate = (1u64 << 31) * 1000 / self.transfer_permille;
-                links.set(from, to, Link::copy(Nanos::ZERO, rate));
+                links.set(from, to, Link::copy(Time::ZERO, rate));
             }
         }
         let problem = world::problem(&graph, &targets, &costs, &links);

@@ -10,7 +10,7 @@ use polychip_graph::{Graph, Node, NodeId, Tensor};
 use polychip_ops::{DType, TensorType};
 use polychip_partitioner::problem::{FORBIDDEN, Moved, Problem, Source};
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Microjoules, Milliwatts, Nanos, Plan, Provenance, Refusal, Request,
+    Cost, CostTable, Link, LinkTable, Energy, Milliwatts, Time, Plan, Provenance, Refusal, Request,
     Target,
 };
 use rand_chacha::ChaCha8Rng;
@@ -175,10 +175,10 @@ fn links(table: &DeviceTable, permille: u64) -> LinkTable {
     for row in &table.links {
         let [a, b] = [device(&row.between[0]), device(&row.between[1])];
         let mut link = Link::copy(
-            Nanos::from_picoseconds(row.latency_ns * permille),
+            Time::from_picoseconds(row.latency_ns * permille),
             row.bytes_per_us * 1_000_000 * 1000 / permille,
         );
-        link.energy_per_kilobyte = Microjoules::from_nanojoules(row.energy_nj_per_kilobyte);
+        link.energy_per_kilobyte = Energy::from_nanojoules(row.energy_nj_per_kilobyte);
         links.set(a, b, link);
         links.set(b, a, link);
     }
@@ -201,7 +201,7 @@ fn prices(
         let share = low + below(high - low + 1);
         // drawn in the structure's order, so that the canonical order may change without changing a price
         let drawn: Vec<(bool, u64)> = (0..nodes).map(|_| (below(1000) < share, below(401))).collect();
-        let mut target = Target::new(&device.name, nodes).launch(Nanos::from_nanoseconds(device.launch_ns));
+        let mut target = Target::new(&device.name, nodes).launch(Time::from_nanoseconds(device.launch_ns));
         target.power = Some(Milliwatts::new(device.power_mw).into());
         target.launch_energy = target
             .power
@@ -219,7 +219,7 @@ fn prices(
                 };
                 target.refusals[node] = Some(Refusal { code: 1, words });
             }
-            let time = Nanos::from_nanoseconds(nanoseconds(device, structure, found, 800 + spread));
+            let time = Time::from_nanoseconds(nanoseconds(device, structure, found, 800 + spread));
             costs.set_node(node, index, Cost::time(time, Provenance::Roofline));
         }
         targets.push(target);
@@ -261,7 +261,7 @@ pub(crate) fn problem(graph: &Graph, targets: &[Target], costs: &CostTable, link
         let transfer = (0..devices).flat_map(|a| (0..devices).map(move |b| (a, b)));
         let transfer = transfer.map(|(a, b)| {
             let time = links.get(a, b).and_then(|link| link.time(bytes));
-            time.map_or(FORBIDDEN, Nanos::picoseconds)
+            time.map_or(FORBIDDEN, Time::picoseconds)
         });
         problem
             .push(Moved {

@@ -8,7 +8,7 @@ use crate::cost::{Cost, Provenance};
 use crate::index::{DeviceIndex, PartIndex};
 use crate::link::LinkMode;
 use crate::power::{EnergyProvenance, EnergyRange};
-use crate::unit::{Microjoules, Nanos};
+use crate::unit::{Energy, Time};
 use polychip_graph::{Container, NodeId, TensorId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -163,8 +163,8 @@ pub(super) fn crossings(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Viola
         let real = if crossing.from_device == crossing.to_device {
             (
                 LinkMode::Native,
-                Nanos::ZERO,
-                Microjoules::ZERO,
+                Time::ZERO,
+                Energy::ZERO,
                 Provenance::Measured,
                 Provenance::Measured,
             )
@@ -269,10 +269,10 @@ fn tabled(e: &Evidence<'_>, nodes: &[usize], device: usize) -> Option<Cost> {
     }
     let energy = match energy {
         None => None,
-        Some(energy) => Some(Microjoules::from_nanojoules(u64::try_from(energy).ok()?)),
+        Some(energy) => Some(Energy::from_nanojoules(u64::try_from(energy).ok()?)),
     };
     Some(Cost {
-        time: Nanos::from_picoseconds(u64::try_from(time).ok()?),
+        time: Time::from_picoseconds(u64::try_from(time).ok()?),
         energy,
         energy_range: interval.given(energy),
         provenance,
@@ -291,7 +291,7 @@ struct Interval {
 }
 
 impl Interval {
-    fn add(&mut self, energy: Option<Microjoules>, range: Option<EnergyRange>) {
+    fn add(&mut self, energy: Option<Energy>, range: Option<EnergyRange>) {
         let exact = energy.unwrap_or_default();
         let (low, expected, high, from) = match range {
             Some(range) => (range.low, range.expected, range.high, range.provenance),
@@ -305,7 +305,7 @@ impl Interval {
     }
 
     /// Adds what is taken as it is.
-    fn more(&mut self, energy: Microjoules) {
+    fn more(&mut self, energy: Energy) {
         let more = u128::from(energy.nanojoules());
         self.low += more;
         self.expected += more;
@@ -313,12 +313,12 @@ impl Interval {
     }
 
     /// The interval of a sum that is known.
-    fn given(&self, sum: Option<Microjoules>) -> Option<EnergyRange> {
+    fn given(&self, sum: Option<Energy>) -> Option<EnergyRange> {
         sum.filter(|_| self.has_any)?;
         Some(EnergyRange {
-            low: Microjoules::from_nanojoules(u64::try_from(self.low).ok()?),
-            expected: Microjoules::from_nanojoules(u64::try_from(self.expected).ok()?),
-            high: Microjoules::from_nanojoules(u64::try_from(self.high).ok()?),
+            low: Energy::from_nanojoules(u64::try_from(self.low).ok()?),
+            expected: Energy::from_nanojoules(u64::try_from(self.expected).ok()?),
+            high: Energy::from_nanojoules(u64::try_from(self.high).ok()?),
             provenance: self.weakest?,
         })
     }
@@ -417,7 +417,7 @@ pub(super) fn memory(e: &Evidence<'_>) -> Result<(), Violation> {
 pub(super) fn totals(e: &Evidence<'_>) -> Result<(), Violation> {
     let (totals, plan) = (&e.plan.totals, e.plan);
     let total =
-        |times: &mut dyn Iterator<Item = Nanos>| -> u128 { times.map(|t| u128::from(t.picoseconds())).sum() };
+        |times: &mut dyn Iterator<Item = Time>| -> u128 { times.map(|t| u128::from(t.picoseconds())).sum() };
     let compute = total(&mut plan.parts.iter().map(|part| part.cost.time));
     let launch = total(&mut plan.parts.iter().map(|part| part.launch));
     let transfer = total(&mut plan.crossings.iter().map(|crossing| crossing.time));
@@ -489,7 +489,7 @@ pub(super) fn totals(e: &Evidence<'_>) -> Result<(), Violation> {
 }
 
 /// A run keeps to the deadline, or the plan says by how much it does not; its energy keeps to the budget.
-pub(super) fn limits(e: &Evidence<'_>, time: Nanos) -> Result<(), Violation> {
+pub(super) fn limits(e: &Evidence<'_>, time: Time) -> Result<(), Violation> {
     let (objective, energy) = (&e.plan.objective, e.plan.totals.energy);
     let late = objective.deadline.map_or(0, |deadline| {
         u128::from(time.picoseconds()).saturating_sub(u128::from(deadline.picoseconds()))
@@ -535,7 +535,7 @@ pub(super) fn certificate(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Vio
         time * u128::from(e.plan.objective.time_weight) + energy * u128::from(e.plan.objective.energy_weight)
     };
     let (mut time, mut energy) = (0u128, 0u128);
-    let mut spend = |more: Nanos, used: Option<Microjoules>| {
+    let mut spend = |more: Time, used: Option<Energy>| {
         time += u128::from(more.picoseconds());
         energy += used.map_or(0, |used| u128::from(used.nanojoules()));
     };

@@ -8,7 +8,7 @@ use super::violation::{Violation, ViolationKind};
 use crate::held::Limit;
 use crate::index::DeviceIndex;
 use crate::objective::Goal;
-use crate::unit::Nanos;
+use crate::unit::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
 fn wrong(words: String) -> Violation {
@@ -29,7 +29,7 @@ fn milliwatts(energy: u128, time: u128) -> i128 {
 }
 
 /// Each limit of the objective has its line, each line its figure.
-pub(super) fn stated(e: &Evidence<'_>, run: Nanos) -> Result<(), Violation> {
+pub(super) fn stated(e: &Evidence<'_>, run: Time) -> Result<(), Violation> {
     let (plan, objective) = (e.plan, &e.plan.objective);
     let interval = match (objective.goal, &plan.schedule) {
         (Goal::Throughput, Some(schedule)) => schedule.period,

@@ -8,14 +8,14 @@ use super::violation::{Violation, ViolationKind};
 use crate::index::{DeviceIndex, PartIndex};
 use crate::objective::Goal;
 use crate::plan::Plan;
-use crate::unit::Nanos;
+use crate::unit::Time;
 use std::collections::{BTreeMap, VecDeque};
 
 fn wrong(words: String) -> Violation {
     Violation::new(ViolationKind::Schedule, words)
 }
 
-fn differs(what: &str, stated: Nanos, real: u128) -> Result<(), Violation> {
+fn differs(what: &str, stated: Time, real: u128) -> Result<(), Violation> {
     match u128::from(stated.picoseconds()) == real {
         true => Ok(()),
         false => Err(wrong(format!(
@@ -37,7 +37,7 @@ pub(super) fn hardware(e: &Evidence<'_>, device: usize) -> usize {
 }
 
 /// When a run ends; a stated schedule is what parts and crossings give.
-pub(super) fn ends(e: &Evidence<'_>) -> Result<Nanos, Violation> {
+pub(super) fn ends(e: &Evidence<'_>) -> Result<Time, Violation> {
     let plan = e.plan;
     let Some(schedule) = &plan.schedule else {
         return match plan.objective.goal {
@@ -175,7 +175,7 @@ pub(super) fn certificate(e: &Evidence<'_>) -> Result<(), Violation> {
 }
 
 /// The time between runs of all copies together: their rates, rounded up, are added.
-fn period(e: &Evidence<'_>) -> Result<Nanos, Violation> {
+fn period(e: &Evidence<'_>) -> Result<Time, Violation> {
     let stated = |plan: &Plan| match &plan.schedule {
         Some(schedule) => Ok(u128::from(schedule.period.picoseconds())),
         None => Err(wrong("a copy has no schedule".to_owned())),
@@ -198,6 +198,6 @@ fn period(e: &Evidence<'_>) -> Result<Nanos, Violation> {
         }
     };
     u64::try_from(period)
-        .map(Nanos::from_picoseconds)
+        .map(Time::from_picoseconds)
         .map_err(|_| wrong("the rates of copies do not add up".to_owned()))
 }

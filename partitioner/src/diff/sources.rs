@@ -15,7 +15,7 @@ use crate::objective::Goal;
 use crate::plan::{Crossing, Plan, together};
 use crate::record::Offer;
 use crate::schedule::Schedule;
-use crate::unit::{Microjoules, Nanos};
+use crate::unit::{Energy, Time};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -59,10 +59,10 @@ pub struct Source {
 pub struct Figures {
     /// Time of a run, or between runs where that is what the plan was made for; JSON holds picoseconds.
     #[serde(rename = "time_ps")]
-    pub time: Nanos,
+    pub time: Time,
     /// Energy of a run, where it is known; JSON holds nanojoules.
     #[serde(rename = "energy_nj")]
-    pub energy: Option<Microjoules>,
+    pub energy: Option<Energy>,
     /// The weakest provenance among the costs of parts.
     pub provenance: Provenance,
 }
@@ -184,11 +184,11 @@ fn priced(plan: &Plan, provenance: Provenance) -> Option<Figures> {
         None => {
             let parts = plan.parts.iter().flat_map(|part| [part.cost.time, part.launch]);
             let all = parts.chain(plan.crossings.iter().map(|crossing| crossing.time));
-            all.into_iter().try_fold(Nanos::ZERO, Nanos::checked_add)?
+            all.into_iter().try_fold(Time::ZERO, Time::checked_add)?
         }
     };
-    let mut energy = Some(Microjoules::ZERO);
-    let mut add = |more: Option<Microjoules>| energy = energy.zip(more).and_then(|(a, b)| a.checked_add(b));
+    let mut energy = Some(Energy::ZERO);
+    let mut add = |more: Option<Energy>| energy = energy.zip(more).and_then(|(a, b)| a.checked_add(b));
     for part in &plan.parts {
         add(part.cost.energy);
         add(Some(part.launch_energy));
@@ -330,12 +330,12 @@ impl<'a> Known<'a> {
             (ends.map(|device| name(devices, device)), crossing.bytes)
         };
         let (new, devices) = (self.new, plan.devices.clone());
-        let launches: BTreeMap<String, (Nanos, Microjoules)> = new
+        let launches: BTreeMap<String, (Time, Energy)> = new
             .parts
             .iter()
             .map(|part| (name(&new.devices, part.device), (part.launch, part.launch_energy)))
             .collect();
-        let transfers: BTreeMap<_, (Nanos, Microjoules)> = new
+        let transfers: BTreeMap<_, (Time, Energy)> = new
             .crossings
             .iter()
             .map(|crossing| (link(&new.devices, crossing), (crossing.time, crossing.energy)))

@@ -7,7 +7,7 @@ use super::{Because, Compared, Figures, NodeName, PartName, PlanDiff, Source, So
 use crate::cost::{Cost, Provenance};
 use crate::plan::label;
 use crate::report::count;
-use crate::unit::Microjoules;
+use crate::unit::Energy;
 use std::fmt::{self, Write as _};
 
 /// So many nodes or parts of a list are written out.
@@ -140,7 +140,7 @@ impl PlanDiff {
     }
 }
 
-fn unknown(energy: Option<Microjoules>) -> String {
+fn unknown(energy: Option<Energy>) -> String {
     energy.map_or_else(|| "unknown".to_owned(), |energy| energy.to_string())
 }
 

@@ -9,7 +9,7 @@
 use crate::instance::Inputs;
 use crate::plan::Plan;
 use crate::target::Heat;
-use crate::unit::{MilliCelsius, Nanos};
+use crate::unit::{MilliCelsius, Time};
 
 /// Most mean power of one device, or of all together beyond what they draw idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ pub(crate) fn draw(inputs: &Inputs<'_>, plan: &Plan) -> Draw {
 }
 
 /// The mean power of an energy in nanojoules over a time, in milliwatts, rounded up.
-pub(crate) fn mean(energy: u128, time: Nanos) -> u64 {
+pub(crate) fn mean(energy: u128, time: Time) -> u64 {
     match (energy, u128::from(time.picoseconds())) {
         (0, _) => 0,
         (_, 0) => u64::MAX,
@@ -127,9 +127,9 @@ mod tests {
     #[test]
     fn mean_power_is_energy_over_time() {
         // 2 mJ in 1 ms is 2 W
-        assert_eq!(mean(2_000_000, Nanos::from_nanoseconds(1_000_000)), 2_000);
-        assert_eq!(mean(2_000_001, Nanos::from_nanoseconds(1_000_000)), 2_001);
-        assert_eq!(mean(0, Nanos::ZERO), 0);
-        assert_eq!(mean(1, Nanos::ZERO), u64::MAX);
+        assert_eq!(mean(2_000_000, Time::from_nanoseconds(1_000_000)), 2_000);
+        assert_eq!(mean(2_000_001, Time::from_nanoseconds(1_000_000)), 2_001);
+        assert_eq!(mean(0, Time::ZERO), 0);
+        assert_eq!(mean(1, Time::ZERO), u64::MAX);
     }
 }

@@ -10,7 +10,7 @@ use super::draw::{Cap, mean};
 use crate::error::Error;
 use crate::instance::{Inputs, Weights};
 use crate::problem::{FORBIDDEN, Problem};
-use crate::unit::Nanos;
+use crate::unit::Time;
 
 /// Changes of one node that are priced: tens of milliseconds.
 pub(super) const VISITS: u64 = 600_000;
@@ -105,7 +105,7 @@ impl<'a> Changes<'a> {
         };
         let longest = self.inputs.longest();
         let mut miss = longest.map_or(0, |longest| times(time, longest.picoseconds()));
-        let power = |energy: i64| mean(energy.max(0) as u128, Nanos::from_picoseconds(time));
+        let power = |energy: i64| mean(energy.max(0) as u128, Time::from_picoseconds(time));
         if let Some(cap) = self.caps.iter().find(|cap| cap.device.is_none()) {
             miss = miss.max(times(power(figures.energy), cap.milliwatts));
         }

@@ -15,7 +15,7 @@ use crate::measured::{Valued, solve_with_parts};
 use crate::problem::{FORBIDDEN, Problem};
 use crate::solve::{Budget, MinMarginals, Solution};
 use crate::target::Target;
-use crate::unit::{Microjoules, Nanos};
+use crate::unit::{Energy, Time};
 use polychip_graph::NodeId;
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -95,7 +95,7 @@ impl<'a> Signed<'a> {
     }
 
     /// The cost of something that happens on a device, or between devices.
-    fn value(&self, device: Option<usize>, time: Nanos, energy: Microjoules) -> i128 {
+    fn value(&self, device: Option<usize>, time: Time, energy: Energy) -> i128 {
         let (ps, nj) = (i128::from(time.picoseconds()), i128::from(energy.nanojoules()));
         let weigh = |own: u64, multiplier: u64| {
             i128::from(own) * i128::from(self.multipliers.own) + i128::from(multiplier)
@@ -142,7 +142,7 @@ impl Pricing for Signed<'_> {
         )
     }
 
-    fn transfer(&self, time: Nanos, energy: Microjoules) -> u64 {
+    fn transfer(&self, time: Time, energy: Energy) -> u64 {
         self.cost(self.value(None, time, energy).max(0))
     }
 }

@@ -4,7 +4,7 @@
 //! where a plan offers no place for a mutation.
 
 use crate::world::{Random, World};
-use polychip_partitioner::{DeviceIndex, Link, Microjoules, Nanos, Plan, Provenance, part_id};
+use polychip_partitioner::{DeviceIndex, Link, Energy, Time, Plan, Provenance, part_id};
 
 /// Number of kinds of mutations.
 pub(crate) const MUTATIONS: usize = 26;
@@ -15,7 +15,7 @@ pub(crate) fn mutate(world: &World, plan: &Plan, kind: usize, random: &mut Rando
     let parts = plan.parts.len();
     let part = random.below(parts);
     let crossing = random.below(plan.crossings.len());
-    let one = Nanos::from_picoseconds(1);
+    let one = Time::from_picoseconds(1);
     match kind {
         // a node moves to another part, whose id is made to fit
         0 => {
@@ -37,7 +37,7 @@ pub(crate) fn mutate(world: &World, plan: &Plan, kind: usize, random: &mut Rando
         3 => plan.totals.compute = plan.totals.compute.checked_add(one)?,
         4 => plan.totals.transfer = plan.totals.transfer.checked_add(one)?,
         5 => {
-            let more = Microjoules::from_nanojoules(1);
+            let more = Energy::from_nanojoules(1);
             plan.totals.energy = Some(plan.totals.energy?.checked_add(more)?);
         }
         // a node stands in two parts
@@ -135,7 +135,7 @@ pub(crate) fn mutate(world: &World, plan: &Plan, kind: usize, random: &mut Rando
         }
         20 => {
             let crossing = plan.crossings.get_mut(crossing)?;
-            let faster = Link::native(Nanos::ZERO).time(0)?;
+            let faster = Link::native(Time::ZERO).time(0)?;
             if crossing.time == faster {
                 return None;
             }

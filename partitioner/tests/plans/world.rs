@@ -5,7 +5,7 @@
 use polychip_graph::{Constant, Graph, Node, NodeId, State, Tensor, TensorId};
 use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Microjoules, Nanos, Objective, Options, Provenance, Refusal, Request,
+    Cost, CostTable, Link, LinkTable, Energy, Time, Objective, Options, Provenance, Refusal, Request,
     Target,
 };
 use rand_chacha::ChaCha8Rng;
@@ -137,8 +137,8 @@ pub(crate) fn around(graph: Graph, random: &mut Random, devices: usize) -> World
     let mut targets: Vec<Target> = (0..devices)
         .map(|device| {
             let mut target = Target::new(&format!("null:{device}"), nodes)
-                .launch(Nanos::from_picoseconds(random.below(3_000_000) as u64));
-            target.launch_energy = Microjoules::from_nanojoules(random.below(500) as u64);
+                .launch(Time::from_picoseconds(random.below(3_000_000) as u64));
+            target.launch_energy = Energy::from_nanojoules(random.below(500) as u64);
             target.emulated = device == 1;
             target
         })
@@ -152,23 +152,23 @@ pub(crate) fn around(graph: Graph, random: &mut Random, devices: usize) -> World
                     words: "dtype".into(),
                 });
             }
-            let time = Nanos::from_picoseconds(random.below(9_000_000) as u64);
+            let time = Time::from_picoseconds(random.below(9_000_000) as u64);
             let provenance =
                 [Provenance::Measured, Provenance::Estimated, Provenance::Roofline][random.below(3)];
-            let energy = Microjoules::from_nanojoules(random.below(9000) as u64);
+            let energy = Energy::from_nanojoules(random.below(9000) as u64);
             costs.set_node(node, device, Cost::time(time, provenance).with_energy(energy));
         }
     }
     let mut links = LinkTable::new(devices);
     for from in 0..devices {
         for to in 0..devices {
-            let latency = Nanos::from_picoseconds(random.below(2_000_000) as u64);
+            let latency = Time::from_picoseconds(random.below(2_000_000) as u64);
             let mut link = match random.below(3) {
                 0 => Link::native(latency),
                 1 => Link::imported(latency),
                 _ => Link::copy(latency, 1_000_000 * (1 + random.below(20_000) as u64)),
             };
-            link.energy_per_kilobyte = Microjoules::from_nanojoules(random.below(300) as u64);
+            link.energy_per_kilobyte = Energy::from_nanojoules(random.below(300) as u64);
             links.set(from, to, link);
         }
     }

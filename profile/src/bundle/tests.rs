@@ -363,7 +363,7 @@ fn a_newer_bundle_takes_the_place_of_what_the_older_one_said() {
 
 #[test]
 fn what_was_measured_here_goes_before_what_a_bundle_brings() {
-    use polychip_partitioner::Nanos;
+    use polychip_partitioner::Time;
     let profile = Profile::in_memory();
     let device = content().profile.parts[0].device.clone();
     let own = PartKey {
@@ -373,13 +373,13 @@ fn what_was_measured_here_goes_before_what_a_bundle_brings() {
     };
     let times = |ns: u64, count: usize| -> Vec<crate::Measurement> {
         let one = crate::Measurement {
-            time: Nanos::from_nanoseconds(ns),
+            time: Time::from_nanoseconds(ns),
             energy_uj: None,
         };
         vec![one; count]
     };
     profile.record(own, false, &times(700, 8)).unwrap();
-    let ns = |ns| LinkCost::of_time(Nanos::from_nanoseconds(ns));
+    let ns = |ns| LinkCost::of_time(Time::from_nanoseconds(ns));
     profile.record_link("a", "b", 8, ns(5)).unwrap();
     // of a board whose clock is ahead
     let ahead = u64::MAX / 4;

@@ -19,7 +19,7 @@ fn times(values: impl IntoIterator<Item = u64>) -> Vec<Measurement> {
     values
         .into_iter()
         .map(|ns| Measurement {
-            time: Nanos::from_nanoseconds(ns),
+            time: Time::from_nanoseconds(ns),
             energy_uj: None,
         })
         .collect()
@@ -29,7 +29,7 @@ fn times(values: impl IntoIterator<Item = u64>) -> Vec<Measurement> {
 fn times_of_many_runs_do_not_push_a_measured_energy_out() {
     let profile = Profile::in_memory();
     let energy = Measurement {
-        time: Nanos::from_nanoseconds(9),
+        time: Time::from_nanoseconds(9),
         energy_uj: Some(70),
     };
     profile.record(key("gpu:0"), false, &[energy]).unwrap();
@@ -54,13 +54,13 @@ fn percentiles_come_from_single_measurements() {
         (summary.samples, summary.p10, summary.p50, summary.p90),
         (
             11,
-            Nanos::from_nanoseconds(2),
-            Nanos::from_nanoseconds(6),
-            Nanos::from_nanoseconds(10)
+            Time::from_nanoseconds(2),
+            Time::from_nanoseconds(6),
+            Time::from_nanoseconds(10)
         )
     );
     // of fewer than a hundred, what is rarely exceeded is the longest
-    assert_eq!(summary.p99, Nanos::from_nanoseconds(11));
+    assert_eq!(summary.p99, Time::from_nanoseconds(11));
     assert_eq!(profile.part(key("cpu:1")).unwrap(), None);
 }
 
@@ -74,7 +74,7 @@ fn only_the_newest_measurements_are_kept() {
         .record(key("cpu:0"), false, &times(std::iter::repeat_n(9, 101)))
         .unwrap();
     let summary = profile.part(key("cpu:0")).unwrap().unwrap();
-    assert_eq!((summary.samples, summary.p10), (KEPT, Nanos::from_nanoseconds(9)));
+    assert_eq!((summary.samples, summary.p10), (KEPT, Time::from_nanoseconds(9)));
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn filled(path: &Path) -> Profile {
     profile.record(key("npu:0"), true, &times([1])).unwrap();
     profile.describe(&FINGERPRINT, "{}").unwrap();
     profile
-        .record_link("a", "b", 1_000, LinkCost::of_time(Nanos::from_nanoseconds(500)))
+        .record_link("a", "b", 1_000, LinkCost::of_time(Time::from_nanoseconds(500)))
         .unwrap();
     profile.set_plugin_value("cpu", "tile", b"12x32").unwrap();
     let run = RefusedRun {
@@ -388,7 +388,7 @@ fn what_is_exported_and_imported_is_the_same_and_says_where_it_was_measured() {
 fn an_energy_says_which_sensor_measured_it_and_how_well() {
     let profile = Profile::in_memory();
     let energy = |uj| Measurement {
-        time: Nanos::from_nanoseconds(9),
+        time: Time::from_nanoseconds(9),
         energy_uj: Some(uj),
     };
     profile.record(key("npu:0"), false, &[energy(40)]).unwrap();
@@ -534,12 +534,12 @@ fn a_file_that_may_only_be_read_is_read_and_not_changed() {
     assert_eq!(profile.trouble(), None);
     profile.record(key("cpu:0"), false, &times([7])).unwrap();
     profile
-        .record_link("a", "b", 1_000, LinkCost::of_time(Nanos::from_nanoseconds(900)))
+        .record_link("a", "b", 1_000, LinkCost::of_time(Time::from_nanoseconds(900)))
         .unwrap();
     assert_eq!(profile.part(key("cpu:0")).unwrap().unwrap().samples, 4);
     assert_eq!(
         profile.link("a", "b").unwrap(),
-        [(1_000, LinkCost::of_time(Nanos::from_nanoseconds(900)))]
+        [(1_000, LinkCost::of_time(Time::from_nanoseconds(900)))]
     );
     assert!(
         profile.trouble().unwrap().contains("readonly"),
@@ -668,7 +668,7 @@ fn a_price_is_that_of_the_clock_that_holds() {
 fn what_a_slow_clock_measured_does_not_push_out_what_a_fast_one_did() {
     let profile = Profile::in_memory();
     let energy = Measurement {
-        time: Nanos::from_nanoseconds(9),
+        time: Time::from_nanoseconds(9),
         energy_uj: Some(70),
     };
     profile
@@ -716,7 +716,7 @@ fn what_a_slow_clock_measured_does_not_push_out_what_a_fast_one_did() {
 fn an_energy_is_found_whatever_the_conditions_of_the_times() {
     let profile = Profile::in_memory();
     let energy = Measurement {
-        time: Nanos::from_nanoseconds(9),
+        time: Time::from_nanoseconds(9),
         energy_uj: Some(70),
     };
     profile.record(key("gpu:0"), false, &[energy]).unwrap();

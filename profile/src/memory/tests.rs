@@ -117,7 +117,7 @@ fn make(call: &Call, rows: &mut dyn Rows) -> String {
             let measurements: Vec<Measurement> = times
                 .iter()
                 .map(|&(ns, energy_uj)| Measurement {
-                    time: Nanos::from_nanoseconds(ns.min(u64::MAX / 1_000_000)),
+                    time: Time::from_nanoseconds(ns.min(u64::MAX / 1_000_000)),
                     energy_uj,
                 })
                 .collect();

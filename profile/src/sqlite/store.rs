@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use polychip_partitioner::{Microjoules, Nanos};
+use polychip_partitioner::{Energy, Time};
 use rusqlite::{Connection, params};
 
 use crate::conditions::Conditions;
@@ -195,8 +195,8 @@ pub(crate) fn link(connection: &Connection, from: &str, to: &str) -> rusqlite::R
         let time = unsigned(row.get(1)?).min(u64::MAX / 1_000_000);
         let energy: Option<i64> = row.get(2)?;
         let cost = LinkCost {
-            time: Nanos::from_nanoseconds(time),
-            energy: energy.map(|energy| Microjoules::from_nanojoules(unsigned(energy))),
+            time: Time::from_nanoseconds(time),
+            energy: energy.map(|energy| Energy::from_nanojoules(unsigned(energy))),
         };
         Ok((unsigned(row.get(0)?), cost))
     })?;

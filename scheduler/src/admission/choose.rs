@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use polychip_lanes::{self as lanes, Arrivals, Choice, Class, Device, Part, Task, TaskSet};
-use polychip_partitioner::{Goal, Nanos};
+use polychip_partitioner::{Goal, Time};
 
 use crate::admission::report::{
     CertificateReport, DeviceProof, InstantReport, PartProof, RefusalReport, SessionProof,
@@ -44,7 +44,7 @@ pub(crate) struct Counted {
     /// Their times, in nanoseconds.
     times_ns: Vec<u64>,
     /// What it was cut by, and the plan before.
-    pub(crate) cut: Option<(Nanos, Arc<Counted>)>,
+    pub(crate) cut: Option<(Time, Arc<Counted>)>,
 }
 
 /// A session as admission sees it.
@@ -99,12 +99,12 @@ impl Counted {
     }
 
     /// The longest part with its launch, as it is predicted.
-    fn longest(&self) -> Nanos {
+    fn longest(&self) -> Time {
         let times = self.planned.plan().parts.iter().map(|part| {
             let launch = part.launch.picoseconds();
             part.cost.time.picoseconds().saturating_add(launch)
         });
-        Nanos::from_picoseconds(times.max().unwrap_or(0))
+        Time::from_picoseconds(times.max().unwrap_or(0))
     }
 
     /// Bytes that it holds, by device.
@@ -286,7 +286,7 @@ impl Plans<'_> {
         let mut count = base.parts.len();
         for halving in 1..=HALVINGS {
             let longest = base.longest().picoseconds() >> halving;
-            let Some(cut) = self.one(member, base, Nanos::from_picoseconds(longest))? else {
+            let Some(cut) = self.one(member, base, Time::from_picoseconds(longest))? else {
                 break;
             };
             if cut.parts.len() > count {
@@ -298,8 +298,8 @@ impl Plans<'_> {
     }
 
     /// A plan cut so that no part is predicted to take longer; none where it cannot be cut.
-    fn one(&self, member: &Member, base: &Arc<Counted>, longest: Nanos) -> Result<Option<Arc<Counted>>> {
-        if base.planned.plan().objective.goal != Goal::Serial || longest == Nanos::ZERO {
+    fn one(&self, member: &Member, base: &Arc<Counted>, longest: Time) -> Result<Option<Arc<Counted>>> {
+        if base.planned.plan().objective.goal != Goal::Serial || longest == Time::ZERO {
             return Ok(None);
         }
         let planned = base.planned.cut(self.shared, member.policy.settings(), longest)?;
@@ -437,7 +437,7 @@ fn coarser(devices: &[Device], members: &[Member], plans: &Plans<'_>, found: Fou
         // predicted times have their margin added
         let predicted = longest_ns as f64 / (1.0 + member.margin_percent / 100.0);
         for permille in SHORTER_PERMILLE {
-            let longest = Nanos::from_nanoseconds((predicted * permille as f64 / 1000.0) as u64);
+            let longest = Time::from_nanoseconds((predicted * permille as f64 / 1000.0) as u64);
             let Some(cut) = plans.one(member, &base, longest)? else {
                 break;
             };

@@ -12,7 +12,7 @@
 use std::time::{Duration, Instant};
 
 use polychip_host::Device;
-use polychip_partitioner::Microjoules;
+use polychip_partitioner::Energy;
 use polychip_profile::LinkCost;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -242,7 +242,7 @@ fn keep(runtime: &Runtime, from: &Device, to: &Device, found: &LinkEnergy) -> Re
         let Some((_, timed)) = points.into_iter().find(|(bytes, _)| *bytes == size) else {
             return Ok(());
         };
-        let energy = Microjoules::from_nanojoules((figure.mean * 1e3).round() as u64);
+        let energy = Energy::from_nanojoules((figure.mean * 1e3).round() as u64);
         let cost = LinkCost {
             energy: Some(energy),
             ..timed

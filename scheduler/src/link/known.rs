@@ -3,11 +3,11 @@
 //! Invariant: where nothing was measured, the stated estimate stays.
 
 use polychip_host::Device;
-use polychip_partitioner::{Link, Microjoules, Nanos, Provenance};
+use polychip_partitioner::{Link, Energy, Time, Provenance};
 use polychip_profile::{LinkCost, Profile};
 
 /// Latency and bytes per second of the line through the smallest and the largest tensor.
-pub(super) fn fit(points: &[(u64, LinkCost)]) -> Option<(Nanos, Option<u64>)> {
+pub(super) fn fit(points: &[(u64, LinkCost)]) -> Option<(Time, Option<u64>)> {
     let (&(small, first), &(large, last)) = (points.first()?, points.last()?);
     let (latency, longest) = (first.time, last.time);
     let more = longest.nanoseconds().saturating_sub(latency.nanoseconds());
@@ -18,7 +18,7 @@ pub(super) fn fit(points: &[(u64, LinkCost)]) -> Option<(Nanos, Option<u64>)> {
 
 /// Fixed energy, and energy of a thousand bytes, of the line through the smallest and the largest tensor of which the energy
 /// was measured; one alone says nothing of size.
-pub(super) fn fit_energy(points: &[(u64, LinkCost)]) -> Option<(Microjoules, Microjoules)> {
+pub(super) fn fit_energy(points: &[(u64, LinkCost)]) -> Option<(Energy, Energy)> {
     let mut known = points
         .iter()
         .filter_map(|(bytes, cost)| Some((*bytes, cost.energy?)));
@@ -27,7 +27,7 @@ pub(super) fn fit_energy(points: &[(u64, LinkCost)]) -> Option<(Microjoules, Mic
     let more = u128::from(most.saturating_sub(fixed).nanojoules());
     let per_kilobyte = (more * 1000).div_ceil(u128::from((large - small).max(1)));
     let per_kilobyte = u64::try_from(per_kilobyte).unwrap_or(u64::MAX);
-    Some((fixed, Microjoules::from_nanojoules(per_kilobyte)))
+    Some((fixed, Energy::from_nanojoules(per_kilobyte)))
 }
 
 /// What the profile knows of starting a run on a device.
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_line_through_two_sizes() {
-        let ns = Nanos::from_nanoseconds;
+        let ns = Time::from_nanoseconds;
         let cost = |time| LinkCost::of_time(ns(time));
         assert_eq!(fit(&[]), None);
         assert_eq!(fit(&[(0, cost(7))]), Some((ns(7), None)));
@@ -68,9 +68,9 @@ mod tests {
 
     #[test]
     fn energies_are_a_line_too_where_both_ends_were_measured() {
-        let nj = Microjoules::from_nanojoules;
+        let nj = Energy::from_nanojoules;
         let cost = |energy: Option<u64>| LinkCost {
-            time: Nanos::from_nanoseconds(1),
+            time: Time::from_nanoseconds(1),
             energy: energy.map(nj),
         };
         assert_eq!(fit_energy(&[(0, cost(None)), (9, cost(Some(1)))]), None);
@@ -88,10 +88,10 @@ mod tests {
     #[test]
     fn a_measured_link_replaces_the_estimate_and_says_so() {
         let profile = Profile::in_memory();
-        let ns = Nanos::from_nanoseconds;
+        let ns = Time::from_nanoseconds;
         let cost = |time, energy: Option<u64>| LinkCost {
             time: ns(time),
-            energy: energy.map(Microjoules::from_nanojoules),
+            energy: energy.map(Energy::from_nanojoules),
         };
         profile.record_link("a", "b", 1_000, cost(500, Some(9))).unwrap();
         profile.record_link("a", "b", 5_000, cost(1_500, None)).unwrap();

@@ -2,7 +2,7 @@
 
 use polychip_graph::{Node, Tensor, fingerprint};
 use polychip_ops::{DType, Op, TensorType};
-use polychip_partitioner::{Nanos, Part, Refusal};
+use polychip_partitioner::{Time, Part, Refusal};
 use polychip_profile::{Measurement, PartKey};
 
 use super::*;
@@ -22,7 +22,7 @@ cost = { fixed_ns = 90000 }
 ";
 
 /// What a measured part takes beyond the sum of its nodes.
-const LOST: Nanos = Nanos::from_nanoseconds(4_000);
+const LOST: Time = Time::from_nanoseconds(4_000);
 
 /// `Neg`, `Tanh`, `Abs`, `Neg`, `Tanh`, `Neg`, one after the other.
 fn chain() -> Model {
@@ -41,9 +41,9 @@ fn chain() -> Model {
 fn measure(runtime: &Runtime, planned: &Planned, part: &Part, policy: &Policy) {
     let device = &planned.devices()[part.device.index()];
     let nodes = part.nodes.iter();
-    let nodes: Nanos = nodes
+    let nodes: Time = nodes
         .filter_map(|node| planned.request().costs.node(*node as usize, part.device.index()))
-        .try_fold(Nanos::ZERO, |sum, cost| sum.checked_add(cost.time))
+        .try_fold(Time::ZERO, |sum, cost| sum.checked_add(cost.time))
         .unwrap();
     let key = PartKey {
         device: &device.identity(),

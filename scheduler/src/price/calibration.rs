@@ -15,7 +15,7 @@
 
 use polychip_graph::Graph;
 use polychip_host::Device;
-use polychip_partitioner::{Cost, Nanos, Provenance};
+use polychip_partitioner::{Cost, Time, Provenance};
 use polychip_profile::{Profile, work};
 
 use super::power::taking;
@@ -35,7 +35,7 @@ pub(crate) struct Calibration {
     /// All other nodes.
     pub(crate) traffic: f64,
     /// From submitting a run of next to no work to its outputs.
-    pub(crate) launch: Nanos,
+    pub(crate) launch: Time,
 }
 
 impl Calibration {
@@ -63,7 +63,7 @@ impl Calibration {
             (factor.is_finite() && factor > 0.0).then_some(factor)
         };
         let (compute, traffic) = (factor()?, factor()?);
-        let launch = Nanos::from_nanoseconds(words.next()?.parse().ok()?);
+        let launch = Time::from_nanoseconds(words.next()?.parse().ok()?);
         (version == VERSION).then_some(Calibration {
             compute,
             traffic,
@@ -106,7 +106,7 @@ mod tests {
         let calibration = Calibration {
             compute: 0.3125,
             traffic: 4.0,
-            launch: Nanos::from_nanoseconds(12_345),
+            launch: Time::from_nanoseconds(12_345),
         };
         assert_eq!(Calibration::parse(&calibration.text()), Some(calibration));
         for bad in [
@@ -128,9 +128,9 @@ mod tests {
         let calibration = Calibration {
             compute: 0.5,
             traffic: 3.0,
-            launch: Nanos::ZERO,
+            launch: Time::ZERO,
         };
-        let stated = Cost::time(Nanos::from_nanoseconds(100), Provenance::Roofline);
+        let stated = Cost::time(Time::from_nanoseconds(100), Provenance::Roofline);
         let scaled = |computes| calibration.scaled(stated, computes);
         assert_eq!(scaled(true).time.nanoseconds(), 50);
         assert_eq!(scaled(false).time.nanoseconds(), 300);

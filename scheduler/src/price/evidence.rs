@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 use polychip_graph::{Graph, Node};
 use polychip_host::{Device, DeviceKind, FlatGraph};
 use polychip_partitioner::{
-    Cost, DeviceIndex, EnergyProvenance, EnergyRange, LinkTable, Microjoules, Milliwatts, Nanos, Part,
+    Cost, DeviceIndex, EnergyProvenance, EnergyRange, LinkTable, Energy, Milliwatts, Time, Part,
     Provenance, Refusal, Target,
 };
 use polychip_profile::predict::Predicted;
@@ -241,7 +241,7 @@ pub(super) fn measured(summary: &Summary) -> Cost {
     let cost = Cost::time(summary.p50, provenance);
     let cost = match summary.energy_uj {
         Some(energy) => {
-            let energy = Microjoules::from_microjoules(energy);
+            let energy = Energy::from_microjoules(energy);
             cost.with_energy_within(energy, EnergyRange::exact(energy, EnergyProvenance::Measured))
         }
         None => cost,
@@ -358,7 +358,7 @@ fn ask(graph: &Graph, flat: &FlatGraph, device: &Device, settings: Settings) -> 
         *cost = Some(threads.scaled(stated(graph, node, device, &estimate)));
         if let Some(launch) = estimate.launch_ns {
             states_launch = true;
-            target.launch = target.launch.max(Nanos::from_nanoseconds(launch));
+            target.launch = target.launch.max(Time::from_nanoseconds(launch));
         }
         if let Some(power) = estimate.power_mw {
             let most = target
@@ -377,10 +377,10 @@ fn ask(graph: &Graph, flat: &FlatGraph, device: &Device, settings: Settings) -> 
 /// The cost of a node as the plugin estimates it; by the roofline where it states no time.
 fn stated(graph: &Graph, node: &Node, device: &Device, estimate: &polychip_host::Cost) -> Cost {
     let cost = match estimate.time_ns {
-        Some(ns) => Cost::time(Nanos::from_nanoseconds(ns), Provenance::Estimated),
+        Some(ns) => Cost::time(Time::from_nanoseconds(ns), Provenance::Estimated),
         None => Cost::time(roofline(graph, node, device), Provenance::Roofline),
     };
-    let energy = estimate.energy_uj.map(Microjoules::from_microjoules).or_else(|| {
+    let energy = estimate.energy_uj.map(Energy::from_microjoules).or_else(|| {
         estimate
             .power_mw
             .and_then(|power| Milliwatts::new(power).over(cost.time))
@@ -396,7 +396,7 @@ fn stated(graph: &Graph, node: &Node, device: &Device, estimate: &polychip_host:
     }
 }
 
-fn roofline(graph: &Graph, node: &polychip_graph::Node, device: &Device) -> Nanos {
+fn roofline(graph: &Graph, node: &polychip_graph::Node, device: &Device) -> Time {
     let (info, work) = (device.info(), work::of_node(graph, node));
     let ns = |amount: u64, per_second: u64| {
         u64::try_from(u128::from(amount) * 1_000_000_000 / u128::from(per_second.max(1))).unwrap_or(u64::MAX)
@@ -404,7 +404,7 @@ fn roofline(graph: &Graph, node: &polychip_graph::Node, device: &Device) -> Nano
     let arithmetic = ns(work.macs, info.peak_macs_per_s.unwrap_or(UNKNOWN_MACS_PER_S));
     let traffic = ns(work.bytes, info.peak_bytes_per_s.unwrap_or(UNKNOWN_BYTES_PER_S));
     // the partitioner counts picoseconds in 64 bits
-    Nanos::from_nanoseconds(arithmetic.max(traffic).clamp(1, u64::MAX / 1_000_000))
+    Time::from_nanoseconds(arithmetic.max(traffic).clamp(1, u64::MAX / 1_000_000))
 }
 
 fn links(devices: &[Device], profile: &Profile) -> LinkTable {

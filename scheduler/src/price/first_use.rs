@@ -8,19 +8,19 @@
 //! Not here: what the profile measured, which replaces all of this (`crate::link::known`).
 
 use polychip_host::{Device, DeviceInfo, DeviceKind};
-use polychip_partitioner::{Cost, Link, Microjoules, Nanos};
+use polychip_partitioner::{Cost, Link, Energy, Time};
 
 use crate::policy::Settings;
 
 /// Starting a run on a real device whose plugin states no launch cost: as much as a cut, until the profile knows
 /// (`polychip links`).
-const LAUNCH: Nanos = Nanos::from_nanoseconds(50_000);
+const LAUNCH: Time = Time::from_nanoseconds(50_000);
 /// What a cut between two real devices was measured to lose beside the bytes: a fence, a wake-up, ops that are no longer
 /// fused across it.
-const CUT: Nanos = Nanos::from_nanoseconds(50_000);
+const CUT: Time = Time::from_nanoseconds(50_000);
 /// A fence and a wake-up alone, where a device is scripted: 6 to 9 µs for a fork and join of sleeping threads on a
 /// two-core x86 machine.
-const WAKE: Nanos = Nanos::from_nanoseconds(8_000);
+const WAKE: Time = Time::from_nanoseconds(8_000);
 /// One core of the same machine copies 8 to 17 GB/s beside busy neighbors. At a cut each device brings the tensor into a
 /// layout of its own, at about the same rate.
 const COPY_BYTES_PER_S: u64 = 8_000_000_000;
@@ -29,9 +29,9 @@ const COPY_BYTES_PER_S: u64 = 8_000_000_000;
 const FURTHER_THREAD: f64 = 0.55;
 
 /// Starting a run on a device that states no launch cost.
-pub(super) fn launch(device: &Device) -> Nanos {
+pub(super) fn launch(device: &Device) -> Time {
     if device.info().emulated {
-        Nanos::ZERO
+        Time::ZERO
     } else {
         LAUNCH
     }
@@ -84,10 +84,10 @@ impl ThreadScale {
         let picoseconds = (cost.time.picoseconds() as f64 * self.0).min((u64::MAX / 1_000_000) as f64);
         let energy = cost.energy.map(|energy| {
             let nanojoules = energy.nanojoules() as f64 * self.0;
-            Microjoules::from_nanojoules(nanojoules as u64)
+            Energy::from_nanojoules(nanojoules as u64)
         });
         Cost {
-            time: Nanos::from_picoseconds((picoseconds as u64).max(1)),
+            time: Time::from_picoseconds((picoseconds as u64).max(1)),
             energy,
             ..cost
         }
@@ -129,14 +129,14 @@ mod tests {
     fn fewer_threads_take_longer() {
         let scale = ThreadScale::between(8, 1);
         let before = Cost::time(
-            Nanos::from_nanoseconds(1_000),
+            Time::from_nanoseconds(1_000),
             polychip_partitioner::Provenance::Estimated,
         )
-        .with_energy(Microjoules::from_nanojoules(8_000));
+        .with_energy(Energy::from_nanojoules(8_000));
         let after = scale.scaled(before);
         // 8 threads are 5.3 times as fast as one
         assert_eq!(after.time.nanoseconds(), 5_300);
-        assert_eq!(after.energy.map(Microjoules::nanojoules), Some(42_400));
+        assert_eq!(after.energy.map(Energy::nanojoules), Some(42_400));
         let same = ThreadScale::between(8, 8);
         assert_eq!(same.scaled(before), before);
     }

@@ -9,7 +9,7 @@
 //! the middle is taken. Of a bus: what the GPU's side of one was measured to take (`docs/benchmarks/energy.md`).
 
 use polychip_host::Device;
-use polychip_partitioner::{Link, LinkMode, Microjoules, Nanos, Provenance};
+use polychip_partitioner::{Link, LinkMode, Energy, Time, Provenance};
 
 use super::power::CORE;
 
@@ -19,11 +19,11 @@ const PASS_NJ: u64 = 244;
 const BUS_NJ: u64 = 3_700;
 
 /// Of starting a run on a device.
-pub(super) fn launch(device: &Device, time: Nanos) -> Microjoules {
+pub(super) fn launch(device: &Device, time: Time) -> Energy {
     if device.info().emulated {
-        return Microjoules::ZERO;
+        return Energy::ZERO;
     }
-    CORE.over(time).unwrap_or(Microjoules::ZERO)
+    CORE.over(time).unwrap_or(Energy::ZERO)
 }
 
 /// The link with the energies of its transfers.
@@ -42,8 +42,8 @@ fn with(link: Link, has_bus: bool) -> Link {
         LinkMode::Native | LinkMode::Imported => 2,
         LinkMode::Copy => 4,
     };
-    let latency = CORE.over(link.latency).unwrap_or(Microjoules::ZERO);
-    let per_kilobyte = Microjoules::from_nanojoules(passes * PASS_NJ + u64::from(has_bus) * BUS_NJ);
+    let latency = CORE.over(link.latency).unwrap_or(Energy::ZERO);
+    let per_kilobyte = Energy::from_nanojoules(passes * PASS_NJ + u64::from(has_bus) * BUS_NJ);
     link.with_energy(latency, per_kilobyte, Provenance::Estimated)
 }
 
@@ -53,11 +53,11 @@ mod tests {
 
     #[test]
     fn no_hand_over_is_free() {
-        let latency = Nanos::from_nanoseconds(10_000);
+        let latency = Time::from_nanoseconds(10_000);
         let native = with(Link::native(latency), false);
         let copied = with(Link::copy(latency, 1_000_000_000), false);
         let imported = with(Link::imported(latency), true);
-        assert!(native.energy(1).unwrap() > Microjoules::ZERO);
+        assert!(native.energy(1).unwrap() > Energy::ZERO);
         // a microsecond of a watt is a microjoule
         assert_eq!(native.latency_energy, CORE.over(latency).unwrap());
         let moved =

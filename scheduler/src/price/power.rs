@@ -13,7 +13,7 @@
 
 use polychip_host::{Device, DeviceKind};
 use polychip_partitioner::{
-    Cost, EnergyProvenance, EnergyRange, Microjoules, Milliwatts, Nanos, Power, Provenance, Target,
+    Cost, EnergyProvenance, EnergyRange, Energy, Milliwatts, Time, Power, Provenance, Target,
 };
 use polychip_profile::DrawnPower;
 
@@ -345,9 +345,9 @@ pub(super) fn drawing(cost: Cost, power: Power) -> Cost {
 /// The cost with another time. Its energy was stated for the old one: the power is what stays.
 pub(super) fn taking(cost: Cost, picoseconds: u64, provenance: Provenance) -> Cost {
     let before = cost.time.picoseconds().max(1);
-    let part = |energy: Microjoules| scaled(energy, picoseconds, before);
+    let part = |energy: Energy| scaled(energy, picoseconds, before);
     Cost {
-        time: Nanos::from_picoseconds(picoseconds),
+        time: Time::from_picoseconds(picoseconds),
         energy: cost.energy.map(part),
         energy_range: cost.energy_range.map(|range| EnergyRange {
             low: part(range.low),
@@ -375,9 +375,9 @@ fn scale_to_threads(asked: &Asked<'_>, target: &mut Target, costs: &mut [Option<
     });
 }
 
-fn scaled(energy: Microjoules, by: u64, of: u64) -> Microjoules {
+fn scaled(energy: Energy, by: u64, of: u64) -> Energy {
     let nanojoules = u128::from(energy.nanojoules()) * u128::from(by) / u128::from(of.max(1));
-    Microjoules::from_nanojoules(u64::try_from(nanojoules).unwrap_or(u64::MAX))
+    Energy::from_nanojoules(u64::try_from(nanojoules).unwrap_or(u64::MAX))
 }
 
 /// The mean power of costs that have an energy.
@@ -421,7 +421,7 @@ mod tests {
     }
 
     fn cost(ns: u64) -> Option<Cost> {
-        Some(Cost::time(Nanos::from_nanoseconds(ns), Provenance::Estimated))
+        Some(Cost::time(Time::from_nanoseconds(ns), Provenance::Estimated))
     }
 
     fn completed(
@@ -495,7 +495,7 @@ mod tests {
 
     #[test]
     fn what_is_stated_is_kept_and_fills_what_is_not() {
-        let stated = cost(1_000).map(|cost| cost.with_energy(Microjoules::from_microjoules(30)));
+        let stated = cost(1_000).map(|cost| cost.with_energy(Energy::from_microjoules(30)));
         let asked = Asked {
             emulated: true,
             ..asked(DeviceKind::Npu, "npu")
@@ -520,7 +520,7 @@ mod tests {
             ..asked(DeviceKind::Cpu, "cpu")
         };
         let energy = |asked: &Asked<'_>| {
-            let stated = cost(1_000_000).map(|cost| cost.with_energy(Microjoules::from_microjoules(80)));
+            let stated = cost(1_000_000).map(|cost| cost.with_energy(Energy::from_microjoules(80)));
             completed(asked, None, vec![stated])
                 .1
                 .energy
@@ -550,7 +550,7 @@ mod tests {
             most_mw: 10_000,
             parts: 3,
         };
-        let stated = cost(1_000_000).map(|cost| cost.with_energy(Microjoules::from_microjoules(80_000)));
+        let stated = cost(1_000_000).map(|cost| cost.with_energy(Energy::from_microjoules(80_000)));
         let real = asked(DeviceKind::Cpu, "cpu");
         let (power, found) = completed(&real, Some(drawn), vec![stated]);
         assert_eq!(power.provenance, EnergyProvenance::Fitted);

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use polychip_partitioner::{
-    Cost, CostTable, DeviceIndex, EnergyProvenance, Milliwatts, Nanos, Power, Provenance,
+    Cost, CostTable, DeviceIndex, EnergyProvenance, Milliwatts, Time, Power, Provenance,
 };
 use polychip_profile::Summary;
 
@@ -156,7 +156,7 @@ impl Evidence {
         for (target, lost) in prices.targets.iter_mut().zip(lost) {
             let mean = lost.iter().sum::<i128>() / i128::try_from(lost.len().max(1)).unwrap_or(1);
             let mean = u64::try_from(mean.max(0)).unwrap_or(u64::MAX / 1_000_000);
-            let more = Nanos::from_picoseconds(mean.min(u64::MAX / 1_000_000));
+            let more = Time::from_picoseconds(mean.min(u64::MAX / 1_000_000));
             target.launch = target.launch.checked_add(more).unwrap_or(target.launch);
         }
     }
@@ -165,7 +165,7 @@ impl Evidence {
 impl Layers {
     /// Gives each node its share of what the whole takes at another cadence or on another chip, of what is predicted of its
     /// group, and of what is composed of all. Where nothing is, the costs stay those that others share.
-    fn share(&self, costs: &mut Arc<Vec<Option<Cost>>>, all: &[u32], other: Option<(Nanos, Provenance)>) {
+    fn share(&self, costs: &mut Arc<Vec<Option<Cost>>>, all: &[u32], other: Option<(Time, Provenance)>) {
         if other.is_none() && self.predicted.groups.is_empty() && self.predicted.whole.is_none() {
             return;
         }
@@ -224,7 +224,7 @@ fn scale_estimates(costs: &mut [Option<Cost>], factor: f64) {
 
 /// Shares the measured time of the whole model, in the proportions of what the nodes are said to cost. So a plan that
 /// moves a few nodes is compared with what was measured, not with hopes.
-fn share_measured(costs: &mut [Option<Cost>], whole: Nanos) {
+fn share_measured(costs: &mut [Option<Cost>], whole: Time) {
     let time = |cost: &Cost| u128::from(cost.time.picoseconds());
     let summed: u128 = costs.iter().flatten().map(time).sum();
     for cost in costs.iter_mut().flatten() {
@@ -247,7 +247,7 @@ fn with_energy_of(prices: &Prices, nodes: &[usize], device: usize, cost: Cost) -
         .next()
         .flatten()
         .and_then(|first| nodes.try_fold(first, |sum, cost| sum.sum(cost?)));
-    let shared = summed.filter(|sum| sum.time > Nanos::ZERO && sum.energy.is_some());
+    let shared = summed.filter(|sum| sum.time > Time::ZERO && sum.energy.is_some());
     match (shared, prices.targets[device].power) {
         (Some(sum), _) => Cost {
             emulated: cost.emulated,
@@ -268,12 +268,12 @@ fn power(whole: &Summary) -> Option<Milliwatts> {
 
 #[cfg(test)]
 mod tests {
-    use polychip_partitioner::{LinkTable, Microjoules, Target};
+    use polychip_partitioner::{LinkTable, Energy, Target};
 
     use super::*;
 
     fn summary(ns: u64, energy_uj: Option<u64>) -> Summary {
-        let time = Nanos::from_nanoseconds(ns);
+        let time = Time::from_nanoseconds(ns);
         Summary {
             samples: 8,
             batches: 1,
@@ -295,11 +295,11 @@ mod tests {
 
     fn evidence(devices: &[(u64, u64)], nodes: usize) -> Evidence {
         let target = |name: usize, launch: u64| {
-            Target::new(&format!("d:{name}"), nodes).launch(Nanos::from_nanoseconds(launch))
+            Target::new(&format!("d:{name}"), nodes).launch(Time::from_nanoseconds(launch))
         };
         let targets = devices.iter().enumerate();
         let layers = devices.iter().map(|(_, node)| {
-            let cost = Cost::time(Nanos::from_nanoseconds(*node), Provenance::Estimated);
+            let cost = Cost::time(Time::from_nanoseconds(*node), Provenance::Estimated);
             Layers {
                 stated: Arc::new(vec![Some(cost); nodes]),
                 ..Layers::default()
@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(cost(&evidence, 0), (10, Provenance::Estimated));
         evidence.others[0] = Some(polychip_profile::Elsewhere {
             differences: Vec::new(),
-            p50: Nanos::from_nanoseconds(100),
+            p50: Time::from_nanoseconds(100),
             samples: 7,
         });
         assert_eq!(cost(&evidence, 0), (25, Provenance::OtherDevice));
@@ -423,7 +423,7 @@ mod tests {
         let mut evidence = evidence(&[(0, 10)], 2);
         let layers = Arc::get_mut(&mut evidence.layers).unwrap();
         for cost in Arc::make_mut(&mut layers[0].stated).iter_mut().flatten() {
-            *cost = cost.with_energy(Microjoules::from_microjoules(3));
+            *cost = cost.with_energy(Energy::from_microjoules(3));
         }
         let energy = |evidence: &Evidence| {
             let prices = evidence.resolve();

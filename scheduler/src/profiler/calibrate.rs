@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use polychip_host::Device;
-use polychip_partitioner::Nanos;
+use polychip_partitioner::Time;
 
 use super::candidate::Loaded;
 use crate::error::Result;
@@ -106,7 +106,7 @@ fn calibrate(runtime: &Runtime, devices: &[Device], settings: Settings) -> bool 
     }
     let mut is_new = false;
     for one in found {
-        let launch = Nanos::from_nanoseconds(one.launch.unwrap_or(0.0) as u64);
+        let launch = Time::from_nanoseconds(one.launch.unwrap_or(0.0) as u64);
         let Some(calibration) = fit(&one.observed, launch).filter(|_| one.launch.is_some()) else {
             tracing::info!("{}: not calibrated; its stated figures stay", one.device.name());
             continue;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use polychip_graph::{Graph, fingerprint};
 use polychip_host::Device;
 use polychip_ops::DType;
-use polychip_partitioner::{Nanos, Part};
+use polychip_partitioner::{Time, Part};
 use polychip_profile::Conditions;
 use polychip_profile::extract::run_graph;
 use polychip_profile::predict::{self, Content, end_to_end, fusion_groups, segments};
@@ -130,7 +130,7 @@ impl Candidate {
         let measurements: Vec<Measurement> = latencies
             .iter()
             .map(|&ns| Measurement {
-                time: Nanos::from_nanoseconds(ns),
+                time: Time::from_nanoseconds(ns),
                 energy_uj: None,
             })
             .collect();
@@ -457,7 +457,7 @@ impl Loaded {
         let times = history.part(0).skip(2 * self.each - 2).step_by(self.each);
         times
             .map(|(ns, energy_uj)| Measurement {
-                time: Nanos::from_nanoseconds(ns),
+                time: Time::from_nanoseconds(ns),
                 energy_uj,
             })
             .collect()

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use polychip_partitioner::Nanos;
+use polychip_partitioner::Time;
 use polychip_profile::{Cadence, Conditions, Measurement, PartKey};
 
 use crate::error::Result;
@@ -88,7 +88,7 @@ impl LoadedPlan {
             for run in runs {
                 let Some(cadence) = run.cadence else { continue };
                 booked.entry(cadence).or_default().push(Measurement {
-                    time: Nanos::from_nanoseconds(run.ns),
+                    time: Time::from_nanoseconds(run.ns),
                     energy_uj: run.energy_uj,
                 });
             }

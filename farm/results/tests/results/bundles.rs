@@ -1,9 +1,9 @@
 //! Bundles made of runs, as an app reads them.
 
-use polychip_farm_record::{Energy, Job, Outcome, PlannedPart, Record, SoakWindow};
+use polychip_farm_record::{EnergyOutcome, Job, Outcome, PlannedPart, Record, SoakWindow};
 use polychip_farm_results::bundle::families;
 use polychip_farm_results::{Kind, Run, Selection};
-use polychip_partitioner::Nanos;
+use polychip_partitioner::Time;
 use polychip_profile::bundle::{Bundle, Manifest, SecretKey, Trust};
 use polychip_profile::{Measurement, PartKey, Profile};
 
@@ -22,7 +22,7 @@ fn planned(place: &str, plugin: &str, at_s: u64, ns: u64) -> Record {
             ns,
             provenance: "measured".into(),
         });
-        measured.energy = Some(Energy {
+        measured.energy = Some(EnergyOutcome {
             nanojoules: ns * 3,
             provenance: "estimated".into(),
         });
@@ -75,7 +75,7 @@ fn farm() -> tempfile::TempDir {
             operating_point: "",
         };
         let time = Measurement {
-            time: Nanos::from_nanoseconds(1_000 + at as u64),
+            time: Time::from_nanoseconds(1_000 + at as u64),
             energy_uj: None,
         };
         profile.record(key, false, &[time; 3]).unwrap();

@@ -1,6 +1,6 @@
 //! Reports: cells, JUnit's XML, the page.
 
-use polychip_farm_record::{Energy, Failure, Outcome, PlannedPart, Record, RefusedOps};
+use polychip_farm_record::{EnergyOutcome, Failure, Outcome, PlannedPart, Record, RefusedOps};
 use polychip_farm_results::compare::Options;
 use polychip_farm_results::report::{Snapshot, Status};
 use polychip_farm_results::{Report, Run, compare};
@@ -49,7 +49,7 @@ fn figures(record: &mut Record, ns: u64) {
         provenance: "measured".into(),
     };
     measured.plan = vec![part("npu:0", ns * 3 / 4, 30), part("cpu:0", ns / 4, 4)];
-    measured.energy = Some(Energy {
+    measured.energy = Some(EnergyOutcome {
         nanojoules: 2_500_000,
         provenance: "measured".into(),
     });

@@ -1,6 +1,6 @@
 //! From times of small networks to factors: least squares of relative errors, held near the factor that fits all of them.
 
-use polychip_partitioner::Nanos;
+use polychip_partitioner::Time;
 
 use crate::price::Calibration;
 
@@ -21,7 +21,7 @@ const PRIOR: f64 = 0.05;
 const SPREAD: f64 = 4.0;
 
 /// The factors that fit best; none where nothing was observed.
-pub(super) fn fit(observed: &[Observed], launch: Nanos) -> Option<Calibration> {
+pub(super) fn fit(observed: &[Observed], launch: Time) -> Option<Calibration> {
     let usable = |one: &&Observed| one.took > 0.0 && one.compute + one.traffic > 0.0;
     let usable: Vec<&Observed> = observed.iter().filter(usable).collect();
     if usable.is_empty() {
@@ -66,7 +66,7 @@ mod tests {
     }
 
     fn factors(observed: &[Observed]) -> (f64, f64) {
-        let fitted = fit(observed, Nanos::ZERO).unwrap();
+        let fitted = fit(observed, Time::ZERO).unwrap();
         (fitted.compute, fitted.traffic)
     }
 
@@ -91,7 +91,7 @@ mod tests {
     fn a_factor_never_leaves_the_common_one_far_behind() {
         let (compute, traffic) = factors(&[observed(1_000.0, 1.0, 100.0), observed(1.0, 1_000.0, 100_000.0)]);
         assert!(compute > 0.0 && traffic / compute <= SPREAD * SPREAD + 1e-9);
-        assert_eq!(fit(&[observed(1.0, 1.0, 0.0)], Nanos::ZERO), None);
-        assert_eq!(fit(&[], Nanos::ZERO), None);
+        assert_eq!(fit(&[observed(1.0, 1.0, 0.0)], Time::ZERO), None);
+        assert_eq!(fit(&[], Time::ZERO), None);
     }
 }

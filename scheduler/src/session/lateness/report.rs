@@ -149,5 +149,5 @@ impl Line {
 
 /// Nanoseconds as milliseconds or microseconds.
 fn time(ns: u64) -> String {
-    polychip_partitioner::Nanos::from_nanoseconds(ns).to_string()
+    polychip_partitioner::Time::from_nanoseconds(ns).to_string()
 }
