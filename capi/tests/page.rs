@@ -41,8 +41,8 @@ fn each_name_of_the_table_of_doors_is_there() {
         read("bindings/python/python/polychip/_polychip.pyi"),
     );
     let help = all_help();
-    let settings: Vec<&str> = polychip::words::of_policy()
-        .chain(polychip::words::of_runtime())
+    let settings: Vec<&str> = polychip::settings::of_policy()
+        .chain(polychip::settings::of_runtime())
         .chain(["profiles"])
         .collect();
     let is_python = |name: &str| match name.split_once('.') {
@@ -97,9 +97,9 @@ fn each_name_of_the_table_of_doors_is_there() {
 #[test]
 fn the_guide_lists_all_words() {
     let page = read("docs/c.md");
-    let all = polychip::words::of_policy()
-        .chain(polychip::words::of_runtime())
-        .chain(polychip::words::of_session());
+    let all = polychip::settings::of_policy()
+        .chain(polychip::settings::of_runtime())
+        .chain(polychip::settings::of_session());
     for word in all {
         assert!(
             page.lines().any(|line| line.starts_with("| `")

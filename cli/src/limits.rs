@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use polychip::words::{celsius, heat, milliseconds, watts};
+use polychip::settings::{celsius, heat, milliseconds, watts};
 use polychip::{Heat, MilliCelsius, Milliwatts, Policy};
 
 /// What a plan must not exceed, where any plan can.

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use polychip::{Cadence, Learn, LinkEnergyOptions, Planned, Policy, Runtime, Session, WarmUp, Warmth};
 use polychip_partitioner::report::count;
-use polychip_partitioner::{Time, Part};
+use polychip_partitioner::{Part, Time};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -27,8 +27,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use polychip::settings::{celsius, milliseconds, watts};
 use polychip::telemetry::{Rules, Sampler, Sensors, Subject};
-use polychip::words::{celsius, milliseconds, watts};
 use polychip::{ChangeReport, Learn, MilliCelsius, Milliwatts, Runtime};
 
 use crate::energy::seconds;

@@ -24,7 +24,7 @@ use flate2::write::GzEncoder;
 use polychip::Planned;
 use polychip_partitioner::report::count;
 use polychip_partitioner::{
-    self as partitioner, DeviceIndex, Explanation, Energy, Time, Plan, Provenance, Report, Unlock,
+    self as partitioner, DeviceIndex, Energy, Explanation, Plan, Provenance, Report, Time, Unlock,
 };
 use serde::Serialize;
 

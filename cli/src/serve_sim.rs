@@ -13,7 +13,7 @@ mod set;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use polychip::words::milliseconds;
+use polychip::settings::milliseconds;
 use polychip_lanes::{Pattern, Scenario, TaskSet, admit, deadlines_of, simulate};
 
 use crate::exit::{Code, bad_input, failure, usage};

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use polychip::bundle::PublicKey;
+use polychip::settings::{buckets, celsius, milliseconds, period, pin, plugin_setting};
 use polychip::telemetry::Sensors;
-use polychip::words::{buckets, celsius, milliseconds, period, pin, plugin_setting};
 use polychip::{Learn, MilliCelsius, Model, Planned, PlanningStep, Policy, Runtime, Session};
 
 use crate::exit::{bad_input, usage, warn};

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use polychip_graph::{Graph, arbitrary};
 use polychip_host::{Clock, FlatGraph, Host};
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Time, Provenance, Refusal, Request, Target, check, partition,
+    Cost, CostTable, Link, LinkTable, Provenance, Refusal, Request, Target, Time, check, partition,
 };
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};

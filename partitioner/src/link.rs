@@ -115,12 +115,7 @@ impl Link {
 
     /// The same link with energies.
     #[must_use]
-    pub fn with_energy(
-        self,
-        latency: Energy,
-        per_kilobyte: Energy,
-        provenance: Provenance,
-    ) -> Self {
+    pub fn with_energy(self, latency: Energy, per_kilobyte: Energy, provenance: Provenance) -> Self {
         Self {
             latency_energy: latency,
             energy_per_kilobyte: per_kilobyte,

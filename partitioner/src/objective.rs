@@ -354,8 +354,7 @@ mod tests {
 
     #[test]
     fn weights_count_per_named_unit() {
-        let one =
-            Objective::weighted(3, 2).value(Time::from_nanoseconds(1), Energy::from_microjoules(1));
+        let one = Objective::weighted(3, 2).value(Time::from_nanoseconds(1), Energy::from_microjoules(1));
         assert_eq!(one, Some(5000));
         let none = Objective::latency().value(Time::from_picoseconds(u64::MAX), Energy::ZERO);
         assert_eq!(none, Some(u64::MAX));
@@ -363,10 +362,6 @@ mod tests {
             Objective::weighted(2, 0).value(Time::from_picoseconds(u64::MAX), Energy::ZERO),
             None
         );
-        assert!(
-            Objective::latency()
-                .within_energy(Energy::ZERO)
-                .needs_energy()
-        );
+        assert!(Objective::latency().within_energy(Energy::ZERO).needs_energy());
     }
 }

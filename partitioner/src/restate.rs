@@ -71,7 +71,7 @@ fn placement_of(graph: &Graph, plan: &Plan) -> Result<Vec<usize>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cost, CostTable, LinkTable, Time, Provenance, Target, check, check_placement, partition};
+    use crate::{Cost, CostTable, LinkTable, Provenance, Target, Time, check, check_placement, partition};
     use polychip_graph::{Node, Tensor};
     use polychip_ops::{DType, Op, TensorType};
 

@@ -7,7 +7,7 @@
 #[allow(dead_code)]
 mod world;
 
-use polychip_partitioner::{Explanation, Held, Milliwatts, Time, Reason, Target, explain};
+use polychip_partitioner::{Explanation, Held, Milliwatts, Reason, Target, Time, explain};
 use world::{Random, World, world};
 
 /// So many nodes off the cheapest device are planned anew.

@@ -4,7 +4,7 @@
 #[allow(dead_code)]
 mod world;
 
-use polychip_partitioner::{Time, Part, ViolationKind};
+use polychip_partitioner::{Part, Time, ViolationKind};
 use world::{Random, world};
 
 fn takes(part: &Part) -> u64 {

@@ -3,8 +3,8 @@
 use polychip_graph::{Graph, Node, NodeId, Tensor};
 use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::{
-    Because, Cost, CostTable, Link, LinkTable, Time, Objective, Options, Plan, Provenance, Refusal, Request,
-    Target, diff, partition, record,
+    Because, Cost, CostTable, Link, LinkTable, Objective, Options, Plan, Provenance, Refusal, Request,
+    Target, Time, diff, partition, record,
 };
 
 /// A chain of named nodes on two devices, of which `npu:0` is cheaper for all.

@@ -7,7 +7,7 @@
 mod world;
 
 use polychip_partitioner::{
-    Cost, ErrorKind, Front, Link, LinkTable, Milliwatts, Time, Objective, Plan, Provenance, front,
+    Cost, ErrorKind, Front, Link, LinkTable, Milliwatts, Objective, Plan, Provenance, Time, front,
 };
 use std::collections::BTreeSet;
 use world::{Random, World, add_state, world};

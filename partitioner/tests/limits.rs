@@ -11,7 +11,7 @@ use polychip_graph::{Graph, Node, NodeId, Tensor};
 use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::{
     Cost, CostTable, DeviceIndex, ErrorKind, Heat, Held, Limit, Link, LinkTable, MilliCelsius, Milliwatts,
-    Time, Objective, Options, Plan, Provenance, Report, Target, ViolationKind,
+    Objective, Options, Plan, Provenance, Report, Target, Time, ViolationKind,
 };
 use std::collections::BTreeSet;
 use world::{Random, World, world};

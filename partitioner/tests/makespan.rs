@@ -8,7 +8,7 @@ mod world;
 use polychip_graph::{Graph, Node, NodeId, Tensor, TensorId};
 use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::{
-    Cost, ErrorKind, Goal, Time, Objective, Plan, Provenance, ViolationKind, restate,
+    Cost, ErrorKind, Goal, Objective, Plan, Provenance, Time, ViolationKind, restate,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use world::{Random, World, add_state, around, world};

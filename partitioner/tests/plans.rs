@@ -11,8 +11,8 @@ use mutate::{MUTATIONS, mutate};
 use polychip_graph::{Graph, Node, NodeId, Tensor, TensorId};
 use polychip_ops::{DType, Dim, Op, TensorType};
 use polychip_partitioner::{
-    Cost, CostTable, ErrorKind, Link, LinkMode, LinkTable, Milliwatts, Time, Objective, Options, Plan,
-    Provenance, Reason, Refusal, Target, ViolationKind, explain,
+    Cost, CostTable, ErrorKind, Link, LinkMode, LinkTable, Milliwatts, Objective, Options, Plan, Provenance,
+    Reason, Refusal, Target, Time, ViolationKind, explain,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use world::{Random, World, add_state, world};
@@ -501,8 +501,7 @@ fn limits_are_kept_or_reported() {
         assert!(report.contains("deadline: missed by"), "{report}");
     }
     // an energy budget that nobody can keep to is an error
-    world.objective =
-        Objective::latency().within_energy(polychip_partitioner::Energy::from_nanojoules(1));
+    world.objective = Objective::latency().within_energy(polychip_partitioner::Energy::from_nanojoules(1));
     let error = world.partition().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OverLimit);
     assert!(

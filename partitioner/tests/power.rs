@@ -8,7 +8,7 @@
 mod world;
 
 use polychip_partitioner::{
-    Cost, EnergyProvenance, Limit, Energy, Milliwatts, Time, Objective, Plan, Power, Provenance,
+    Cost, Energy, EnergyProvenance, Limit, Milliwatts, Objective, Plan, Power, Provenance, Time,
     ViolationKind,
 };
 use world::{Random, World, world};

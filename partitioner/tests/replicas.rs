@@ -8,7 +8,7 @@ mod world;
 use polychip_graph::{Graph, Node, Tensor};
 use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Energy, Time, Objective, Options, Plan, Provenance, Target,
+    Cost, CostTable, Energy, Link, LinkTable, Objective, Options, Plan, Provenance, Target, Time,
     ViolationKind, restate,
 };
 use world::{Random, World, add_state, world};

@@ -5,8 +5,8 @@
 use polychip_graph::{Constant, Graph, Node, Tensor, TensorId};
 use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Energy, Time, Options, Plan, Provenance, Reason, Refusal, Report,
-    Request, Target, cheapest_per_node, check, explain, greedy_by_priority, partition,
+    Cost, CostTable, Energy, Link, LinkTable, Options, Plan, Provenance, Reason, Refusal, Report, Request,
+    Target, Time, cheapest_per_node, check, explain, greedy_by_priority, partition,
 };
 
 struct World {

@@ -11,10 +11,10 @@ use polychip_profile::Cadence;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::cost_model::MeasuredFigure;
 use crate::error::{Error, ErrorKind, Result};
 use crate::event::Event;
 use crate::planned::Planned;
-use crate::price::MeasuredFigure;
 use crate::warning::Warning;
 
 /// What `polychip explain` says of a plan: for each node its device and cost, and for every other device why it is not there.

@@ -16,7 +16,7 @@
 //! 6. A part that only waits for one that is with the same device is in the queue before that device is given another
 //!    one: what else waits cannot get between parts of a more urgent run. Admission rests on that.
 //!
-//! Not here: when a part is ready (`session/slot`).
+//! Not here: when a part is ready (`session/run_state`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use polychip_host::{Clock, Device, DeviceInfo, Fence, Signal};
 use polychip_lanes::{Class, Entry, Queue, Settings, Ticket};
 
-use crate::session::bell::Rope;
+use crate::session::notifier::Waker;
 
 /// The lanes of a runtime's devices.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ struct Given {
 
 /// What a lane tells a part of a slot.
 struct Waiter {
-    rope: Rope,
+    rope: Waker,
     turn: Mutex<Cell>,
 }
 
@@ -335,7 +335,7 @@ impl Drop for Member {
 
 impl Turn {
     /// Of a part on this lane, whose slot has this bell.
-    pub(crate) fn new(lane: &Arc<Lane>, rope: Rope) -> Turn {
+    pub(crate) fn new(lane: &Arc<Lane>, rope: Waker) -> Turn {
         let waiter = Arc::new(Waiter {
             rope,
             turn: Mutex::default(),

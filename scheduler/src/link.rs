@@ -8,7 +8,7 @@
 //! 1. The sessions are those that apps use, so that threads which wake up are part of what is measured.
 //! 2. A pair that cannot be measured keeps the stated estimate, and the reason is given.
 //!
-//! Not here: what links mean for a plan (`partitioner`), the estimates (`price`), what was measured before (`known`).
+//! Not here: what links mean for a plan (`partitioner`), the estimates (`cost_model`), what was measured before (`known`).
 
 pub(crate) mod energy;
 pub(crate) mod known;

@@ -18,8 +18,8 @@ use polychip_host::{Device, Executable, ModelFolder, WeakExecutable};
 use polychip_partitioner::Part;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::foreign;
 use crate::loaded_part::LoadedPart;
+use crate::model_format;
 use crate::policy::Settings;
 
 /// A model, ready to be planned. Clones share it.
@@ -64,7 +64,7 @@ struct Kept {
 impl Model {
     pub(crate) fn load(path: &Path) -> Result<Model> {
         let files = ModelFolder::open(path).map_err(|error| {
-            let foreign = path.is_dir().then(|| foreign::of(path, &[])).flatten();
+            let foreign = path.is_dir().then(|| model_format::of(path, &[])).flatten();
             foreign.map_or_else(
                 || Error::file(path, error),
                 |words| Error::new(ErrorKind::BadModel, words),
@@ -86,13 +86,12 @@ impl Model {
     }
 
     fn read(path: &Path, files: ModelFolder) -> Result<Model> {
-        let graph =
-            onnx::import(files.bytes(), &files, &onnx::Options::default()).map_err(
-                |error| match foreign::of(path, &files.bytes()) {
-                    Some(words) => Error::new(ErrorKind::BadModel, words),
-                    None => bad_model(path, error),
-                },
-            )?;
+        let graph = onnx::import(files.bytes(), &files, &onnx::Options::default()).map_err(|error| {
+            match model_format::of(path, &files.bytes()) {
+                Some(words) => Error::new(ErrorKind::BadModel, words),
+                None => bad_model(path, error),
+            }
+        })?;
         let inner = Inner::new(path.to_owned(), graph, Some(Arc::new(files)));
         Ok(Model(Arc::new(inner)))
     }

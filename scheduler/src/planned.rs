@@ -5,28 +5,28 @@
 //! 2. A plan read from a file is checked in the same way as one just made.
 
 mod cadence;
-mod cooled;
 mod incumbent;
 mod settled;
+mod thermal_readmission;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use polychip_graph::{Graph, NodeId, passes};
 use polychip_host::{Device, FlatGraph};
-use polychip_partitioner::{self as partitioner, DeviceIndex, Time, Objective, Options, Plan, Request};
+use polychip_partitioner::{self as partitioner, DeviceIndex, Objective, Options, Plan, Request, Time};
 use polychip_profile::{Cadence, Conditions, Profile};
 use wildmatch::WildMatch;
 
+use crate::cost_model::{Evidence, MeasuredFigure, Prices, Rows};
 use crate::error::{Error, ErrorKind, Result};
 use crate::evaluate::DeviceEvaluator;
 use crate::event::Event;
-use crate::hot;
 use crate::model::Model;
 use crate::policy::{Policy, Settings};
-use crate::price::{Evidence, MeasuredFigure, Prices, Rows};
 use crate::refusal;
 use crate::shared::Shared;
+use crate::thermal_exclusion;
 use crate::warning::{self, Warning};
 
 /// Planning rounds in which measured parts may change the plan.
@@ -85,7 +85,8 @@ impl Planned {
             &made.options.pins,
             &shared.profile,
         );
-        let (hot, events) = hot::leave_out(&made.devices, &mut made.evidence.targets, policy.hottest())?;
+        let (hot, events) =
+            thermal_exclusion::leave_out(&made.devices, &mut made.evidence.targets, policy.hottest())?;
         made.hot = hot;
         made.events.extend(events);
         made.planned(shared, policy.objective(), policy.settings(), watch)

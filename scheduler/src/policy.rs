@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use polychip_host::{DeviceKind, Priority};
-use polychip_partitioner::{Heat, MilliCelsius, Milliwatts, Time, Objective};
+use polychip_partitioner::{Heat, MilliCelsius, Milliwatts, Objective, Time};
 
-use crate::late::Late;
+use crate::late_policy::Late;
 pub use learn::Learn;
 use polychip_governor as governor;
 use polychip_profile::Conditions;

@@ -17,12 +17,12 @@ use polychip_host::{CONTRACT, Device, FlatGraph};
 use polychip_partitioner::{Objective, Plan};
 use serde::{Deserialize, Serialize};
 
+use crate::cost_model::part_graph;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loaded_part::LoadedPart;
 use crate::model::Model;
 use crate::planned::{self, Planned};
 use crate::policy::{Policy, Precision, Settings};
-use crate::price::part_graph;
 use crate::replan;
 use crate::session::compile::{Answer, Loaded, in_parallel, options};
 use crate::shared::Shared;

@@ -18,12 +18,12 @@ use polychip_profile::extract::{run_graph, structure_of};
 use polychip_profile::refusal::{mark, mark_known};
 
 use crate::bisect::smallest_refused;
+use crate::cost_model::part_graph;
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
 use crate::event::{Event, EventKind};
 use crate::loaded_part::LoadedPart;
 use crate::planned::Planned;
 use crate::policy::Policy;
-use crate::price::part_graph;
 
 use crate::refusal::words_of;
 use crate::session::compile::{self, Loaded};

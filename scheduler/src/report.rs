@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use polychip_partitioner::{DeviceIndex, EnergyRange, Energy, Part};
+use polychip_partitioner::{DeviceIndex, Energy, EnergyRange, Part};
 use polychip_profile::Cadence;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,13 +14,13 @@ use serde::Serialize;
 use crate::event::{Event, EventKind};
 use crate::model::Model;
 use crate::planned::Planned;
+use crate::session::deadline_miss::{LatencyReport, LatenessReport};
 use crate::session::govern::report::{GovernedReport, MissedLimit};
 use crate::session::govern::state::Governing;
-use crate::session::inner::Inner;
-use crate::session::lateness::{LatencyReport, LatenessReport};
 use crate::session::learn::report::LearningReport;
 use crate::session::replicas::ReplicaReport;
-use crate::session::shapes_report::ShapesReport;
+use crate::session::specialization_report::ShapesReport;
+use crate::session::specialization_state::Inner;
 use crate::warning::{self, Warning};
 
 /// Figures of a session.

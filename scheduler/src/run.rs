@@ -14,13 +14,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::late::Late;
-use crate::session::flights::Flights;
-use crate::session::inner::Inner;
-use crate::session::lateness::Submitted;
+use crate::late_policy::Late;
+use crate::session::deadline_miss::Submitted;
+use crate::session::in_flight_limit::InFlightLimit;
 use crate::session::loaded::LoadedPlan;
-use crate::session::slot::{Progress, Slot};
-use crate::session::turns::Terms;
+use crate::session::queue_grants::Terms;
+use crate::session::run_state::{Progress, RunState};
+use crate::session::specialization_state::Inner;
 use awaited::Mending;
 pub use outputs::{OutputView, Outputs};
 
@@ -98,12 +98,12 @@ pub struct Run {
     submitted: Submitted,
     terms: Terms,
     /// Its place among the runs in flight, and its number.
-    flight: (Arc<Flights>, u64),
+    flight: (Arc<InFlightLimit>, u64),
 }
 
 enum State {
     /// All parts are with their devices.
-    Issued(Box<Slot>),
+    Issued(Box<RunState>),
     /// A thread of the session drives it.
     Conducted,
     /// It failed while it was awaited, and a thread puts the session right to have it tried again.
@@ -129,11 +129,11 @@ impl Run {
         inner: Arc<Inner>,
         plan: Arc<LoadedPlan>,
         index: usize,
-        slot: Box<Slot>,
+        slot: Box<RunState>,
         retries: u32,
         submitted: Submitted,
         terms: Terms,
-        flight: (Arc<Flights>, u64),
+        flight: (Arc<InFlightLimit>, u64),
     ) -> Result<Run> {
         let mut run = Run {
             inner,
@@ -149,7 +149,7 @@ impl Run {
         Ok(run)
     }
 
-    fn begin(&mut self, mut slot: Box<Slot>) -> Result<()> {
+    fn begin(&mut self, mut slot: Box<RunState>) -> Result<()> {
         loop {
             self.submitted.begins(self.inner.now_ns());
             slot.turns.terms.clone_from(&self.terms);
@@ -176,7 +176,7 @@ impl Run {
     }
 
     /// The slot to try again in, or the error that the run fails with.
-    fn failed(&mut self, slot: Box<Slot>, error: Error) -> Result<Box<Slot>> {
+    fn failed(&mut self, slot: Box<RunState>, error: Error) -> Result<Box<RunState>> {
         let (plan, index, slot) =
             self.inner
                 .failed(&self.plan, self.index, slot, error, &mut self.retries)?;
@@ -258,7 +258,7 @@ impl Run {
         }
     }
 
-    fn outputs(&self, mut slot: Box<Slot>) -> Result<Outputs> {
+    fn outputs(&self, mut slot: Box<RunState>) -> Result<Outputs> {
         let learning = self.inner.learning.as_ref();
         let is_alone = self.submitted.was_alone() && self.flight.0.is_last(self.flight.1);
         if let Some(learning) = learning.filter(|_| is_alone) {

@@ -8,7 +8,7 @@
 //!    of the devices are made anew for each plan.
 //! 4. Every run that was submitted ends with its outputs or with an error that names what failed.
 //! 5. Where the model leaves sizes open, the inputs of a run give them: what was planned for the same sizes is used
-//!    again ([`shapes`]).
+//!    again ([`specializations`]).
 //!
 //! Start reading at [`Session::submit_with`].
 
@@ -35,64 +35,70 @@ use crate::tensor::{Hold, Input, Output, Owner, TensorMemory, TensorSpec};
 use crate::trace::{TracedRun, Tracer};
 use buckets::Padding;
 use compile::Loaded;
-use cooled::Cooling;
-use flights::Flights;
+use deadline_miss::{Lateness, Submitted, whole_ns};
 use govern::state::Governing;
 use govern::watch::Watch;
-use inner::{Current, Inner, LossCount, output_in_flight};
-use kept::Kept;
-use lateness::{Lateness, Submitted, whole_ns};
+use in_flight_limit::InFlightLimit;
 use learn::Learning;
 use learn::drive::LearningEnd;
 use loaded::LoadedPlan;
 use pace::Pace;
-use shapes::{Held, Shapes, Special};
-use slot::Slot;
-use turns::Terms;
+use queue_grants::Terms;
+use run_state::RunState;
+use specialization_state::{Current, Inner, LossCount, output_in_flight};
+use specializations::{Held, Shapes, Specialization};
+use standby_plan::Kept;
+use thermal_readmission::Cooling;
 
 mod admitted;
 pub(crate) mod arena;
 mod background;
-pub(crate) mod bell;
 mod booking;
 pub(crate) mod buckets;
 pub(crate) mod compile;
-mod conductor;
-mod cooled;
 pub(crate) mod copy;
-mod edge;
-pub(crate) mod flights;
+pub(crate) mod deadline_miss;
 pub(crate) mod govern;
 pub(crate) mod history;
-pub(crate) mod inner;
-pub(crate) mod kept;
-pub(crate) mod lateness;
+pub(crate) mod in_flight_limit;
+mod io_specs;
 pub(crate) mod learn;
 pub(crate) mod loaded;
 pub(crate) mod memory;
+pub(crate) mod notifier;
 pub(crate) mod pace;
 pub(crate) mod padding;
 pub(crate) mod portfolio;
+pub(crate) mod queue_grants;
 mod recover;
 pub(crate) mod replicas;
+mod run_driver;
+pub(crate) mod run_state;
 mod set;
-pub(crate) mod shapes;
-pub(crate) mod shapes_report;
-pub(crate) mod slot;
+pub(crate) mod specialization_report;
+pub(crate) mod specialization_state;
+pub(crate) mod specializations;
+pub(crate) mod standby_plan;
 mod state;
+mod thermal_readmission;
 pub(crate) mod told;
-pub(crate) mod turns;
 pub(crate) mod wiring;
 
 /// A model ready to run. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Session(pub(crate) Arc<Shapes>);
 
-impl Special {
+impl Specialization {
     /// A plan compiled and loaded, whose plans are numbered from `first` on.
-    fn new(id: usize, shared: &Arc<Shared>, planned: Planned, policy: Policy, first: u64) -> Result<Special> {
+    fn new(
+        id: usize,
+        shared: &Arc<Shared>,
+        planned: Planned,
+        policy: Policy,
+        first: u64,
+    ) -> Result<Specialization> {
         let loaded = replan::compile(shared, planned, &policy, Loaded::default())?;
-        Special::loaded(id, shared, loaded, policy, first)
+        Specialization::loaded(id, shared, loaded, policy, first)
     }
 
     /// A plan with its loaded parts, whose plans are numbered from `first` on.
@@ -102,9 +108,9 @@ impl Special {
         (planned, parts): (Planned, Vec<LoadedPart>),
         policy: Policy,
         first: u64,
-    ) -> Result<Special> {
+    ) -> Result<Specialization> {
         let plan = Arc::new(LoadedPlan::new(shared, first, id, planned, parts, &policy)?);
-        Special::of(id, shared, plan, Vec::new(), policy, first)
+        Specialization::of(id, shared, plan, Vec::new(), policy, first)
     }
 
     /// A plan that is loaded, whose later plans are numbered from the next number on, and those that admission keeps ready.
@@ -115,7 +121,7 @@ impl Special {
         kept: Vec<Kept>,
         policy: Policy,
         number: u64,
-    ) -> Result<Special> {
+    ) -> Result<Specialization> {
         let mut events = EventLog::default();
         events.extend(plan.planned.events().iter().cloned());
         let devices = plan.planned.devices().len();
@@ -184,7 +190,7 @@ impl Special {
                 watch = Some(Arc::new(made.map_err(failed)?));
             }
         }
-        Ok(Special {
+        Ok(Specialization {
             _watch: watch,
             _learning: learning.map(|learning| {
                 let inner = Arc::clone(&inner);
@@ -203,8 +209,8 @@ pub(crate) fn next_id() -> usize {
 
 impl Session {
     pub(crate) fn new(shared: Arc<Shared>, planned: Planned, policy: Policy) -> Result<Session> {
-        let (id, flights) = (next_id(), Arc::new(Flights::new(policy.runs_in_flight())));
-        let special = Special::new(id, &shared, planned, policy.clone(), 0)?;
+        let (id, flights) = (next_id(), Arc::new(InFlightLimit::new(policy.runs_in_flight())));
+        let special = Specialization::new(id, &shared, planned, policy.clone(), 0)?;
         Ok(Session(Arc::new(Shapes::known(
             id, policy, flights, special, None,
         ))))
@@ -232,9 +238,9 @@ impl Session {
             );
             return Err(Error::new(ErrorKind::BadPlan, words));
         };
-        let (id, flights) = (next_id(), Arc::new(Flights::new(policy.runs_in_flight())));
+        let (id, flights) = (next_id(), Arc::new(InFlightLimit::new(policy.runs_in_flight())));
         let loaded = made.loaded(&shared, model, &policy)?;
-        let special = Special::loaded(id, &shared, loaded, policy.clone(), 0)?;
+        let special = Specialization::loaded(id, &shared, loaded, policy.clone(), 0)?;
         Ok(Session(Arc::new(Shapes::known(
             id, policy, flights, special, None,
         ))))
@@ -249,9 +255,9 @@ impl Session {
         kept: Vec<Kept>,
         held: Held,
     ) -> Result<Session> {
-        let flights = Arc::new(Flights::new(policy.runs_in_flight()));
+        let flights = Arc::new(InFlightLimit::new(policy.runs_in_flight()));
         let number = kept.len() as u64;
-        let special = Special::of(id, shared, first, kept, policy.clone(), number)?;
+        let special = Specialization::of(id, shared, first, kept, policy.clone(), number)?;
         Ok(Session(Arc::new(Shapes::known(
             id,
             policy,
@@ -662,7 +668,7 @@ impl Session {
         submitted.due(own.or_else(|| inner.lateness.deadline_ns()));
         let retries = inner.policy.allowed_retries();
         let terms = Terms {
-            class: turns::class(inner.policy.urgency()),
+            class: queue_grants::class(inner.policy.urgency()),
             due_ns: submitted.due_ns(),
             since_ns: submitted.since_ns(),
             late: options.late.unwrap_or(inner.policy.late_rule()),
@@ -737,7 +743,7 @@ impl Session {
 /// Gives a slot what its run reads and writes: where the run is padded, copies of the inputs, and outputs to be cut into.
 fn give(
     plan: &LoadedPlan,
-    slot: &mut Slot,
+    slot: &mut RunState,
     inputs: &[&Input],
     outputs: &[&Output],
     padding: Option<Arc<Padding>>,

@@ -8,7 +8,7 @@
 //! 2. Sensors are found by their names, never by their numbers, which change from boot to boot.
 //! 3. Nothing here is on the path of a run; a sensor that fails fails alone.
 //!
-//! Not here: what to do about it (`governor`), what a plan costs (`price`).
+//! Not here: what to do about it (`governor`), what a plan costs (`cost_model`).
 //! Start reading at [`Sampler::sample`].
 
 mod bench;

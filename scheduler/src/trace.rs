@@ -12,11 +12,11 @@ use polychip_graph::{Graph, TensorId};
 use polychip_host::{Step, Timing};
 use polychip_partitioner::{Part, PartIndex};
 
-use crate::price::part_graph;
+use crate::cost_model::part_graph;
 
-use crate::session::lateness::{Outcome, Submitted};
+use crate::session::deadline_miss::{Outcome, Submitted};
 use crate::session::loaded::LoadedPlan;
-use crate::session::slot::Slot;
+use crate::session::run_state::RunState;
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -202,7 +202,7 @@ impl Tracer {
     pub(crate) fn add(
         &self,
         plan: &Arc<LoadedPlan>,
-        slot: &mut Slot,
+        slot: &mut RunState,
         submitted: &Submitted,
         outcome: Outcome,
     ) {

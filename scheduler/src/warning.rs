@@ -13,7 +13,7 @@ use std::path::Path;
 use polychip_graph::{Graph, NodeId, fingerprint};
 use polychip_host::Device;
 use polychip_partitioner::{
-    CostTable, DeviceIndex, EnergyProvenance, Milliwatts, Time, Objective, Part, Plan, Provenance, Target,
+    CostTable, DeviceIndex, EnergyProvenance, Milliwatts, Objective, Part, Plan, Provenance, Target, Time,
 };
 use polychip_profile::extract::{part_graph, structure_of};
 use polychip_profile::predict::fusion_groups;

@@ -5,14 +5,14 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-#[path = "../src/session/bell.rs"]
-mod bell;
 #[path = "../src/lane.rs"]
 mod lane;
 #[path = "../benches/turns/live.rs"]
 mod live;
+#[path = "../src/session/notifier.rs"]
+mod notifier;
 mod session {
-    pub(crate) use crate::bell;
+    pub(crate) use crate::notifier;
 }
 
 /// The system's allocator, counting.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use polychip::{Policy, Runtime, words};
+use polychip::{Policy, Runtime, settings};
 use polychip_sys::onnxruntime::bindings::{OrtKeyValuePairs, OrtSessionOptions};
 
 use crate::NAME;

@@ -92,7 +92,7 @@ impl Runtime {
             builder = builder.cache(folder);
         }
         for (name, value) in settings.unwrap_or_default() {
-            let words = polychip::words::plugin_setting(&format!("{name}={value}"));
+            let words = polychip::settings::plugin_setting(&format!("{name}={value}"));
             let (plugin, key, value) = words.map_err(error::BadInputError::new_err)?;
             builder = builder.configure(&plugin, &key, value);
         }

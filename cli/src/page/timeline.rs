@@ -4,7 +4,7 @@
 
 use polychip_graph::{Graph, TensorId};
 use polychip_partitioner::report::count;
-use polychip_partitioner::{Crossing, DeviceIndex, Time, PartIndex, Plan, Provenance};
+use polychip_partitioner::{Crossing, DeviceIndex, PartIndex, Plan, Provenance, Time};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

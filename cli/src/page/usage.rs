@@ -3,7 +3,7 @@
 //! Invariant: the times of all devices add up to the plan's totals.
 
 use polychip_partitioner::report::count;
-use polychip_partitioner::{DeviceIndex, Energy, Time, Plan, Provenance, Report};
+use polychip_partitioner::{DeviceIndex, Energy, Plan, Provenance, Report, Time};
 use serde::Serialize;
 
 /// What one device of a plan is used for. JSON holds picoseconds and nanojoules.

@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use polychip_partitioner::{Cost, CostTable, Link, LinkTable, Time, Provenance, Refusal, Target};
+use polychip_partitioner::{Cost, CostTable, Link, LinkTable, Provenance, Refusal, Target, Time};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};

@@ -12,8 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Time, Objective, Options, Provenance, Refusal, Target, check,
-    partition,
+    Cost, CostTable, Link, LinkTable, Objective, Options, Provenance, Refusal, Target, Time, check, partition,
 };
 use serde::{Deserialize, Serialize};
 

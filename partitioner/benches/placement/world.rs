@@ -10,8 +10,7 @@ use polychip_graph::{Graph, Node, NodeId, Tensor};
 use polychip_ops::{DType, TensorType};
 use polychip_partitioner::problem::{FORBIDDEN, Moved, Problem, Source};
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Energy, Milliwatts, Time, Plan, Provenance, Refusal, Request,
-    Target,
+    Cost, CostTable, Energy, Link, LinkTable, Milliwatts, Plan, Provenance, Refusal, Request, Target, Time,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};

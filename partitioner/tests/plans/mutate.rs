@@ -4,7 +4,7 @@
 //! where a plan offers no place for a mutation.
 
 use crate::world::{Random, World};
-use polychip_partitioner::{DeviceIndex, Link, Energy, Time, Plan, Provenance, part_id};
+use polychip_partitioner::{DeviceIndex, Energy, Link, Plan, Provenance, Time, part_id};
 
 /// Number of kinds of mutations.
 pub(crate) const MUTATIONS: usize = 26;

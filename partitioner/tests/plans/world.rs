@@ -5,8 +5,7 @@
 use polychip_graph::{Constant, Graph, Node, NodeId, State, Tensor, TensorId};
 use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Energy, Time, Objective, Options, Provenance, Refusal, Request,
-    Target,
+    Cost, CostTable, Energy, Link, LinkTable, Objective, Options, Provenance, Refusal, Request, Target, Time,
 };
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};

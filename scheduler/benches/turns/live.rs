@@ -9,8 +9,8 @@ use polychip_host::{Clock, CompileOptions, Device, FlatGraph, Host, Memory, Subm
 use polychip_lanes::Class;
 use polychip_ops::{DType, Op, TensorType};
 
-use crate::bell::Bell;
 use crate::lane::{Asked, Lane, Lanes, Member, PartFence, Turn};
+use crate::notifier::Notifier;
 
 /// The lane of a CPU of one place, and a run of it that has ended.
 pub(crate) struct Live {
@@ -23,7 +23,7 @@ pub(crate) struct Live {
 /// A part of a session.
 pub(crate) struct One {
     turn: Turn,
-    bell: Bell,
+    bell: Notifier,
     asked: Asked,
 }
 
@@ -72,7 +72,7 @@ impl Live {
         members.clear();
         let one = |session: usize| {
             members.push(self.lane.join(session, false));
-            let bell = Bell::new();
+            let bell = Notifier::new();
             One {
                 turn: Turn::new(&self.lane, bell.rope()),
                 bell,

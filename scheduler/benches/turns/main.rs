@@ -8,14 +8,14 @@
 
 #![allow(dead_code, reason = "the lane as it is in the crate, which uses all of it")]
 
-#[allow(unused_imports, reason = "its tests run in the crate")]
-#[path = "../../src/session/bell.rs"]
-mod bell;
 #[path = "../../src/lane.rs"]
 mod lane;
 mod live;
+#[allow(unused_imports, reason = "its tests run in the crate")]
+#[path = "../../src/session/notifier.rs"]
+mod notifier;
 mod session {
-    pub(crate) use crate::bell;
+    pub(crate) use crate::notifier;
 }
 
 use std::hint::black_box;

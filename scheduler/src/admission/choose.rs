@@ -23,8 +23,8 @@ use crate::admission::timed::TimedPart;
 use crate::error::{Error, ErrorKind, Result};
 use crate::planned::Planned;
 use crate::policy::{Aim, Policy};
-use crate::session::kept::ToKeep;
-use crate::session::{portfolio, turns};
+use crate::session::standby_plan::ToKeep;
+use crate::session::{portfolio, queue_grants};
 use crate::shared::Shared;
 
 /// Times that a plan is cut: into halves, quarters, eighths, sixteenths.
@@ -130,7 +130,7 @@ impl Member {
         arrivals: Arrivals,
         base: Arc<Counted>,
     ) -> Self {
-        let class = turns::class(policy.urgency());
+        let class = queue_grants::class(policy.urgency());
         Self {
             name: name.to_owned(),
             class,

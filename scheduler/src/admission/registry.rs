@@ -16,8 +16,8 @@ use crate::admission::choose::{self, Chosen, Found, Member};
 use crate::admission::report::{CertificateReport, RefusalReport};
 use crate::error::{Error, ErrorKind, Result};
 use crate::policy::Policy;
-use crate::session::inner::Inner;
-use crate::session::kept::Kept;
+use crate::session::specialization_state::Inner;
+use crate::session::standby_plan::Kept;
 use crate::session::{Session, next_id};
 use crate::shared::Shared;
 

@@ -3,7 +3,7 @@
 //! Invariant: where nothing was measured, the stated estimate stays.
 
 use polychip_host::Device;
-use polychip_partitioner::{Link, Energy, Time, Provenance};
+use polychip_partitioner::{Energy, Link, Provenance, Time};
 use polychip_profile::{LinkCost, Profile};
 
 /// Latency and bytes per second of the line through the smallest and the largest tensor.

@@ -13,9 +13,9 @@
 //!
 //! Limits and pins are left to the solver.
 
-use polychip_partitioner::{self as partitioner, DeviceIndex, Goal, Limit, Time, Options, Plan, Request};
+use polychip_partitioner::{self as partitioner, DeviceIndex, Goal, Limit, Options, Plan, Request, Time};
 
-use crate::price::Prices;
+use crate::cost_model::Prices;
 
 /// An unmeasured time beside a measured one counts so many times: 2 of 12 plans for CPU and OpenVINO that looked faster
 /// than the measured CPU were 1.4 to 1.6 times slower.
@@ -280,11 +280,11 @@ mod tests {
     use polychip_graph::{Graph, Node, Tensor};
     use polychip_ops::{DType, Op, TensorType};
     use polychip_partitioner::{
-        self as partitioner, Cost, CostTable, Link, LinkTable, Time, Objective, Options, Provenance, Target,
+        self as partitioner, Cost, CostTable, Link, LinkTable, Objective, Options, Provenance, Target, Time,
     };
 
     use super::choose;
-    use crate::price::Prices;
+    use crate::cost_model::Prices;
 
     /// Devices of the plan's copies for two nodes with these costs on each device, in nanoseconds.
     fn copies(costs: [[u64; 2]; 2], objective: Objective, emulated: bool) -> Vec<Vec<usize>> {

@@ -2,12 +2,12 @@
 
 use polychip_graph::{Node, Tensor, fingerprint};
 use polychip_ops::{DType, Op, TensorType};
-use polychip_partitioner::{Time, Part, Refusal};
+use polychip_partitioner::{Part, Refusal, Time};
 use polychip_profile::{Measurement, PartKey};
 
 use super::*;
 use crate::Runtime;
-use crate::price::part_graph;
+use crate::cost_model::part_graph;
 
 /// Two devices; the second runs what the first does not, and `Abs` dearly.
 const SCRIPT: &str = "

@@ -15,11 +15,11 @@ use polychip_host::Device;
 use polychip_partitioner::Time;
 
 use super::candidate::Loaded;
+use crate::cost_model::Calibration;
 use crate::error::Result;
 use crate::model::Model;
 use crate::planned::{Prepared, choose_devices};
 use crate::policy::{Learn, Policy, Settings};
-use crate::price::Calibration;
 use crate::runtime::Runtime;
 use crate::shared::Shared;
 use fit::{Observed, fit};

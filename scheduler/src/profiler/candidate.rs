@@ -10,18 +10,18 @@ use std::time::{Duration, Instant};
 use polychip_graph::{Graph, fingerprint};
 use polychip_host::Device;
 use polychip_ops::DType;
-use polychip_partitioner::{Time, Part};
+use polychip_partitioner::{Part, Time};
 use polychip_profile::Conditions;
 use polychip_profile::extract::run_graph;
 use polychip_profile::predict::{self, Content, end_to_end, fusion_groups, segments};
 use polychip_profile::{Measurement, PartKey, Profile, median_interval};
 
 use super::{ENOUGH, ProfileOptions};
+use crate::cost_model;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Model;
 use crate::planned::{Planned, Prepared};
 use crate::policy::Policy;
-use crate::price;
 use crate::runtime::Runtime;
 use crate::session::Session;
 
@@ -220,7 +220,7 @@ pub(super) fn all(
             if options.wholes
                 && let Some(part) = alone(graph, prices, index)
             {
-                let part = price::part_graph(graph, &part);
+                let part = cost_model::part_graph(graph, &part);
                 let name = model
                     .path()
                     .file_stem()
@@ -252,7 +252,7 @@ pub(super) fn all(
 }
 
 /// The whole model as one part of a device, as the planner would make it; none where the device cannot run it alone.
-fn alone(graph: &Graph, prices: &price::Prices, device: usize) -> Option<Part> {
+fn alone(graph: &Graph, prices: &cost_model::Prices, device: usize) -> Option<Part> {
     let nodes = 0..graph.node_count();
     if nodes.is_empty() || !nodes.clone().all(|node| prices.targets[device].supports(node)) {
         return None;
@@ -286,7 +286,7 @@ pub(super) fn of_plan(planned: &Planned, policy: &Policy, known: &[Candidate]) -
     let total = planned.plan().totals.time.picoseconds().max(1) as f64;
     for part in &planned.plan().parts {
         let device = &planned.devices()[part.device.index()];
-        let graph = price::part_graph(planned.graph(), part);
+        let graph = cost_model::part_graph(planned.graph(), part);
         let fingerprint = fingerprint::structure(&graph);
         let is_same =
             |other: &Candidate| other.fingerprint == fingerprint && other.device.name() == device.name();

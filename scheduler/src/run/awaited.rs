@@ -5,7 +5,7 @@
 //!    ended. It also sees to a run that hangs, as any thread that waits does.
 //! 2. A run that is tried again is put right on a thread of its own, since that may plan and compile.
 //!
-//! Not here: the thread of a slot (`conductor`), what failed runs are tried again on (`recover`).
+//! Not here: the thread of a slot (`run_driver`), what failed runs are tried again on (`recover`).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::{Outputs, Run, State, over};
 use crate::error::{Error, Result};
-use crate::session::slot::{Progress, Slot};
+use crate::session::run_state::{Progress, RunState};
 
 impl Future for Run {
     type Output = Result<Outputs>;
@@ -66,7 +66,7 @@ impl Future for Run {
 
 impl Run {
     /// Has a failed run tried again where the policy says so: on a thread, if a device was lost.
-    fn try_again(&mut self, slot: Box<Slot>, error: Error) -> Result<()> {
+    fn try_again(&mut self, slot: Box<RunState>, error: Error) -> Result<()> {
         if self.retries == 0 || !error.may_pass() {
             let slot = self.failed(slot, error)?;
             return self.begin(slot);

@@ -9,9 +9,9 @@ use polychip_host::{Access, AccessGuard, MAX_RANK};
 use polychip_ops::DType;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::lateness::Outcome;
+use crate::session::deadline_miss::Outcome;
 use crate::session::loaded::LoadedPlan;
-use crate::session::slot::Slot;
+use crate::session::run_state::RunState;
 use crate::session::wiring::OutputSource;
 use crate::tensor::Element;
 use crate::tensor::values::check_dtype;
@@ -20,7 +20,7 @@ use crate::tensor::values::check_dtype;
 pub struct Outputs {
     plan: Arc<LoadedPlan>,
     index: usize,
-    slot: Option<Box<Slot>>,
+    slot: Option<Box<RunState>>,
     outcome: Outcome,
     run: u64,
 }
@@ -30,7 +30,7 @@ impl Outputs {
     pub(crate) fn new(
         plan: Arc<LoadedPlan>,
         index: usize,
-        slot: Box<Slot>,
+        slot: Box<RunState>,
         outcome: Outcome,
         run: u64,
     ) -> Outputs {

@@ -12,9 +12,9 @@ use polychip_partitioner::Plan;
 
 use crate::error::Result;
 use crate::event::{Event, EventKind};
-use crate::session::inner::Inner;
-use crate::session::kept::{Kept, ToKeep};
 use crate::session::loaded::LoadedPlan;
+use crate::session::specialization_state::Inner;
+use crate::session::standby_plan::{Kept, ToKeep};
 
 impl Inner {
     fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {

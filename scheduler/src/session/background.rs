@@ -4,14 +4,14 @@
 //! 1. It ends with the last clone of its session, after the plan that it is at, and does not outlive it.
 //! 2. Sizes are asked for once, and planned for in the order in which they were.
 //!
-//! Not here: what is planned, and what becomes of it (`shapes`).
+//! Not here: what is planned, and what becomes of it (`specializations`).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::session::buckets::Sizes;
-use crate::session::shapes::Open;
+use crate::session::specializations::Open;
 
 /// The thread and what it was asked for.
 #[derive(Debug)]

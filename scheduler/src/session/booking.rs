@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::session::Session;
 use crate::session::history::History;
 use crate::session::loaded::LoadedPlan;
-use crate::session::slot::Slot;
+use crate::session::run_state::RunState;
 
 /// How long a chip shows the clock and the temperature of what it computed last: governors of clocks wait longer than
 /// this before they lower one, or tens of milliseconds at least.
@@ -23,7 +23,7 @@ impl LoadedPlan {
     /// Keeps the figures of a run that has ended well, whether it was late, and what it is booked under.
     pub(crate) fn keep_figures(
         &self,
-        slot: &Slot,
+        slot: &RunState,
         latency: Duration,
         is_late: bool,
         cadence: Option<Cadence>,

@@ -14,10 +14,10 @@ use polychip_graph::{Graph, fingerprint};
 use polychip_host::{CompileOptions, Device, FlatGraph, MappedFile};
 use polychip_partitioner::{DeviceIndex, Part};
 
+use crate::cost_model::part_graph;
 use crate::loaded_part::LoadedPart;
 use crate::planned::Planned;
 use crate::policy::{Precision, Settings};
-use crate::price::part_graph;
 
 /// What a device said to a part.
 pub(crate) type Answer<T> = std::result::Result<T, polychip_host::Error>;

@@ -10,18 +10,18 @@
 //! 6. On virtual time there is no thread: who moves the clock calls [`Session::govern`], and after a late run
 //!    [`Session::govern_runs`].
 //!
-//! Not here: the choice itself (`governor`), what it is told (`feed`), which plans there are (`portfolio`), the sensors
+//! Not here: the choice itself (`governor`), what it is told (`observations`), which plans there are (`portfolio`), the sensors
 //! (`telemetry`).
 
-mod feed;
 mod headroom;
 pub(crate) mod hint;
-mod mend;
+mod observations;
 mod points;
 mod ready;
+mod recovery;
 pub(crate) mod report;
 pub(crate) mod state;
-pub(crate) mod wake;
+pub(crate) mod wakeup;
 pub(crate) mod watch;
 
 use std::sync::atomic::Ordering;
@@ -34,8 +34,8 @@ use crate::decisions::{self, DecisionLog};
 use crate::event::{Event, EventKind};
 use crate::planned::Planned;
 use crate::policy::Governed;
-use crate::session::inner::Inner;
 use crate::session::loaded::LoadedPlan;
+use crate::session::specialization_state::Inner;
 use crate::session::{Session, portfolio};
 use crate::telemetry::Sample;
 use ready::load;

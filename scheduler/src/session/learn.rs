@@ -31,7 +31,7 @@ use polychip_profile::Cadence;
 use crate::planned::Planned;
 use crate::policy::{Aim, Learn, Policy};
 use crate::session::loaded::LoadedPlan;
-use crate::session::slot::Given;
+use crate::session::run_state::Given;
 use shadow::Sample;
 
 /// Runs that overlapped no other before other plans are made: a session of a few runs compiles nothing more.

@@ -20,12 +20,12 @@ use crate::loaded_part::LoadedPart;
 use crate::planned::Planned;
 use crate::policy::{Policy, Settings};
 use crate::session::compile::Loaded;
-use crate::session::conductor::Conductor;
 use crate::session::history::History;
 use crate::session::memory::{self, Footprint};
 use crate::session::padding;
 use crate::session::replicas::{ReplicaReport, Replicas, Taken};
-use crate::session::slot::{Given, Progress, Slot};
+use crate::session::run_driver::RunDriver;
+use crate::session::run_state::{Given, Progress, RunState};
 use crate::session::wiring::{self, OutputSource, PartWiring, Wiring};
 use crate::shared::Shared;
 
@@ -55,7 +55,7 @@ pub(crate) struct LoadedPlan {
     slots: Mutex<Slots>,
     /// One per slot, made with it where parts wait for each other across plugins; else when parts first wait for their
     /// turns.
-    conductors: Vec<OnceLock<Conductor>>,
+    conductors: Vec<OnceLock<RunDriver>>,
     priority: polychip_host::Priority,
     pub(crate) history: Mutex<History>,
     /// For how long its devices' clocks may be those of a load that has passed, where its runs leave gaps.
@@ -69,9 +69,9 @@ struct Slots {
     count: usize,
     /// By slot: the run whose outputs the app keeps, 0 where it keeps none.
     kept: Vec<u64>,
-    free: Vec<(usize, Box<Slot>)>,
+    free: Vec<(usize, Box<RunState>)>,
     /// Slots of runs that nobody waited for and that were still going on.
-    abandoned: Vec<(usize, Option<Box<Slot>>)>,
+    abandoned: Vec<(usize, Option<Box<RunState>>)>,
 }
 
 impl std::fmt::Debug for LoadedPlan {
@@ -209,7 +209,7 @@ impl LoadedPlan {
     }
 
     /// One more slot, with its number; none where there are as many as there may be.
-    fn new_slot(&self) -> Result<Option<(usize, Box<Slot>, Footprint)>> {
+    fn new_slot(&self) -> Result<Option<(usize, Box<RunState>, Footprint)>> {
         let index = {
             let mut slots = self.lock();
             if slots.count == MOST_SLOTS {
@@ -231,7 +231,7 @@ impl LoadedPlan {
         made.map(|(slot, footprint)| Some((index, slot, footprint)))
     }
 
-    fn make_slot(&self, index: usize) -> Result<(Box<Slot>, Footprint)> {
+    fn make_slot(&self, index: usize) -> Result<(Box<RunState>, Footprint)> {
         let (mut slot, footprint) = memory::slot(&self.wiring, self.planned.devices(), self.number)?;
         for submission in &mut slot.submissions {
             submission.priority = self.priority;
@@ -247,7 +247,7 @@ impl LoadedPlan {
         let place = &self.conductors[index];
         if place.get().is_none() {
             let (wiring, clock) = (Arc::clone(&self.wiring), self.clock().clone());
-            let conductor = Conductor::new(wiring, clock, self.patience)
+            let conductor = RunDriver::new(wiring, clock, self.patience)
                 .map_err(|error| Error::caused(ErrorKind::Io, "starting a thread", error))?;
             // whoever has the slot is alone with its number
             let _ = place.set(conductor);
@@ -255,7 +255,7 @@ impl LoadedPlan {
         Ok(())
     }
 
-    fn conductor(&self, index: usize) -> &Conductor {
+    fn conductor(&self, index: usize) -> &RunDriver {
         let conductor = self.conductors.get(index).and_then(OnceLock::get);
         conductor.expect("invariant: a slot whose parts wait for each other has a conductor")
     }
@@ -377,7 +377,7 @@ impl LoadedPlan {
     }
 
     /// A free slot; another one where the app keeps the outputs of them all.
-    pub(crate) fn take_slot(&self) -> Result<(usize, Box<Slot>)> {
+    pub(crate) fn take_slot(&self) -> Result<(usize, Box<RunState>)> {
         let free = || self.lock().free.pop();
         if let Some(taken) = free() {
             return Ok(taken);
@@ -417,7 +417,7 @@ impl LoadedPlan {
     }
 
     /// A free slot, once a run that was given up has ended where there is none.
-    pub(crate) fn wait_for_slot(&self) -> Result<(usize, Box<Slot>)> {
+    pub(crate) fn wait_for_slot(&self) -> Result<(usize, Box<RunState>)> {
         self.take_slot().or_else(|_| {
             self.cancel_abandoned();
             self.reap(self.patience);
@@ -426,7 +426,7 @@ impl LoadedPlan {
     }
 
     /// Gives an output of a slot that it had no room for so many bytes.
-    pub(crate) fn grow(&self, slot: &mut Slot, output: usize, bytes: u64) -> Result<()> {
+    pub(crate) fn grow(&self, slot: &mut RunState, output: usize, bytes: u64) -> Result<()> {
         // what holds the memory goes first
         slot.reset(self.clock());
         memory::grow_output(
@@ -440,7 +440,7 @@ impl LoadedPlan {
     }
 
     /// Gives a slot back after its run.
-    pub(crate) fn put_back(&self, index: usize, mut slot: Box<Slot>) {
+    pub(crate) fn put_back(&self, index: usize, mut slot: Box<RunState>) {
         slot.given.release();
         let mut slots = self.lock();
         slots.kept[index] = 0;
@@ -448,7 +448,7 @@ impl LoadedPlan {
     }
 
     /// Takes the slot of a run that failed: back where all of its parts have ended, else once they have.
-    pub(crate) fn give_up(&self, index: usize, mut slot: Box<Slot>) {
+    pub(crate) fn give_up(&self, index: usize, mut slot: Box<RunState>) {
         slot.cancel();
         if slot.give_up(&self.wiring, Duration::ZERO) {
             self.put_back(index, slot);
@@ -458,7 +458,7 @@ impl LoadedPlan {
     }
 
     /// Takes over the slot of a run that goes on and that nobody waits for.
-    pub(crate) fn abandon(&self, index: usize, mut slot: Option<Box<Slot>>) {
+    pub(crate) fn abandon(&self, index: usize, mut slot: Option<Box<RunState>>) {
         if let Some(slot) = &mut slot {
             if slot.has_more() {
                 // on virtual time nobody would go on with it
@@ -476,7 +476,7 @@ impl LoadedPlan {
     }
 
     /// Binds what the slot was given, and issues the first parts of its run.
-    pub(crate) fn start(&self, slot: &mut Slot) -> Result<Progress> {
+    pub(crate) fn start(&self, slot: &mut RunState) -> Result<Progress> {
         slot.reset(self.clock());
         // out of the slot while the slot is written
         let given = std::mem::take(&mut slot.given);
@@ -496,7 +496,7 @@ impl LoadedPlan {
         })
     }
 
-    fn bind(&self, slot: &mut Slot, given: &Given) -> Result<()> {
+    fn bind(&self, slot: &mut RunState, given: &Given) -> Result<()> {
         let (wiring, devices) = (&*self.wiring, self.planned.devices());
         for (index, input) in &given.inputs {
             let bound = input.bound_to(self.number, || self.input_users(*index))?;
@@ -552,18 +552,18 @@ impl LoadedPlan {
     }
 
     /// Waits for a run, at most `timeout`.
-    pub(crate) fn finish(&self, slot: &mut Slot, timeout: Duration) -> Result<Progress> {
+    pub(crate) fn finish(&self, slot: &mut RunState, timeout: Duration) -> Result<Progress> {
         slot.finish(&self.wiring, self.clock(), timeout, self.patience)
     }
 
     /// Waits for a run that may take so long on the runtime's clock, from its start.
-    pub(crate) fn finish_within(&self, slot: &mut Slot, most: Duration) -> Result<Progress> {
+    pub(crate) fn finish_within(&self, slot: &mut RunState, most: Duration) -> Result<Progress> {
         slot.finish_within(&self.wiring, self.clock(), most)
     }
 
     /// What is left to do for a run whose parts have all ended well: its outputs are in the app's memory, and cut where
     /// they were padded; its states go on, and the app has its tensors back.
-    pub(crate) fn complete(&self, slot: &mut Slot) -> Result<()> {
+    pub(crate) fn complete(&self, slot: &mut RunState) -> Result<()> {
         let mut written = slot.given.outputs.iter();
         let copied = written.try_for_each(|(_, output)| output.copy_to_app(&self.wiring.copied));
         let cut = padding::cut(self, slot);
@@ -572,24 +572,28 @@ impl LoadedPlan {
     }
 
     /// As [`LoadedPlan::complete`], of a run that nobody waits for.
-    fn complete_alone(&self, slot: &mut Slot) {
+    fn complete_alone(&self, slot: &mut RunState) {
         if let Err(error) = self.complete(slot) {
             tracing::warn!("outputs of a run that nobody waited for: {error}");
         }
     }
 
     /// Hands a slot to its conductor.
-    pub(crate) fn conduct(&self, index: usize, slot: Box<Slot>) {
+    pub(crate) fn conduct(&self, index: usize, slot: Box<RunState>) {
         self.conductor(index).start(slot);
     }
 
     /// Waits for a run that is driven by its conductor.
-    pub(crate) fn wait_conducted(&self, index: usize, timeout: Duration) -> Option<(Box<Slot>, Result<()>)> {
+    pub(crate) fn wait_conducted(
+        &self,
+        index: usize,
+        timeout: Duration,
+    ) -> Option<(Box<RunState>, Result<()>)> {
         self.conductor(index).wait(timeout)
     }
 
     /// As [`LoadedPlan::wait_conducted`] for one who does not wait: the waker is woken at the end.
-    pub(crate) fn poll_conducted(&self, index: usize, waker: &Waker) -> Option<(Box<Slot>, Result<()>)> {
+    pub(crate) fn poll_conducted(&self, index: usize, waker: &Waker) -> Option<(Box<RunState>, Result<()>)> {
         self.conductor(index).poll(waker)
     }
 
@@ -647,9 +651,9 @@ impl LoadedPlan {
     /// The slot of a failed run, where all of it has ended.
     fn ended(
         &self,
-        mut slot: Box<Slot>,
+        mut slot: Box<RunState>,
         timeout: Duration,
-    ) -> std::result::Result<Box<Slot>, Option<Box<Slot>>> {
+    ) -> std::result::Result<Box<RunState>, Option<Box<RunState>>> {
         if self.is_broken() {
             self.mark_failed();
         }

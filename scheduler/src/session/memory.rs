@@ -11,7 +11,7 @@ use polychip_host::{Access, Buffer, Device, Memory, Submission};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::arena::{self, Resident};
 use crate::session::copy::Copy;
-use crate::session::slot::Slot;
+use crate::session::run_state::RunState;
 use crate::session::wiring::{Between, OutputSource, Wiring};
 use crate::tensor::{Bound, DeviceBuffer, TensorMemory, TensorSpec};
 
@@ -29,7 +29,7 @@ pub(crate) struct Footprint {
 type Place = (Arc<Buffer>, u64);
 
 /// Makes a slot with everything bound but the graph inputs.
-pub(crate) fn slot(wiring: &Wiring, devices: &[Device], plan: u64) -> Result<(Slot, Footprint)> {
+pub(crate) fn slot(wiring: &Wiring, devices: &[Device], plan: u64) -> Result<(RunState, Footprint)> {
     let mut submissions: Vec<Submission> = wiring
         .parts
         .iter()
@@ -117,7 +117,7 @@ pub(crate) fn slot(wiring: &Wiring, devices: &[Device], plan: u64) -> Result<(Sl
             footprint.output_bytes += output.spec.bytes;
         }
     }
-    Ok((Slot::new(submissions, outputs, copies, wiring), footprint))
+    Ok((RunState::new(submissions, outputs, copies, wiring), footprint))
 }
 
 /// Writes an output that is an input handed through: an explicit copy, because the app may write the
@@ -151,7 +151,7 @@ pub(crate) fn unwritten(wiring: &Wiring, index: usize) -> Error {
 /// Gives an output of a slot memory for `bytes` bytes, which are more than a run was known to take.
 pub(crate) fn grow_output(
     wiring: &Wiring,
-    slot: &mut Slot,
+    slot: &mut RunState,
     index: usize,
     bytes: u64,
     devices: &[Device],
@@ -221,7 +221,7 @@ pub(crate) fn state_users(
 /// Binds an output's memory to the parts that write and read it.
 pub(crate) fn bind_output(
     wiring: &Wiring,
-    slot: &mut Slot,
+    slot: &mut RunState,
     index: usize,
     memory: &TensorMemory,
     devices: &[Device],

@@ -14,14 +14,14 @@ use polychip_ops::DType;
 use crate::error::Result;
 use crate::session::buckets::Padding;
 use crate::session::loaded::LoadedPlan;
-use crate::session::slot::Slot;
+use crate::session::run_state::RunState;
 use crate::session::wiring::OutputSource;
 use crate::tensor::{Hold, TensorMemory};
 
 /// The run's own copy of an input, padded to what its plan takes. Its memory is the slot's and is used again.
 pub(crate) fn pad(
     plan: &LoadedPlan,
-    slot: &mut Slot,
+    slot: &mut RunState,
     index: usize,
     input: &Hold,
     padding: &Padding,
@@ -49,7 +49,7 @@ pub(crate) fn pad(
 
 /// Cuts the outputs of a run that has gone well back to what is true: into the app's memory where it gave some, else
 /// into the slot's.
-pub(crate) fn cut(plan: &LoadedPlan, slot: &mut Slot) -> Result<()> {
+pub(crate) fn cut(plan: &LoadedPlan, slot: &mut RunState) -> Result<()> {
     let Some(padding) = slot.given.padding.take() else {
         return Ok(());
     };

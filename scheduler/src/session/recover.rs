@@ -6,7 +6,7 @@
 //!    out, where another can do its work. Each step is an event of the report.
 //! 3. One thread recovers a session; others that need it meanwhile wait and use what it made.
 //!
-//! Not here: noticing a loss (`slot`), running again (`run`).
+//! Not here: noticing a loss (`run_state`), running again (`run`).
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -20,9 +20,9 @@ use crate::planned::Planned;
 use crate::policy::Policy;
 use crate::replan;
 use crate::session::compile::Loaded;
-use crate::session::inner::Inner;
 use crate::session::loaded::LoadedPlan;
-use crate::session::slot::Slot;
+use crate::session::run_state::RunState;
+use crate::session::specialization_state::Inner;
 use crate::tensor::{Owner, TensorMemory};
 
 /// Losses of one device that are answered by a reset; one more, and it is left out.
@@ -65,10 +65,10 @@ impl Inner {
         &self,
         plan: &Arc<LoadedPlan>,
         index: usize,
-        mut slot: Box<Slot>,
+        mut slot: Box<RunState>,
         error: Error,
         retries: &mut u32,
-    ) -> Result<(Arc<LoadedPlan>, usize, Box<Slot>)> {
+    ) -> Result<(Arc<LoadedPlan>, usize, Box<RunState>)> {
         let device = error.device().unwrap_or_default().to_owned();
         if let Some((output, bytes)) = slot.short.take()
             && slot.give_up(&plan.wiring, Duration::ZERO)

@@ -2,15 +2,15 @@
 //!
 //! Invariant: what cannot be done is an error that says why; nothing is left out in silence.
 //!
-//! Not here: the words (`words`), what a governor makes of a hint (`govern`), how a session learns (`learn`).
+//! Not here: the words (`settings`), what a governor makes of a hint (`govern`), how a session learns (`learn`).
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::policy::Learn;
 use crate::session::Session;
 use crate::session::govern::hint::Hint;
-use crate::session::inner::Inner;
+use crate::session::specialization_state::Inner;
 use crate::session::told::Told;
-use crate::words;
+use crate::settings;
 
 impl Session {
     /// Changes a setting while the session runs, in words.
@@ -41,7 +41,7 @@ impl Session {
     /// There is no such setting, the value is none of its, or the session is not one that can take it: no governor chooses its
     /// plans, nothing of learning is in it.
     pub fn set(&self, name: &str, value: &str) -> Result<()> {
-        let told = words::told(name, value)?;
+        let told = settings::told(name, value)?;
         let refused = |words: &str| {
             let words = format!("session setting {name:?}: {words}");
             Error::new(ErrorKind::BadInput, words)

@@ -1,14 +1,14 @@
 //! Measured energy, kept in the profile for the part that a device ran.
 //!
-//! Not here: measuring (`energy`), where rows lie (`profile`), what new plans make of it (`price`).
+//! Not here: measuring (`energy`), where rows lie (`profile`), what new plans make of it (`cost_model`).
 
 use polychip_profile::{Measurement, PartKey};
 
 use super::energy::Interval;
+use crate::cost_model::structure;
 use crate::error::Result;
 use crate::planned::Planned;
 use crate::policy::Policy;
-use crate::price::structure;
 use crate::shared::Shared;
 
 /// Keeps the energy of a run of the one part that a plan gives to a device; whether it did.

@@ -2,7 +2,7 @@
 
 use polychip_partitioner::Time;
 
-use crate::price::Calibration;
+use crate::cost_model::Calibration;
 
 /// What a network is stated to take and took, without the launch, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]

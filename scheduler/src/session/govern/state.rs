@@ -17,7 +17,7 @@ use polychip_partitioner::{Heat, MilliCelsius, Milliwatts};
 use super::points::{self, Offered, longest};
 use super::ready::{Ready, load};
 use super::report::{CandidateReport, ChangeReport, GovernedReport, ReadyPlan};
-use super::wake::Wake;
+use super::wakeup::Wake;
 use crate::decisions::DecisionLog;
 use crate::error::Result;
 use crate::policy::{Governed, Policy};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::wake::{Wake, Woken};
-use crate::session::inner::Inner;
+use super::wakeup::{Wake, Woken};
+use crate::session::specialization_state::Inner;
 
 /// Between two late runs that wake the thread: far less than a frame that somebody sees.
 const BETWEEN: Duration = Duration::from_millis(5);

@@ -8,8 +8,8 @@ use polychip_profile::Cadence;
 
 use super::{Job, Learning, State};
 use crate::event::{Event, EventKind};
-use crate::session::inner::Inner;
 use crate::session::loaded::LoadedPlan;
+use crate::session::specialization_state::Inner;
 
 /// Between two changes of the cadence that other plans are made anew for.
 const LEAST_BETWEEN_NS: u64 = 10_000_000_000;

@@ -13,8 +13,8 @@ use crate::event::{Event, EventKind};
 use crate::planned::Planned;
 use crate::policy::Policy;
 use crate::replan;
-use crate::session::inner::Inner;
 use crate::session::loaded::LoadedPlan;
+use crate::session::specialization_state::Inner;
 
 /// A shadow run is given at least so long: below that a wake-up of a thread may be most of it.
 const LEAST_WAIT: Duration = Duration::from_millis(2);

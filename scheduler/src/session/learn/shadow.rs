@@ -12,10 +12,10 @@ use polychip_ops::DType;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::run::outputs::Outputs;
-use crate::session::lateness::Outcome;
+use crate::session::deadline_miss::Outcome;
 use crate::session::loaded::LoadedPlan;
-use crate::session::slot::{Given, Progress, Slot};
-use crate::session::turns::Terms;
+use crate::session::queue_grants::Terms;
+use crate::session::run_state::{Given, Progress, RunState};
 use crate::tensor::{Hold, TensorMemory};
 
 /// Relative error of two f32 outputs, as Euclidean norms, that counts as the same answer: devices sum in other orders. The
@@ -123,9 +123,9 @@ pub(super) fn run(plan: &Arc<LoadedPlan>, sample: &Sample, most: Duration) -> Re
 fn waited(
     plan: &Arc<LoadedPlan>,
     index: usize,
-    mut slot: Box<Slot>,
+    mut slot: Box<RunState>,
     most: Duration,
-) -> Result<Option<Box<Slot>>> {
+) -> Result<Option<Box<RunState>>> {
     match plan.finish_within(&mut slot, most) {
         Ok(Progress::Done) => Ok(Some(slot)),
         Ok(Progress::Waiting) => {
@@ -142,9 +142,9 @@ fn waited(
 fn conducted(
     plan: &Arc<LoadedPlan>,
     index: usize,
-    slot: Box<Slot>,
+    slot: Box<RunState>,
     most: Duration,
-) -> Result<Option<Box<Slot>>> {
+) -> Result<Option<Box<RunState>>> {
     if let Err(error) = plan.make_conductor(index) {
         plan.give_up(index, slot);
         return Err(error);

@@ -13,7 +13,7 @@
 
 use polychip_host::{Device, DeviceKind};
 use polychip_partitioner::{
-    Cost, EnergyProvenance, EnergyRange, Energy, Milliwatts, Time, Power, Provenance, Target,
+    Cost, Energy, EnergyProvenance, EnergyRange, Milliwatts, Power, Provenance, Target, Time,
 };
 use polychip_profile::DrawnPower;
 

@@ -4,7 +4,7 @@
 //! 1. An end between two looks is never missed: who waits says which ring it has seen.
 //! 2. Ringing and waiting allocate nothing. A ring of a run that is over is one look too many, no more.
 //!
-//! Not here: which parts are waited for (`slot`).
+//! Not here: which parts are waited for (`run_state`).
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,31 +26,31 @@ impl State {
 
 /// What others ring a bell by.
 #[derive(Clone)]
-pub(crate) struct Rope(Arc<State>);
+pub(crate) struct Waker(Arc<State>);
 
-impl Rope {
+impl Waker {
     pub(crate) fn ring(&self) {
         self.0.ring();
     }
 }
 
 /// The bell of one slot.
-pub(crate) struct Bell {
+pub(crate) struct Notifier {
     state: Arc<State>,
     signal: Arc<Signal>,
 }
 
-impl Bell {
-    pub(crate) fn new() -> Bell {
+impl Notifier {
+    pub(crate) fn new() -> Notifier {
         let state = Arc::<State>::default();
         let own = Arc::clone(&state);
         let signal = Signal::new(move |_| own.ring());
-        Bell { state, signal }
+        Notifier { state, signal }
     }
 
     /// For what rings it that is no end of a part.
-    pub(crate) fn rope(&self) -> Rope {
-        Rope(Arc::clone(&self.state))
+    pub(crate) fn rope(&self) -> Waker {
+        Waker(Arc::clone(&self.state))
     }
 
     /// Has the end of a run ring. False where its plugin does not tell of ends.
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_ring_before_the_wait_is_not_missed() {
-        let bell = Bell::new();
+        let bell = Notifier::new();
         let seen = bell.rings();
         *bell.state.rings.lock().unwrap() += 1;
         bell.wait(seen, Duration::from_secs(3600));

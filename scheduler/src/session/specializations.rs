@@ -7,7 +7,7 @@
 //!    their last run has ended.
 //! 4. A stand-in, a plan for the CPU alone, is replaced between runs, once the plan over all devices is loaded.
 //!
-//! Not here: one specialisation with its plan and runs (`inner`), the memory of inputs (`tensor`), which sizes are padded
+//! Not here: one specialisation with its plan and runs (`specialization_state`), the memory of inputs (`tensor`), which sizes are padded
 //! to which (`buckets`), the thread that plans in the background (`background`).
 
 use std::borrow::Cow;
@@ -26,12 +26,12 @@ use crate::policy::Policy;
 use crate::precompiled::Precompiled;
 use crate::session::background::Background;
 use crate::session::buckets::{Buckets, Padding, Sizes};
-use crate::session::edge::{open_spec, sizes_of_strings, sizes_spec};
-use crate::session::flights::Flights;
 use crate::session::govern::watch::Watch;
-use crate::session::inner::Inner;
+use crate::session::in_flight_limit::InFlightLimit;
+use crate::session::io_specs::{open_spec, sizes_of_strings, sizes_spec};
 use crate::session::learn::drive::LearningEnd;
-use crate::session::shapes_report::{ShapesReport, SpecialisationReport};
+use crate::session::specialization_report::{ShapesReport, SpecialisationReport};
+use crate::session::specialization_state::Inner;
 use crate::session::state::States;
 use crate::session::told::Told;
 use crate::shared::Shared;
@@ -54,7 +54,7 @@ pub(crate) struct Shapes {
     pub(crate) policy: Policy,
     pub(crate) inputs: Vec<TensorSpec>,
     pub(crate) outputs: Vec<TensorSpec>,
-    pub(crate) flights: Arc<Flights>,
+    pub(crate) flights: Arc<InFlightLimit>,
     pub(crate) states: Arc<States>,
     /// Ends before what it plans for.
     background: Option<Background>,
@@ -65,13 +65,13 @@ pub(crate) struct Shapes {
 
 #[derive(Debug)]
 enum Kind {
-    Known(Special),
+    Known(Specialization),
     Open(Arc<Open>),
 }
 
 /// One specialisation.
 #[derive(Debug)]
-pub(crate) struct Special {
+pub(crate) struct Specialization {
     pub(crate) inner: Arc<Inner>,
     /// Its thread ends with the last clone of the session.
     pub(crate) _watch: Option<Arc<Watch>>,
@@ -123,7 +123,7 @@ struct Kept {
 #[derive(Debug)]
 struct Specialised {
     sizes: Sizes,
-    special: Special,
+    special: Specialization,
     used: u64,
     bytes: u64,
     planning_ns: u64,
@@ -138,8 +138,8 @@ impl Shapes {
     pub(crate) fn known(
         id: usize,
         policy: Policy,
-        flights: Arc<Flights>,
-        special: Special,
+        flights: Arc<InFlightLimit>,
+        special: Specialization,
         held: Option<Held>,
     ) -> Shapes {
         let inner = &special.inner;
@@ -228,7 +228,7 @@ impl Shapes {
             id,
             outputs: graph.outputs.iter().map(spec).collect(),
             states: Arc::default(),
-            flights: Arc::new(Flights::new(policy.runs_in_flight())),
+            flights: Arc::new(InFlightLimit::new(policy.runs_in_flight())),
             kind: Kind::Open(open),
             background,
             inputs,
@@ -632,7 +632,7 @@ impl Open {
         let (number, start) = (self.next_number(), Instant::now());
         let loaded = made.loaded(&self.shared, &self.model, &self.policy)?;
         let policy = self.policy.clone();
-        let special = Special::loaded(self.id, &self.shared, loaded, policy, number * PLANS)?;
+        let special = Specialization::loaded(self.id, &self.shared, loaded, policy, number * PLANS)?;
         let made = self.made(special, start);
         let mut kept = self.lock();
         kept.add(&sizes, made, false);
@@ -655,12 +655,12 @@ impl Open {
         let canonical = || planned::canonical(&self.shared, &self.model, self.halves);
         let model = self.model.specialised(&named, self.halves, canonical)?;
         let planned = Planned::new(&self.shared, &model, policy, &|_| {})?;
-        let special = Special::new(self.id, &self.shared, planned, policy.clone(), number * PLANS)?;
+        let special = Specialization::new(self.id, &self.shared, planned, policy.clone(), number * PLANS)?;
         Ok(self.made(special, start))
     }
 
     /// What was made since then.
-    fn made(&self, special: Special, start: Instant) -> Made {
+    fn made(&self, special: Specialization, start: Instant) -> Made {
         for told in self.told.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             // whether it can be was said when it was set
             let _ = special.inner.take(*told);
@@ -680,7 +680,7 @@ impl Open {
 
 /// A specialisation that was just made.
 struct Made {
-    special: Special,
+    special: Specialization,
     bytes: u64,
     planning_ns: u64,
 }

@@ -5,7 +5,7 @@
 //! 1. Between two looks, and where the policy has no limit, a run pays one load of an atomic.
 //! 2. A plan is replaced between runs, by one thread; a run that finds another at it goes on with the plan that there is.
 //!
-//! Not here: which devices are hot (`hot`), governed sessions (`govern`), where all plans are ready.
+//! Not here: which devices are hot (`thermal_exclusion`), governed sessions (`govern`), where all plans are ready.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, TryLockError};
@@ -14,8 +14,8 @@ use polychip_partitioner::MilliCelsius;
 
 use crate::error::Result;
 use crate::replan;
-use crate::session::inner::Inner;
 use crate::session::loaded::LoadedPlan;
+use crate::session::specialization_state::Inner;
 
 /// Chips warm and cool within seconds; to ask a driver for a temperature takes up to milliseconds.
 const LOOK_NS: u64 = 1_000_000_000;

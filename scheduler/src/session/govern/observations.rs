@@ -14,8 +14,8 @@ use super::headroom;
 use super::ready::Ready;
 use super::report::MissedLimit;
 use super::state::{Governing, Missed, State};
+use crate::session::deadline_miss::Lateness;
 use crate::session::history::Tally;
-use crate::session::lateness::Lateness;
 use crate::telemetry::{DeviceState, Sample};
 
 /// Drivers state the load of the last second or less: so much later none of it is of our runs.

@@ -22,7 +22,7 @@ use polychip_partitioner::MilliCelsius;
 
 use crate::event::Event;
 use crate::session::loaded::LoadedPlan;
-use crate::session::slot::Slot;
+use crate::session::run_state::RunState;
 
 pub use report::{LateCause, LatencyReport, LatenessReport};
 
@@ -204,7 +204,7 @@ impl Lateness {
     pub(crate) fn add(
         &self,
         plan: &LoadedPlan,
-        slot: &Slot,
+        slot: &RunState,
         submitted: &Submitted,
         is_watched: bool,
     ) -> Outcome {
@@ -245,7 +245,7 @@ impl Lateness {
     fn late(
         &self,
         plan: &LoadedPlan,
-        slot: &Slot,
+        slot: &RunState,
         submitted: &Submitted,
         outcome: Outcome,
         late_ns: u64,

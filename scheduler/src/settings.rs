@@ -15,7 +15,7 @@ use polychip_partitioner::{Heat, MilliCelsius, Milliwatts};
 use polychip_profile::bundle::PublicKey;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::late::Late;
+use crate::late_policy::Late;
 use crate::policy::{Aim, Policy, Precision};
 use crate::runtime::Builder;
 use crate::session::govern::hint::Hint;

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use polychip_host::Clock;
 
 use crate::error::Result;
-use crate::session::slot::{Progress, Slot};
+use crate::session::run_state::{Progress, RunState};
 use crate::session::wiring::Wiring;
 
 /// A step of waiting: how soon a stop or a cancellation is noticed while a device is busy.
@@ -23,9 +23,9 @@ const STEP: Duration = Duration::from_millis(50);
 
 enum Mail {
     Idle,
-    Start(Box<Slot>),
+    Start(Box<RunState>),
     Running,
-    Done(Box<Slot>, Result<()>),
+    Done(Box<RunState>, Result<()>),
     Stop,
 }
 
@@ -38,13 +38,13 @@ struct Post {
 }
 
 /// The thread of one slot.
-pub(crate) struct Conductor {
+pub(crate) struct RunDriver {
     post: Arc<Post>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Conductor {
-    pub(crate) fn new(wiring: Arc<Wiring>, clock: Clock, patience: Duration) -> std::io::Result<Conductor> {
+impl RunDriver {
+    pub(crate) fn new(wiring: Arc<Wiring>, clock: Clock, patience: Duration) -> std::io::Result<RunDriver> {
         let post = Arc::new(Post {
             mail: Mutex::new(Mail::Idle),
             awaits: Mutex::new(None),
@@ -55,7 +55,7 @@ impl Conductor {
         let thread = std::thread::Builder::new()
             .name("polychip-run".into())
             .spawn(move || conduct(&own, &wiring, &clock, patience))?;
-        Ok(Conductor {
+        Ok(RunDriver {
             post,
             thread: Some(thread),
         })
@@ -67,7 +67,7 @@ impl Conductor {
     }
 
     /// Hands a slot over.
-    pub(crate) fn start(&self, slot: Box<Slot>) {
+    pub(crate) fn start(&self, slot: Box<RunState>) {
         self.post.cancelled.store(false, Ordering::Release);
         // who awaited the run before it does so no more
         let before = self
@@ -82,7 +82,7 @@ impl Conductor {
     }
 
     /// The slot back, where the run has ended within `timeout`.
-    pub(crate) fn wait(&self, timeout: Duration) -> Option<(Box<Slot>, Result<()>)> {
+    pub(crate) fn wait(&self, timeout: Duration) -> Option<(Box<RunState>, Result<()>)> {
         let deadline = Instant::now().checked_add(timeout);
         let mut mail = self.lock();
         loop {
@@ -108,7 +108,7 @@ impl Conductor {
     }
 
     /// The slot back, where the run has ended; else the waker is woken when it has.
-    pub(crate) fn poll(&self, waker: &Waker) -> Option<(Box<Slot>, Result<()>)> {
+    pub(crate) fn poll(&self, waker: &Waker) -> Option<(Box<RunState>, Result<()>)> {
         let mut mail = self.lock();
         if let Mail::Done(..) = *mail {
             let Mail::Done(slot, result) = std::mem::replace(&mut *mail, Mail::Idle) else {
@@ -129,7 +129,7 @@ impl Conductor {
     }
 }
 
-impl Drop for Conductor {
+impl Drop for RunDriver {
     fn drop(&mut self) {
         let last = std::mem::replace(&mut *self.lock(), Mail::Stop);
         self.post.changed.notify_all();
@@ -179,13 +179,13 @@ fn conduct(post: &Post, wiring: &Wiring, clock: &Clock, patience: Duration) {
 }
 
 fn drive(
-    slot: &mut Slot,
+    slot: &mut RunState,
     wiring: &Wiring,
     clock: &Clock,
     patience: Duration,
     stopped: impl Fn() -> bool,
 ) -> Result<()> {
-    let check = |slot: &mut Slot| {
+    let check = |slot: &mut RunState| {
         if stopped() {
             return Err(crate::Error::new(
                 crate::ErrorKind::Cancelled,

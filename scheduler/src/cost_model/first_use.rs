@@ -8,7 +8,7 @@
 //! Not here: what the profile measured, which replaces all of this (`crate::link::known`).
 
 use polychip_host::{Device, DeviceInfo, DeviceKind};
-use polychip_partitioner::{Cost, Link, Energy, Time};
+use polychip_partitioner::{Cost, Energy, Link, Time};
 
 use crate::policy::Settings;
 

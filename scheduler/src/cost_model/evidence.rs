@@ -18,8 +18,8 @@ use std::sync::{Arc, OnceLock};
 use polychip_graph::{Graph, Node};
 use polychip_host::{Device, DeviceKind, FlatGraph};
 use polychip_partitioner::{
-    Cost, DeviceIndex, EnergyProvenance, EnergyRange, LinkTable, Energy, Milliwatts, Time, Part,
-    Provenance, Refusal, Target,
+    Cost, DeviceIndex, Energy, EnergyProvenance, EnergyRange, LinkTable, Milliwatts, Part, Provenance,
+    Refusal, Target, Time,
 };
 use polychip_profile::predict::Predicted;
 use polychip_profile::{Elsewhere, Profile, Summary, work};

@@ -4,12 +4,12 @@
 //! 1. A slot belongs to one run at a time; issuing and finishing parts allocates nothing.
 //! 2. A part is issued once all that it reads is there: it waits for a fence of its own plugin on the device, and for
 //!    anything else here. Of parts that are ready the first of the plan goes first.
-//!    On a device that several sessions use it waits for all of that here, and then for its turn (`turns`), for which it
+//!    On a device that several sessions use it waits for all of that here, and then for its turn (`queue_grants`), for which it
 //!    asks when the part before it on the device ends, if that is all that it waits for.
 //! 3. A part keeps its turn on its device until it is late by the plan's schedule: a plan may leave a device idle for a
 //!    part that much depends on. From then on it holds no other part up.
 //!
-//! Not here: who drives a slot (`run`, `conductor`).
+//! Not here: who drives a slot (`run`, `run_driver`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,13 +20,13 @@ use smallvec::SmallVec;
 
 use crate::error::{Error, ErrorKind, Result, kind_of_host};
 use crate::lane::PartFence;
-use crate::session::bell::Bell;
 use crate::session::buckets::Padding;
 use crate::session::copy::Copy;
-use crate::session::flights::Ticket;
+use crate::session::in_flight_limit::Permit;
+use crate::session::notifier::Notifier;
+use crate::session::queue_grants::Turns;
 use crate::session::replicas::Taken;
 use crate::session::state::States;
-use crate::session::turns::Turns;
 use crate::session::wiring::{OutputSource, OutputWiring, Wiring};
 use crate::tensor::{Hold, TensorMemory};
 
@@ -56,13 +56,13 @@ pub(crate) struct Extents {
 }
 
 /// One run's state.
-pub(crate) struct Slot {
+pub(crate) struct RunState {
     pub(crate) submissions: Vec<Submission>,
     fences: Vec<Option<PartFence>>,
     finished: Vec<bool>,
     /// Parts whose ends ring the bell.
     told: Vec<bool>,
-    bell: Bell,
+    bell: Notifier,
     pub(crate) turns: Turns,
     /// A part whose end nobody tells has its turn: somebody must wait for it.
     untold: bool,
@@ -114,7 +114,7 @@ pub(crate) struct Given {
     /// What of the run is true, where its inputs are padded.
     pub(crate) padding: Option<Arc<Padding>>,
     /// The run is one of those that the policy allows in flight.
-    pub(crate) ticket: Option<Ticket>,
+    pub(crate) ticket: Option<Permit>,
     /// Its place in a copy of the model, where there are several.
     pub(crate) taken: Option<Taken>,
     /// The states that it reads and writes, which go on when it has gone well.
@@ -170,21 +170,21 @@ enum Ready {
     Not,
 }
 
-impl Slot {
+impl RunState {
     pub(crate) fn new(
         submissions: Vec<Submission>,
         outputs: Vec<Option<TensorMemory>>,
         copies: Vec<Vec<Copy>>,
         wiring: &Wiring,
-    ) -> Slot {
+    ) -> RunState {
         let parts = submissions.len();
         let extents = wiring
             .parts
             .iter()
             .map(|part| vec![Extents::default(); part.output_count])
             .collect();
-        let bell = Bell::new();
-        Slot {
+        let bell = Notifier::new();
+        RunState {
             turns: Turns::new(wiring, &bell),
             untold: false,
             is_cancelled: AtomicBool::new(false),

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use polychip_partitioner::{
-    Cost, CostTable, DeviceIndex, EnergyProvenance, Milliwatts, Time, Power, Provenance,
+    Cost, CostTable, DeviceIndex, EnergyProvenance, Milliwatts, Power, Provenance, Time,
 };
 use polychip_profile::Summary;
 
@@ -268,7 +268,7 @@ fn power(whole: &Summary) -> Option<Milliwatts> {
 
 #[cfg(test)]
 mod tests {
-    use polychip_partitioner::{LinkTable, Energy, Target};
+    use polychip_partitioner::{Energy, LinkTable, Target};
 
     use super::*;
 

@@ -13,8 +13,8 @@ use crate::error::Result;
 use crate::event::{Event, EventKind};
 use crate::planned::Planned;
 use crate::replan;
-use crate::session::inner::Inner;
 use crate::session::loaded::LoadedPlan;
+use crate::session::specialization_state::Inner;
 
 /// First wait before a lost device is reset again; each that fails doubles it.
 const FIRST_WAIT_NS: u64 = 1_000_000_000;

@@ -4,7 +4,7 @@
 //! 1. No device is left out without an event that names it, its temperature and the limit.
 //! 2. A device without a temperature is not hot.
 //!
-//! Not here: plans with what has cooled (`planned/cooled`), when a session looks again (`session/cooled`), heat while runs go
+//! Not here: plans with what has cooled (`planned/thermal_readmission`), when a session looks again (`session/thermal_readmission`), heat while runs go
 //! on (`governor`).
 
 use polychip_host::Device;

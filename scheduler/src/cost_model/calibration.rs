@@ -15,7 +15,7 @@
 
 use polychip_graph::Graph;
 use polychip_host::Device;
-use polychip_partitioner::{Cost, Time, Provenance};
+use polychip_partitioner::{Cost, Provenance, Time};
 use polychip_profile::{Profile, work};
 
 use super::power::taking;

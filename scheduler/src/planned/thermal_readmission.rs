@@ -4,16 +4,16 @@
 //! 1. No device is left out or let in again without an event that names it, its temperature and the limit.
 //! 2. A device that does not say any more how hot it is has not cooled.
 //!
-//! Not here: which devices are hot (`hot`), when a session looks (`session/cooled`).
+//! Not here: which devices are hot (`thermal_exclusion`), when a session looks (`session/thermal_readmission`).
 
 use polychip_partitioner::{DeviceIndex, MilliCelsius};
 
 use super::Planned;
 use crate::error::Result;
 use crate::event::{Event, EventKind};
-use crate::hot::{temperature_mc, words};
 use crate::policy::Settings;
 use crate::shared::Shared;
+use crate::thermal_exclusion::{temperature_mc, words};
 
 /// A device warms by some degrees as soon as it computes again: it must have cooled so far below the limit.
 const COOLED_MC: i64 = 3_000;

@@ -1,6 +1,6 @@
 //! The turns of a run's parts on their devices, and when the run is dropped instead.
 //!
-//! Not here: whose turn it is (`lane`), when a part is ready (`slot`).
+//! Not here: whose turn it is (`lane`), when a part is ready (`run_state`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,8 +11,8 @@ use polychip_lanes::Class;
 
 use crate::error::{Error, ErrorKind};
 use crate::lane::{Asked, Lane, Turn};
-use crate::late::Late;
-use crate::session::bell::Bell;
+use crate::late_policy::Late;
+use crate::session::notifier::Notifier;
 use crate::session::wiring::{PartWiring, Wiring};
 
 /// What is said of a run: how urgent it is, when it is to be done, and what becomes of it otherwise.
@@ -95,7 +95,7 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    pub(crate) fn new(wiring: &Wiring, bell: &Bell) -> Turns {
+    pub(crate) fn new(wiring: &Wiring, bell: &Notifier) -> Turns {
         let turn = |part: &PartWiring| Turn::new(&part.lane, bell.rope());
         let parts = wiring.parts.len();
         Turns {

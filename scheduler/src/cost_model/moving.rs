@@ -9,7 +9,7 @@
 //! the middle is taken. Of a bus: what the GPU's side of one was measured to take (`docs/benchmarks/energy.md`).
 
 use polychip_host::Device;
-use polychip_partitioner::{Link, LinkMode, Energy, Time, Provenance};
+use polychip_partitioner::{Energy, Link, LinkMode, Provenance, Time};
 
 use super::power::CORE;
 

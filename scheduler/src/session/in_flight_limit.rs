@@ -18,7 +18,7 @@ const NAMED: usize = 8;
 
 /// The places of a session.
 #[derive(Debug)]
-pub(crate) struct Flights {
+pub(crate) struct InFlightLimit {
     most: AtomicUsize,
     state: Mutex<State>,
     changed: Condvar,
@@ -79,27 +79,27 @@ impl State {
 
 /// One of the runs that may be in flight.
 #[derive(Debug)]
-pub(crate) struct Ticket {
-    flights: Arc<Flights>,
+pub(crate) struct Permit {
+    flights: Arc<InFlightLimit>,
     run: u64,
 }
 
-impl Ticket {
+impl Permit {
     /// The number of the run among those of its session, from 1.
     pub(crate) fn run(&self) -> u64 {
         self.run
     }
 
-    /// As [`Flights::give_up`], of this run.
+    /// As [`InFlightLimit::give_up`], of this run.
     pub(crate) fn give_up(&self) {
         self.flights.give_up(self.run);
     }
 }
 
-impl Flights {
+impl InFlightLimit {
     /// Places for `most` runs.
-    pub(crate) fn new(most: usize) -> Flights {
-        Flights {
+    pub(crate) fn new(most: usize) -> InFlightLimit {
+        InFlightLimit {
             most: AtomicUsize::new(most),
             state: Mutex::new(State {
                 out: Vec::with_capacity(most),
@@ -127,15 +127,15 @@ impl Flights {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ticket(self: &Arc<Self>, state: &mut State) -> Ticket {
-        Ticket {
+    fn ticket(self: &Arc<Self>, state: &mut State) -> Permit {
+        Permit {
             flights: Arc::clone(self),
             run: state.begin(),
         }
     }
 
     /// A place, where one is free and nobody waits; at most `most` are taken where that is fewer.
-    pub(crate) fn take(self: &Arc<Self>, most: usize) -> Option<Ticket> {
+    pub(crate) fn take(self: &Arc<Self>, most: usize) -> Option<Permit> {
         let mut state = self.lock();
         let is_free =
             state.out.len() < self.most().min(most) && state.first == state.next && !state.is_closed;
@@ -145,7 +145,7 @@ impl Flights {
     /// A place, once one is free and whoever came before has one; `None` where that takes longer than `patience`, or no
     /// run gets one any more. Meanwhile `look` is called from time to time where a run was given up: it frees the place of
     /// one that has ended.
-    pub(crate) fn wait(self: &Arc<Self>, most: usize, patience: Duration, look: impl Fn()) -> Option<Ticket> {
+    pub(crate) fn wait(self: &Arc<Self>, most: usize, patience: Duration, look: impl Fn()) -> Option<Permit> {
         /// Runs that were given up end without a word.
         const LOOK: Duration = Duration::from_millis(20);
         let most = self.most().min(most);
@@ -269,7 +269,7 @@ fn named(out: &[Flight]) -> String {
     words
 }
 
-impl Drop for Ticket {
+impl Drop for Permit {
     fn drop(&mut self) {
         let mut state = self.flights.lock();
         state.out.retain(|flight| flight.run != self.run);
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn places_are_given_in_the_order_of_coming_and_nobody_jumps_the_queue() {
-        let flights = Arc::new(Flights::new(1));
+        let flights = Arc::new(InFlightLimit::new(1));
         let first = flights.take(9).unwrap();
         assert!(flights.take(9).is_none());
         assert!(flights.wait(9, Duration::from_millis(1), || {}).is_none());
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn who_gives_up_holds_nobody_up() {
-        let flights = Arc::new(Flights::new(2));
+        let flights = Arc::new(InFlightLimit::new(2));
         let (one, two) = (flights.take(2).unwrap(), flights.take(2).unwrap());
         std::thread::scope(|scope| {
             let waits = |patience: Duration| {
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn looking_may_free_the_place_of_a_run_that_was_given_up() {
-        let flights = Arc::new(Flights::new(1));
+        let flights = Arc::new(InFlightLimit::new(1));
         let ticket = flights.take(1);
         flights.give_up(1);
         let kept = Mutex::new(ticket);
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_runs_that_have_the_places() {
-        let flights = Arc::new(Flights::new(2));
+        let flights = Arc::new(InFlightLimit::new(2));
         drop(flights.take(2).unwrap());
         let (second, third) = (flights.take(2).unwrap(), flights.take(2).unwrap());
         assert_eq!((second.run(), third.run()), (2, 3));
@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn closing_ends_all_waits_with_the_words_of_a_refusal() {
-        let flights = Arc::new(Flights::new(1));
+        let flights = Arc::new(InFlightLimit::new(1));
         let first = flights.take(1).unwrap();
         std::thread::scope(|scope| {
             let wait = || flights.wait(1, Duration::MAX, || {}).is_none();
