@@ -102,7 +102,7 @@ enum Chore {
     Page(page::Options),
     /// Run the demo through every door (command line, Rust, C, C++, Python); each must give the same answer
     Doors(doors::Options),
-    /// Walk README.md and the tutorials: run each command that they show, in a fresh copy of the tree, by what is built
+    /// Walk README.md, docs/cli.md and the tutorials: run each command that they show, in a fresh copy of the tree, by what is built
     Walk(walk::Options),
     /// Test the Python module in Python, or make its wheel and test that
     Python(python::Options),

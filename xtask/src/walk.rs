@@ -1,4 +1,4 @@
-//! `cargo xtask walk`: the commands of README.md and of the tutorials, as somebody types them who has just cloned the repository.
+//! `cargo xtask walk`: runs the commands of README.md, docs/cli.md and the tutorials as in a fresh clone.
 //!
 //! Each page is walked from top to bottom in a fresh copy of the tracked tree, with an empty home and no variables of
 //! Polychip's: each fenced `sh` block is given to `bash` as it stands, what one leaves behind the next one finds.
@@ -26,7 +26,7 @@ use blocks::{Block, Way};
 use crate::root::{root, tracked};
 
 /// Pages that are walked by themselves; those in [`TUTORIALS`] are, too.
-const PAGES: [&str; 1] = ["README.md"];
+const PAGES: [&str; 2] = ["README.md", "docs/cli.md"];
 const TUTORIALS: &str = "docs/tutorials";
 
 /// No command of a page takes longer: the walk as a whole is meant to take three minutes.

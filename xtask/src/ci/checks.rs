@@ -322,7 +322,7 @@ fn doors() -> Check {
     Check::new("the demo through every door", vec![Step::Build, same])
 }
 
-/// The commands of README.md and of the tutorials, by what the build has made.
+/// The commands of README.md, docs/cli.md and the tutorials, by what the build has made.
 fn walk() -> Check {
     let walk = Step::Run(cargo(&["xtask", "walk", "--built"]));
     Check::new(
