@@ -19,6 +19,7 @@ mod manifests;
 pub(crate) mod pages;
 mod plugins;
 mod sources;
+mod unsafe_code;
 mod words;
 
 #[derive(clap::Args)]
@@ -47,6 +48,7 @@ pub(crate) fn run(options: &Options, chores: &[String]) -> Result<()> {
     pages::check(&mut findings)?;
     plugins::check(&mut findings)?;
     sources::check(&mut findings)?;
+    unsafe_code::check(&metadata, &mut findings)?;
     words::check(&mut findings)?;
     if findings.is_empty() {
         eprintln!("tidy: all conventions hold");

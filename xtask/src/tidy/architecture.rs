@@ -1,14 +1,14 @@
 //! What ARCHITECTURE.md states about the tree, held against the tree; links of all pages.
 //!
 //! Invariant: a fact is read from the page itself, so that the page cannot say one thing and the check another.
-//! Not here: edges between crates (`edges`), words of the glossary (`words`).
+//! Not here: edges between crates (`edges`), words of the glossary (`words`), where unsafe code is (`unsafe_code`).
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use cargo_metadata::{Metadata, TargetKind};
+use cargo_metadata::Metadata;
 
 use crate::root::{files, root};
 
@@ -20,8 +20,6 @@ pub(super) fn check(metadata: &Metadata, chores: &[String], findings: &mut Vec<S
     let page = fs::read_to_string(root().join(PAGE)).context(PAGE)?;
     let sources = sources()?;
     findings.extend(folders(&page, &top_folders()?, &packages(metadata)));
-    findings.extend(open_files(&page, &sources));
-    findings.extend(forbidding(&page, &forbids(metadata)?));
     findings.extend(holders(&page, &sources));
     findings.extend(names(&page, &sources));
     for file in files("md")? {
@@ -131,71 +129,6 @@ fn folders(page: &str, top: &BTreeSet<String>, packages: &BTreeSet<String>) -> V
         if !is_told(folder) {
             findings.push(format!("{PAGE}: the table of folders does not hold {folder}"));
         }
-    }
-    findings
-}
-
-/// Whether a file lets unsafe code in.
-pub(super) fn is_open(text: &str) -> bool {
-    let dense: String = text.split_whitespace().collect();
-    dense.contains(concat!("allow(unsafe", "_code"))
-}
-
-/// The list of files with unsafe code: each is there and needs to be in it. That none is missing is checked file by file
-/// (`sources`).
-fn open_files(page: &str, sources: &Sources) -> Vec<String> {
-    let listed = quoted(section(page, "Unsafe code")).filter(|name| name.ends_with(".rs"));
-    listed
-        .filter(|name| !sources.iter().any(|(file, text)| file == name && is_open(text)))
-        .map(|name| format!("{PAGE}: {name} is no more, or allows no unsafe code: take it off the list"))
-        .collect()
-}
-
-/// Packages whose libraries and programs all forbid unsafe code, by folder.
-fn forbids(metadata: &Metadata) -> Result<BTreeSet<String>> {
-    let mut found = BTreeSet::new();
-    for package in &metadata.packages {
-        let folder = package.manifest_path.strip_prefix(root())?.parent();
-        let mut roots = package.targets.iter().filter(|target| {
-            let judged = |kind: &TargetKind| {
-                !matches!(
-                    kind,
-                    TargetKind::Test | TargetKind::Example | TargetKind::Bench | TargetKind::CustomBuild
-                )
-            };
-            target.kind.iter().all(judged)
-        });
-        let forbids =
-            |path: &Path| fs::read_to_string(path).is_ok_and(|text| text.contains("#![forbid(unsafe_code)]"));
-        if roots.all(|target| forbids(target.src_path.as_std_path())) {
-            found.insert(folder.map_or_else(String::new, ToString::to_string));
-        }
-    }
-    Ok(found)
-}
-
-/// The list of crates that forbid unsafe code.
-fn forbidding(page: &str, forbids: &BTreeSet<String>) -> Vec<String> {
-    let text = section(page, "Unsafe code");
-    let list = text
-        .split_once("Forbidden in ")
-        .and_then(|(_, rest)| rest.split_once(';'));
-    let Some((list, _)) = list else {
-        return vec![format!(
-            "{PAGE}: the sentence `Forbidden in …;` is not in the section of unsafe code"
-        )];
-    };
-    let listed: BTreeSet<String> = list.split(',').map(|name| name.trim().to_owned()).collect();
-    let mut findings = Vec::new();
-    for folder in listed.difference(forbids) {
-        findings.push(format!(
-            "{folder}: ARCHITECTURE.md says that it forbids unsafe code: `#![forbid(unsafe_code)]` is missing"
-        ));
-    }
-    for folder in forbids.difference(&listed) {
-        findings.push(format!(
-            "{PAGE}: {folder} forbids unsafe code; the sentence `Forbidden in …;` does not name it"
-        ));
     }
     findings
 }
@@ -321,19 +254,6 @@ mod tests {
                 "ARCHITECTURE.md: the table of folders does not hold cli",
                 "ARCHITECTURE.md: the table of folders does not hold plugins/gpu",
             ]
-        );
-    }
-
-    #[test]
-    fn lists_of_unsafe_and_safe_code_are_those_of_the_tree() {
-        let page = "## Unsafe code\n\nForbidden in ops, cli; denied elsewhere but in these files:\n\n- `a/b.rs`, `a/c.rs`\n";
-        let open = concat!("#![allow(unsafe", "_code)]").to_owned();
-        let sources = vec![("a/b.rs".to_owned(), open), ("a/c.rs".to_owned(), String::new())];
-        assert!(open_files(page, &sources).len() == 1 && open_files(page, &sources)[0].contains("a/c.rs"));
-        let found = forbidding(page, &set(&["ops", "xtask"]));
-        assert!(
-            found.len() == 2 && found[0].contains("cli") && found[1].contains("xtask"),
-            "{found:?}"
         );
     }
 
