@@ -377,7 +377,7 @@ struct polychip_run_options {
     uint64_t deadline_ns;
     // Where as many runs are in flight as the policy allows, waits for a place at most so long, in nanoseconds; 0 does not
     // wait.
-    uint64_t patience_ns;
+    uint64_t queue_timeout_ns;
     // Called once when the run has ended, on a thread of the library; null calls nobody. It may call the library.
     polychip_done_callback_t on_done;
     // Handed to `on_done`.

@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(of_failure, [16, 112]);
         let of_options = [
             offset_of!(options, deadline_ns),
-            offset_of!(options, patience_ns),
+            offset_of!(options, queue_timeout_ns),
             offset_of!(options, on_done),
             offset_of!(options, user),
         ];

@@ -314,7 +314,7 @@ fn ways(
                 ways.push(Way {
                     name: format!("{name} {word} x{lanes}"),
                     planned: planned.clone(),
-                    policy: policy.clone().in_flight(lanes as usize).patience(PATIENCE),
+                    policy: policy.clone().in_flight(lanes as usize).hang_timeout(PATIENCE),
                     precision,
                     lanes,
                 });

@@ -399,7 +399,7 @@ impl SessionArguments {
         policy
             .replan(!self.no_replan)
             .learn(self.learn.learn)
-            .patience(PATIENCE)
+            .hang_timeout(PATIENCE)
     }
 
     /// Plans the model, or checks the plan given.

@@ -34,7 +34,7 @@ pub enum ErrorKind {
     Cancelled,
     /// The run was dropped before all of its parts were with their devices: its deadline passed, another run of its
     /// session came ([`Late`](crate::Late)), or it waited for its turn on a device for longer than
-    /// [`Policy::patience`](crate::Policy::patience).
+    /// [`Policy::hang_timeout`](crate::Policy::hang_timeout).
     Dropped,
     /// Sessions were refused by admission ([`Runtime::admit`](crate::Runtime::admit)).
     NotAdmitted,

@@ -19,7 +19,7 @@ impl Late {
     /// Why runs of this rule are dropped.
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Late::Finish => "runs waited for their turns for longer than Policy::patience",
+            Late::Finish => "runs waited for their turns for longer than Policy::hang_timeout",
             Late::Drop => "the deadlines of runs passed before they had all of their turns",
             Late::Latest => "newer runs came before runs had begun",
         }

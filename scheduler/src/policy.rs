@@ -17,7 +17,7 @@ mod learn;
 /// More runs in flight would only wait in the devices' queues and hold memory.
 const MOST_IN_FLIGHT: usize = 64;
 /// Longer than any run that someone waits for, short enough that a hung device is noticed.
-const PATIENCE: Duration = Duration::from_secs(120);
+const HANG_TIMEOUT: Duration = Duration::from_secs(120);
 /// What the shapes of a session's runs may take: some hundreds of a model for phones.
 const KEPT_BYTES: u64 = 512 << 20;
 /// A phone's chips draw about 5 W for long: there a joule takes 200 ms.
@@ -129,7 +129,7 @@ pub struct Policy {
     replicas: bool,
     replan: bool,
     retries: u32,
-    patience: Duration,
+    hang_timeout: Duration,
     governed: Option<Governed>,
     conditions: Option<Conditions>,
     kept_bytes: u64,
@@ -160,7 +160,7 @@ impl Default for Policy {
             replicas: true,
             replan: true,
             retries: 1,
-            patience: PATIENCE,
+            hang_timeout: HANG_TIMEOUT,
             governed: None,
             conditions: None,
             kept_bytes: KEPT_BYTES,
@@ -381,7 +381,7 @@ impl Policy {
     /// 512 MiB): plans, tensors between parts, outputs, constants that are not shared. Those used longest ago are let go
     /// of first.
     #[must_use]
-    pub fn kept_shapes(mut self, bytes: u64) -> Self {
+    pub fn specialization_cache_bytes(mut self, bytes: u64) -> Self {
         self.kept_bytes = bytes;
         self
     }
@@ -437,8 +437,8 @@ impl Policy {
     /// How long a run may take before its device counts as hung (default two minutes): the run is then
     /// cancelled, and a device that goes on all the same is reset.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn hang_timeout(mut self, timeout: Duration) -> Self {
+        self.hang_timeout = timeout;
         self
     }
 
@@ -715,7 +715,7 @@ impl Policy {
     }
 
     pub(crate) fn longest_run(&self) -> Duration {
-        self.patience
+        self.hang_timeout
     }
 
     pub(crate) fn may_replan(&self) -> bool {

@@ -36,7 +36,7 @@ pub(crate) mod outputs;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RunOptions {
     pub(crate) deadline: Option<Duration>,
-    pub(crate) patience: Option<Duration>,
+    pub(crate) queue_timeout: Option<Duration>,
     pub(crate) late: Option<Late>,
 }
 
@@ -65,8 +65,8 @@ impl RunOptions {
 
     /// Where as many runs are in flight as the policy allows, waits for one to give its outputs, at most so long.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> RunOptions {
-        self.patience = Some(patience);
+    pub fn queue_timeout(mut self, timeout: Duration) -> RunOptions {
+        self.queue_timeout = Some(timeout);
         self
     }
 }

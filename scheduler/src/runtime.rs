@@ -226,7 +226,7 @@ impl Runtime {
     }
 
     /// Plans, checks, compiles and loads a model: ready to run. Where the model leaves sizes open, that is done for the
-    /// sizes of the first run's inputs, and again for others; what was made is kept ([`Policy::kept_shapes`]).
+    /// sizes of the first run's inputs, and again for others; what was made is kept ([`Policy::specialization_cache_bytes`]).
     ///
     /// # Errors
     /// As [`Runtime::plan`], or a device refused its part; for a model with open sizes, the session is governed or has

@@ -593,12 +593,12 @@ impl Session {
     }
 
     /// As [`Session::submit_into`]; where as many runs are in flight as the policy allows, waits as
-    /// [`Session::submit_blocking`] does, at most `patience`.
+    /// [`Session::submit_blocking`] does, at most `timeout`.
     ///
     /// # Errors
     /// As [`Session::submit_into`]; [`ErrorKind::Closed`] once [`Session::close`] was called, also meanwhile.
-    pub fn submit_within(&self, inputs: &[&Input], outputs: &[&Output], patience: Duration) -> Result<Run> {
-        self.submit_with(inputs, outputs, RunOptions::new().patience(patience))
+    pub fn submit_within(&self, inputs: &[&Input], outputs: &[&Output], timeout: Duration) -> Result<Run> {
+        self.submit_with(inputs, outputs, RunOptions::new().queue_timeout(timeout))
     }
 
     /// As [`Session::submit_into`], with what is said of this run alone: a deadline of its own, how long it may wait for a
@@ -609,7 +609,7 @@ impl Session {
     pub fn submit_with(&self, inputs: &[&Input], outputs: &[&Output], options: RunOptions) -> Result<Run> {
         let Shapes { states, flights, .. } = &*self.0;
         let mut submitted = Submitted::at(self.0.now_ns());
-        let patience = options.patience;
+        let patience = options.queue_timeout;
         if let Some(input) = inputs.iter().find(|input| input.session != self.0.id) {
             let words = format!("input {:?} belongs to another session", input.name());
             return Err(Error::new(ErrorKind::BadInput, words));

@@ -93,6 +93,10 @@ const OF_POLICY: &[Setting<Policy>] = &[
         },
     },
     Setting {
+        name: "hang-timeout",
+        set: |policy, value| milliseconds(value).map(|time| policy.hang_timeout(time)),
+    },
+    Setting {
         name: "heat",
         set: |policy, value| heat(value).map(|(device, heat)| policy.heat(device, heat)),
     },
@@ -103,10 +107,6 @@ const OF_POLICY: &[Setting<Policy>] = &[
     Setting {
         name: "in-flight",
         set: |policy, value| number(value, 1, 64).map(|runs| policy.in_flight(runs as usize)),
-    },
-    Setting {
-        name: "kept-shapes",
-        set: |policy, value| number(value, 0, u64::MAX).map(|bytes| policy.kept_shapes(bytes)),
     },
     Setting {
         name: "late",
@@ -142,10 +142,6 @@ const OF_POLICY: &[Setting<Policy>] = &[
     Setting {
         name: "no-replan",
         set: |policy, value| flag(value).map(|on| policy.replan(!on)),
-    },
-    Setting {
-        name: "patience",
-        set: |policy, value| milliseconds(value).map(|time| policy.patience(time)),
     },
     Setting {
         name: "period",
@@ -197,6 +193,10 @@ const OF_POLICY: &[Setting<Policy>] = &[
     Setting {
         name: "sampling",
         set: |policy, value| milliseconds(value).map(|every| policy.sampling(every)),
+    },
+    Setting {
+        name: "specialization-cache-bytes",
+        set: |policy, value| number(value, 0, u64::MAX).map(|bytes| policy.specialization_cache_bytes(bytes)),
     },
     Setting {
         name: "threads",
@@ -272,6 +272,12 @@ const OF_BUILDER: &[Setting<Builder>] = &[
             })
         },
     },
+];
+
+/// Settings that had another name, with the one that they have now.
+const RENAMED: &[(&str, &str)] = &[
+    ("kept-shapes", "specialization-cache-bytes"),
+    ("patience", "hang-timeout"),
 ];
 
 /// Settings that may be set several times, each adding to those before.
@@ -362,7 +368,7 @@ impl Policy {
     /// | `threads` | number of threads of a CPU; 0 leaves it to the plugin |
     /// | `precision` | `exact`, `reduced` |
     /// | `priority` | `batch`, `normal`, `urgent` |
-    /// | `deadline`, `patience`, `longest-part`, `energy-price` | milliseconds: `33` or `33ms` |
+    /// | `deadline`, `hang-timeout`, `longest-part`, `energy-price` | milliseconds: `33` or `33ms` |
     /// | `period` | milliseconds, or frames per second: `33`, `33ms` or `30fps`; `0`: back to back |
     /// | `late` | `finish`, `drop`, `latest` |
     /// | `in-flight` | runs that may be in flight at once, 1 to 64 |
@@ -376,7 +382,7 @@ impl Policy {
     /// | `max-surface` | degrees Celsius; so does this |
     /// | `heat` | `npu:0=30C+9K/W`; may be set several times |
     /// | `buckets` | `NAME=1,4,16`; may be set several times |
-    /// | `kept-shapes` | bytes |
+    /// | `specialization-cache-bytes` | bytes |
     ///
     /// `max-power` and `max-temperature` limit what is predicted ([`Policy::power_limit`], [`Policy::temperature_limit`]), and in a
     /// governed session what sensors say ([`Policy::max_power`], [`Policy::max_temperature`]), as `polychip monitor` does; in
@@ -432,10 +438,16 @@ impl Builder {
 fn set<T>(settings: &[Setting<T>], what: &str, thing: T, name: &str, value: &str) -> Result<T> {
     let Some(setting) = settings.iter().find(|setting| setting.name == name) else {
         let known: Vec<&str> = settings.iter().map(|setting| setting.name).collect();
-        let words = format!(
-            "a {what} has no setting {name:?}; its settings are: {}",
-            known.join(", ")
-        );
+        let renamed = RENAMED
+            .iter()
+            .find(|(old, new)| *old == name && known.contains(new));
+        let words = match renamed {
+            Some((_, new)) => format!("the {what} setting {name:?} is now {new:?}"),
+            None => format!(
+                "a {what} has no setting {name:?}; its settings are: {}",
+                known.join(", ")
+            ),
+        };
         return Err(Error::new(ErrorKind::BadInput, words));
     };
     (setting.set)(thing, value)
@@ -624,165 +636,4 @@ pub fn plugin_setting(text: &str) -> Read<(String, String, String)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::policy::Learn;
-
-    #[test]
-    fn limits_are_numbers_with_or_without_their_unit() {
-        assert_eq!(watts("5W"), watts("5"));
-        assert_eq!(watts("0.25").unwrap().milliwatts(), 250);
-        assert_eq!(milliseconds("33.5ms"), Ok(Duration::from_micros(33_500)));
-        let (device, heat) = super::heat("npu:0=30C+9.5K/W").unwrap();
-        assert_eq!((device.as_str(), heat.resistance_mk_per_w), ("npu:0", 9_500));
-        assert_eq!(heat.rest.millidegrees(), 30_000);
-        for bad in ["npu:0", "npu:0=30C", "=30C+9K/W", "npu:0=30C+-1K/W", "npu:0=x+9"] {
-            assert!(super::heat(bad).is_err(), "{bad}");
-        }
-        assert_eq!(period("40ms"), period("25fps"));
-        assert_eq!(period("0"), Ok(Duration::ZERO));
-        for bad in ["0fps", "-1", "fps", "often"] {
-            assert!(period(bad).is_err(), "{bad}");
-        }
-        assert!(milliseconds("0").is_err() && watts("-1").is_err() && celsius("1000").is_err());
-    }
-
-    #[test]
-    fn settings_in_words_are_the_calls_of_a_policy() {
-        let words = [
-            ("policy", "balanced"),
-            ("devices", "cpu:0, gpu"),
-            ("pin", "conv*=cpu:0"),
-            ("threads", "2"),
-            ("precision", "reduced"),
-            ("priority", "urgent"),
-            ("deadline", "33ms"),
-            ("late", "drop"),
-            ("in-flight", "3"),
-            ("retry", "0"),
-            ("no-replan", "yes"),
-            ("max-power", "5W"),
-            ("hottest", "80C"),
-            ("buckets", "batch=1,4"),
-            ("kept-shapes", "1024"),
-            ("background-planning", "yes"),
-        ];
-        let told = words.iter().fold(Policy::latency(), |policy, (name, value)| {
-            policy.with_setting(name, value).unwrap()
-        });
-        let called = Policy::balanced()
-            .devices(["cpu:0", "gpu"])
-            .pin("conv*", "cpu:0")
-            .threads(2)
-            .precision(Precision::Reduced)
-            .priority(Priority::Urgent)
-            .deadline(Duration::from_millis(33))
-            .late(Late::Drop)
-            .in_flight(3)
-            .retry(0)
-            .replan(false)
-            .power_limit(Milliwatts::new(5000))
-            .max_temperature(MilliCelsius::from_celsius(80.0))
-            .shapes("batch", [1, 4])
-            .kept_shapes(1024)
-            .background_planning();
-        assert_eq!(told, called);
-    }
-
-    #[test]
-    fn every_setting_refuses_what_is_no_value_of_its() {
-        for setting in OF_POLICY {
-            let error = Policy::latency()
-                .with_setting(setting.name, "")
-                .unwrap_err()
-                .to_string();
-            assert!(error.contains(setting.name), "{error}");
-        }
-        for setting in OF_BUILDER {
-            let error = crate::Runtime::builder()
-                .with_setting(setting.name, "")
-                .unwrap_err()
-                .to_string();
-            assert!(error.contains(setting.name), "{error}");
-        }
-    }
-
-    #[test]
-    fn an_unknown_setting_is_answered_with_those_there_are() {
-        let error = Policy::latency()
-            .with_setting("objective", "latency")
-            .unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::BadInput);
-        let error = error.to_string();
-        assert!(
-            error.contains("\"objective\"") && error.contains("policy, precision"),
-            "{error}"
-        );
-        let error = Policy::latency()
-            .with_setting("late", "Drop")
-            .unwrap_err()
-            .to_string();
-        assert_eq!(
-            error,
-            "policy setting \"late\": \"Drop\" is none of finish, drop, latest"
-        );
-    }
-
-    #[test]
-    fn limits_of_a_governed_session_are_its_governors_in_any_order() {
-        let words = [
-            ("max-power", "5W"),
-            ("max-temperature", "80C"),
-            ("max-surface", "42C"),
-        ];
-        let told = |words: &mut dyn Iterator<Item = &(&str, &str)>| {
-            words.fold(Policy::latency(), |policy, (name, value)| {
-                policy.with_setting(name, value).unwrap()
-            })
-        };
-        let called = Policy::latency()
-            .max_power(Milliwatts::new(5000))
-            .max_temperature(MilliCelsius::from_celsius(80.0))
-            .max_surface_temperature(MilliCelsius::from_celsius(42.0));
-        assert_eq!(told(&mut words.iter()), called);
-        assert_eq!(told(&mut words.iter().rev()), called);
-        let governed = [
-            ("background", "yes"),
-            ("battery-saver", "yes"),
-            ("frame-period", "33"),
-        ];
-        let called = Policy::latency()
-            .background()
-            .battery_saver()
-            .frame_period(Duration::from_millis(33));
-        assert_eq!(told(&mut governed.iter()), called);
-        assert_eq!(told(&mut [("governed", "no")].iter()), Policy::latency());
-    }
-
-    #[test]
-    fn what_a_running_session_takes_is_told_apart() {
-        assert_eq!(told("learn", "watch").unwrap(), Told::Learn(Learn::Watch));
-        assert_eq!(told("deadline", "no").unwrap(), Told::Deadline(None));
-        assert_eq!(
-            told("background", "yes").unwrap(),
-            Told::Hint(Hint::Foreground(false))
-        );
-        let of_policy = told("threads", "2").unwrap_err().to_string();
-        assert!(
-            of_policy.contains("in the policy") && of_policy.contains("frame-period, learn"),
-            "{of_policy}"
-        );
-        let bad = told("max-power", "much").unwrap_err().to_string();
-        assert!(
-            bad.contains("max-power") && bad.ends_with("or no for none"),
-            "{bad}"
-        );
-    }
-
-    #[test]
-    fn the_tables_are_in_order() {
-        assert!(OF_SESSION.is_sorted_by_key(|(name, _)| *name));
-        assert!(OF_POLICY.is_sorted_by_key(|setting| setting.name));
-        assert!(OF_BUILDER.is_sorted_by_key(|setting| setting.name));
-    }
-}
+mod tests;

@@ -26,7 +26,7 @@ fn session(script: &str, policy: Policy) -> Session {
         .unwrap();
     let model = runtime.load_bytes("made.onnx", add_relu().bytes()).unwrap();
     runtime
-        .session(&model, policy.threads(1).patience(PATIENCE))
+        .session(&model, policy.threads(1).hang_timeout(PATIENCE))
         .unwrap()
 }
 
@@ -178,7 +178,7 @@ fn threads_have_right_answers_while_plans_take_over() {
     let policy = Policy::latency()
         .background_planning()
         .in_flight(4)
-        .kept_shapes(1 << 16);
+        .specialization_cache_bytes(1 << 16);
     let session = session("", policy);
     std::thread::scope(|scope| {
         for thread in 0..8 {

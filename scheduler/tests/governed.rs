@@ -29,7 +29,7 @@ fn governed() -> Policy {
     Policy::latency()
         .devices(["null"])
         .governed()
-        .patience(Duration::from_secs(1))
+        .hang_timeout(Duration::from_secs(1))
 }
 
 fn session(devices: &str, policy: Policy) -> Session {

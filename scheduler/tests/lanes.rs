@@ -298,7 +298,7 @@ fn runs_that_wait_when_their_device_is_lost_end_right() {
 #[test]
 fn a_run_of_another_session_that_hangs_is_found_by_who_waits_for_it() {
     let runtime = runtime("fault = [{ kind = \"hang\", at = 2, times = 1 }]");
-    let patient = |patience: u64| null().patience(ms(patience)).retry(2);
+    let patient = |patience: u64| null().hang_timeout(ms(patience)).retry(2);
     let (first, second) = (
         session(&runtime, CAMERA, patient(3_600_000)),
         session(&runtime, CAMERA, patient(30_000)),
@@ -320,7 +320,7 @@ fn a_run_that_waits_for_too_long_behind_runs_that_go_well_is_dropped() {
     let batch = session(
         &runtime,
         CAMERA,
-        null().priority(Priority::Batch).patience(ms(30)),
+        null().priority(Priority::Batch).hang_timeout(ms(30)),
     );
     let mut runs: Vec<Run> = (0..4).map(|_| submit(&urgent)).collect();
     let mut waits = submit(&batch);

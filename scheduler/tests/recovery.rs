@@ -23,7 +23,7 @@ fn runtime(rest: &str) -> (Runtime, polychip::Model) {
 fn both() -> Policy {
     Policy::latency()
         .devices(["null"])
-        .patience(Duration::from_secs(1))
+        .hang_timeout(Duration::from_secs(1))
 }
 
 fn session(rest: &str, policy: Policy) -> Session {

@@ -200,7 +200,7 @@ fn strings_whose_sizes_are_wrong_or_not_there_are_refused_by_name() {
 
 #[test]
 fn what_is_kept_stays_below_the_limit() {
-    let session = session(&add_relu(), Policy::latency().kept_shapes(1));
+    let session = session(&add_relu(), Policy::latency().specialization_cache_bytes(1));
     for rows in [3, 4, 3] {
         assert_eq!(run(&session, rows), right(rows));
     }

@@ -276,7 +276,7 @@ fn a_run_without_end_can_be_cancelled_and_does_not_hold_its_session_back() {
 #[test]
 fn a_run_that_takes_longer_than_the_policy_allows_ends_with_an_error() {
     let patience = Duration::from_millis(50);
-    let session = endless(Policy::latency().patience(patience).retry(1));
+    let session = endless(Policy::latency().hang_timeout(patience).retry(1));
     let mut input = filled(&session, [1.0; 4]);
     for _ in 0..3 {
         let error = session.submit(&[&input]).unwrap().wait(PATIENCE).unwrap_err();

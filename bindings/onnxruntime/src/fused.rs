@@ -389,7 +389,7 @@ impl Compiled {
         }
         let given: SmallVec<[&Input; 4]> = inputs.iter().collect();
         let written: SmallVec<[&Output; 4]> = bound.iter().collect();
-        let options = RunOptions::new().patience(PATIENCE);
+        let options = RunOptions::new().queue_timeout(PATIENCE);
         let run = self.session.submit_with(&given, &written, options)?;
         let outputs = run.wait(PATIENCE)?;
         for (index, (port, target)) in self.outputs.iter().zip(&*targets).enumerate() {

@@ -109,14 +109,17 @@ impl Options {
                 };
             } else if name == SIZES {
                 context.sizes = sizes(value)?;
-            } else if words::of_runtime().any(|known| known == name) {
+            } else if settings::of_runtime().any(|known| known == name) {
                 of_runtime.push((name.to_owned(), value.to_owned()));
-            } else if words::of_policy().any(|known| known == name) {
+            } else if settings::of_policy().any(|known| known == name) {
                 for value in values(name, value) {
                     policy = policy.with_setting(name, value)?;
                 }
             } else {
-                let mut known: Vec<&str> = words::of_policy().chain(words::of_runtime()).chain(OWN).collect();
+                let mut known: Vec<&str> = settings::of_policy()
+                    .chain(settings::of_runtime())
+                    .chain(OWN)
+                    .collect();
                 known.sort_unstable();
                 return Err(Failure::argument(format!(
                     "the provider has no option {name:?}; its options are: {}",
@@ -178,7 +181,7 @@ fn sizes(value: &str) -> Result<Vec<BTreeMap<String, usize>>> {
 
 /// The values of an option: several where it may be set several times.
 fn values<'a>(name: &str, value: &'a str) -> Vec<&'a str> {
-    if words::is_repeated(name) {
+    if settings::is_repeated(name) {
         value
             .split(SEPARATOR)
             .map(str::trim)

@@ -259,7 +259,7 @@ fn options(deadline_ms: Option<f64>, patience: Option<Duration>) -> PyResult<Run
         options = options.deadline(deadline);
     }
     if let Some(patience) = patience {
-        options = options.patience(patience);
+        options = options.queue_timeout(patience);
     }
     Ok(options)
 }
@@ -329,16 +329,16 @@ impl Session {
         to_thread.call((slf.getattr("run")?, inputs), Some(&words))
     }
 
-    /// Starts a run. Where as many are in flight as the policy allows, waits for at most `patience_ms`.
-    #[pyo3(signature = (inputs, *, deadline_ms = None, patience_ms = None))]
+    /// Starts a run. Where as many are in flight as the policy allows, waits for at most `queue_timeout_ms`.
+    #[pyo3(signature = (inputs, *, deadline_ms = None, queue_timeout_ms = None))]
     fn submit(
         &self,
         py: Python<'_>,
         inputs: &Bound<'_, PyDict>,
         deadline_ms: Option<f64>,
-        patience_ms: Option<f64>,
+        queue_timeout_ms: Option<f64>,
     ) -> PyResult<Run> {
-        let patience = milliseconds("patience_ms", patience_ms)?;
+        let patience = milliseconds("queue_timeout_ms", queue_timeout_ms)?;
         Ok(Run::new(self.start(
             py,
             inputs,

@@ -49,7 +49,7 @@ pub struct polychip_run_options {
     pub deadline_ns: u64,
     /// Where as many runs are in flight as the policy allows, waits for a place at most so long, in nanoseconds; 0 does not
     /// wait.
-    pub patience_ns: u64,
+    pub queue_timeout_ns: u64,
     /// Called once when the run has ended, on a thread of the library; null calls nobody. It may call the library.
     pub on_done: polychip_done_callback_t,
     /// Handed to `on_done`.
@@ -81,8 +81,8 @@ unsafe fn said(options: *const polychip_run_options) -> Result<Said> {
     if given.deadline_ns > 0 {
         said = said.deadline(Duration::from_nanos(given.deadline_ns));
     }
-    if given.patience_ns > 0 {
-        said = said.patience(Duration::from_nanos(given.patience_ns));
+    if given.queue_timeout_ns > 0 {
+        said = said.queue_timeout(Duration::from_nanos(given.queue_timeout_ns));
     }
     said = match given.late {
         POLYCHIP_LATE_BY_POLICY => said,

@@ -140,7 +140,7 @@ static void places_are_waited_for(polychip_runtime_t runtime, const char *path, 
           polychip_session_submit(session, &image, 1, NULL, 0, NULL, &two, &failure));
     OK(polychip_run_wait(one, POLYCHIP_FOREVER, &failure));
     /* its outputs take no place */
-    struct polychip_run_options options = {.struct_size = sizeof options, .patience_ns = 10000000000};
+    struct polychip_run_options options = {.struct_size = sizeof options, .queue_timeout_ns = 10000000000};
     OK(polychip_session_submit(session, &image, 1, NULL, 0, &options, &two, &failure));
     OK(polychip_run_destroy(one, &failure));
     OK(polychip_run_wait(two, POLYCHIP_FOREVER, &failure));

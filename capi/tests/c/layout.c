@@ -19,7 +19,7 @@ SIZE(polychip_failure, 2048);
 AT(polychip_run_options, struct_size, 0);
 AT(polychip_run_options, late, 4);
 AT(polychip_run_options, deadline_ns, 8);
-AT(polychip_run_options, patience_ns, 16);
+AT(polychip_run_options, queue_timeout_ns, 16);
 AT(polychip_run_options, on_done, 24);
 AT(polychip_run_options, user, 32);
 SIZE(polychip_run_options, 40);

@@ -15,7 +15,7 @@ static atomic_int answered, gone;
 static void *use(void *user)
 {
     float number = (float)(uintptr_t)user;
-    struct polychip_run_options options = {.struct_size = sizeof options, .patience_ns = 60000000000};
+    struct polychip_run_options options = {.struct_size = sizeof options, .queue_timeout_ns = 60000000000};
     uint64_t length = 64;
     for (int round = 0; round < ROUNDS; round++) {
         float x[64], y[64];
@@ -42,7 +42,7 @@ static void *race(void *user)
     uintptr_t number = (uintptr_t)user;
     float x[1] = {2.0f}, y[1] = {0.0f};
     uint64_t one = 1;
-    struct polychip_run_options options = {.struct_size = sizeof options, .patience_ns = 60000000000};
+    struct polychip_run_options options = {.struct_size = sizeof options, .queue_timeout_ns = 60000000000};
     polychip_tensor_t input = lend(x, 1, &one), output = lend(y, 1, &one);
     for (int round = 0; round < ROUNDS; round++) {
         if (number == 7 && round == 3) {

@@ -87,7 +87,7 @@ fn a_thousand_rounds_on_scripted_devices_lose_no_run() {
         let policy = Policy::latency()
             .in_flight(in_flight)
             .retry(rng.random_range(0..3))
-            .patience(Duration::from_secs(10));
+            .hang_timeout(Duration::from_secs(10));
         // there always is one: the CPU can do everything
         let session = runtime.session(&model, policy).unwrap();
         for part in &session.report().parts {

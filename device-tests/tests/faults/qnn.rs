@@ -85,7 +85,7 @@ fn a_thousand_rounds_on_the_emulated_npu_lose_no_run() {
         let policy = Policy::latency()
             .in_flight(in_flight)
             .retry(rng.random_range(0..3))
-            .patience(Duration::from_secs(1));
+            .hang_timeout(Duration::from_secs(1));
         let session = runtime.session(&model, policy).unwrap();
         let parts = &session.report().parts;
         with_npu += u64::from(parts.iter().any(|part| part.device == "qnn:0"));

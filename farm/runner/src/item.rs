@@ -151,7 +151,7 @@ fn policy(assignment: &Assignment) -> anyhow::Result<Policy> {
     if !assignment.item.plugins.is_empty() {
         policy = policy.devices(&assignment.item.plugins);
     }
-    Ok(policy.in_flight(1).patience(PATIENCE))
+    Ok(policy.in_flight(1).hang_timeout(PATIENCE))
 }
 
 /// How an item that met this error ended.

@@ -376,7 +376,7 @@ impl Loaded {
             .in_flight(1)
             .replan(false)
             .retry(0)
-            .patience(PATIENCE);
+            .hang_timeout(PATIENCE);
         let session = runtime.session(model, policy)?;
         let parts = session.plan().map_or(0, |plan| plan.parts.len());
         if parts != 1 {

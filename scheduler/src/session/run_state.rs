@@ -339,7 +339,7 @@ impl RunState {
         }
         let device = wiring.parts[part].handle.name();
         let words = format!(
-            "part {}: {device} hung: the run takes longer than {:.3} s (Policy::patience)",
+            "part {}: {device} hung: the run takes longer than {:.3} s (Policy::hang_timeout)",
             wiring.parts[part].id,
             patience.as_secs_f64()
         );
@@ -355,7 +355,7 @@ impl RunState {
         if !part.lane.is_stuck(patience) {
             let words = format!(
                 "the run was dropped: part {} waited for its turn on {device}, behind runs of other sessions, and the \
-                 run takes longer than {seconds:.3} s (Policy::patience)",
+                 run takes longer than {seconds:.3} s (Policy::hang_timeout)",
                 part.id
             );
             return Error::new(ErrorKind::Dropped, words);
@@ -365,7 +365,7 @@ impl RunState {
         part.lane.forget_given();
         let words = format!(
             "part {}: {device} hung in a run of another session: the run takes longer than {seconds:.3} s \
-             (Policy::patience)",
+             (Policy::hang_timeout)",
             part.id
         );
         Error::of_device(ErrorKind::DeviceLost, device, words)

@@ -81,7 +81,7 @@ fn a_run_that_loses_its_device_is_tried_again_while_it_is_awaited() {
 fn a_run_that_hangs_is_an_error_of_who_awaits_it() {
     let script = "[[device]]\nfault = [{ kind = \"hang\" }]\ncost = { fixed_ns = 1 }\n";
     let policy = Policy::latency().devices(["null"]).retry(0);
-    let session = session(script, policy.patience(Duration::from_millis(50)));
+    let session = session(script, policy.hang_timeout(Duration::from_millis(50)));
     let input = filled(&session, 1.0);
     let error = pollster::block_on(session.submit(&[&input]).unwrap()).unwrap_err();
     assert_eq!(

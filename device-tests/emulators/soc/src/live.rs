@@ -137,7 +137,7 @@ impl Live {
             .max_surface_temperature(MilliCelsius::new(surface));
         if scenario.faults.iter().any(|fault| fault.lie.is_none()) {
             // patience counts real time, too: only where a unit may hang it is short
-            policy = policy.patience(PATIENCE);
+            policy = policy.hang_timeout(PATIENCE);
         }
         if options.deadline {
             policy = policy.deadline(period);

@@ -1,0 +1,167 @@
+//! Settings as text: what each value means, and how a wrong one is answered.
+
+use super::*;
+use crate::policy::Learn;
+
+#[test]
+fn limits_are_numbers_with_or_without_their_unit() {
+    assert_eq!(watts("5W"), watts("5"));
+    assert_eq!(watts("0.25").unwrap().milliwatts(), 250);
+    assert_eq!(milliseconds("33.5ms"), Ok(Duration::from_micros(33_500)));
+    let (device, heat) = super::heat("npu:0=30C+9.5K/W").unwrap();
+    assert_eq!((device.as_str(), heat.resistance_mk_per_w), ("npu:0", 9_500));
+    assert_eq!(heat.rest.millidegrees(), 30_000);
+    for bad in ["npu:0", "npu:0=30C", "=30C+9K/W", "npu:0=30C+-1K/W", "npu:0=x+9"] {
+        assert!(super::heat(bad).is_err(), "{bad}");
+    }
+    assert_eq!(period("40ms"), period("25fps"));
+    assert_eq!(period("0"), Ok(Duration::ZERO));
+    for bad in ["0fps", "-1", "fps", "often"] {
+        assert!(period(bad).is_err(), "{bad}");
+    }
+    assert!(milliseconds("0").is_err() && watts("-1").is_err() && celsius("1000").is_err());
+}
+
+#[test]
+fn settings_in_words_are_the_calls_of_a_policy() {
+    let words = [
+        ("policy", "balanced"),
+        ("devices", "cpu:0, gpu"),
+        ("pin", "conv*=cpu:0"),
+        ("threads", "2"),
+        ("precision", "reduced"),
+        ("priority", "urgent"),
+        ("deadline", "33ms"),
+        ("late", "drop"),
+        ("in-flight", "3"),
+        ("retry", "0"),
+        ("no-replan", "yes"),
+        ("max-power", "5W"),
+        ("hottest", "80C"),
+        ("buckets", "batch=1,4"),
+        ("specialization-cache-bytes", "1024"),
+        ("background-planning", "yes"),
+    ];
+    let told = words.iter().fold(Policy::latency(), |policy, (name, value)| {
+        policy.with_setting(name, value).unwrap()
+    });
+    let called = Policy::balanced()
+        .devices(["cpu:0", "gpu"])
+        .pin("conv*", "cpu:0")
+        .threads(2)
+        .precision(Precision::Reduced)
+        .priority(Priority::Urgent)
+        .deadline(Duration::from_millis(33))
+        .late(Late::Drop)
+        .in_flight(3)
+        .retry(0)
+        .replan(false)
+        .power_limit(Milliwatts::new(5000))
+        .max_temperature(MilliCelsius::from_celsius(80.0))
+        .shapes("batch", [1, 4])
+        .specialization_cache_bytes(1024)
+        .background_planning();
+    assert_eq!(told, called);
+}
+
+#[test]
+fn every_setting_refuses_what_is_no_value_of_its() {
+    for setting in OF_POLICY {
+        let error = Policy::latency()
+            .with_setting(setting.name, "")
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(setting.name), "{error}");
+    }
+    for setting in OF_BUILDER {
+        let error = crate::Runtime::builder()
+            .with_setting(setting.name, "")
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(setting.name), "{error}");
+    }
+}
+
+#[test]
+fn an_unknown_setting_is_answered_with_those_there_are() {
+    let error = Policy::latency()
+        .with_setting("objective", "latency")
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BadInput);
+    let error = error.to_string();
+    assert!(
+        error.contains("\"objective\"") && error.contains("policy, precision"),
+        "{error}"
+    );
+    let error = Policy::latency()
+        .with_setting("patience", "33ms")
+        .unwrap_err()
+        .to_string();
+    assert_eq!(error, "the policy setting \"patience\" is now \"hang-timeout\"");
+    let error = Policy::latency()
+        .with_setting("late", "Drop")
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        error,
+        "policy setting \"late\": \"Drop\" is none of finish, drop, latest"
+    );
+}
+
+#[test]
+fn limits_of_a_governed_session_are_its_governors_in_any_order() {
+    let words = [
+        ("max-power", "5W"),
+        ("max-temperature", "80C"),
+        ("max-surface", "42C"),
+    ];
+    let told = |words: &mut dyn Iterator<Item = &(&str, &str)>| {
+        words.fold(Policy::latency(), |policy, (name, value)| {
+            policy.with_setting(name, value).unwrap()
+        })
+    };
+    let called = Policy::latency()
+        .max_power(Milliwatts::new(5000))
+        .max_temperature(MilliCelsius::from_celsius(80.0))
+        .max_surface_temperature(MilliCelsius::from_celsius(42.0));
+    assert_eq!(told(&mut words.iter()), called);
+    assert_eq!(told(&mut words.iter().rev()), called);
+    let governed = [
+        ("background", "yes"),
+        ("battery-saver", "yes"),
+        ("frame-period", "33"),
+    ];
+    let called = Policy::latency()
+        .background()
+        .battery_saver()
+        .frame_period(Duration::from_millis(33));
+    assert_eq!(told(&mut governed.iter()), called);
+    assert_eq!(told(&mut [("governed", "no")].iter()), Policy::latency());
+}
+
+#[test]
+fn what_a_running_session_takes_is_told_apart() {
+    assert_eq!(told("learn", "watch").unwrap(), Told::Learn(Learn::Watch));
+    assert_eq!(told("deadline", "no").unwrap(), Told::Deadline(None));
+    assert_eq!(
+        told("background", "yes").unwrap(),
+        Told::Hint(Hint::Foreground(false))
+    );
+    let of_policy = told("threads", "2").unwrap_err().to_string();
+    assert!(
+        of_policy.contains("in the policy") && of_policy.contains("frame-period, learn"),
+        "{of_policy}"
+    );
+    let bad = told("max-power", "much").unwrap_err().to_string();
+    assert!(
+        bad.contains("max-power") && bad.ends_with("or no for none"),
+        "{bad}"
+    );
+}
+
+#[test]
+fn the_tables_are_in_order() {
+    assert!(OF_SESSION.is_sorted_by_key(|(name, _)| *name));
+    assert!(OF_POLICY.is_sorted_by_key(|setting| setting.name));
+    assert!(OF_BUILDER.is_sorted_by_key(|setting| setting.name));
+}
