@@ -175,9 +175,11 @@ impl CostTable {
     /// An empty table for a graph of `nodes` nodes and a list of `devices` targets.
     #[must_use]
     pub fn new(nodes: usize, devices: usize) -> Self {
+        // shared until one is set
+        let empty = Arc::new(vec![None; nodes]);
         Self {
             nodes,
-            columns: vec![Arc::new(vec![None; nodes]); devices],
+            columns: std::iter::repeat_n(empty, devices).collect(),
             by_part: BTreeMap::new(),
         }
     }
