@@ -24,7 +24,7 @@ pub(crate) use polychip_profile::extract::part_graph;
 use polychip_profile::extract::structure_of;
 use polychip_profile::{Conditions, Elsewhere, PartKey, Profile, Summary};
 
-pub(crate) use calibration::Calibration;
+pub(crate) use calibration::{Calibration, key};
 pub(crate) use evidence::Evidence;
 pub use figure::MeasuredFigure;
 

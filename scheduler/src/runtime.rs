@@ -441,7 +441,7 @@ impl Builder {
             bundles,
             cache: self.cache,
             sensors: self.sensors,
-            calibrating: Mutex::new(()),
+            calibrating: Mutex::default(),
             calibrate: Runtime::calibrate_for_session,
             sampler: Mutex::new(None),
         };

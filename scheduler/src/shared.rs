@@ -2,6 +2,7 @@
 //!
 //! Not here: how it is put together (`runtime`).
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -30,11 +31,11 @@ pub(crate) struct Shared {
     pub(crate) cache: Option<PathBuf>,
     /// Linux's sensors, where the app gave them.
     pub(crate) sensors: Option<Sensors>,
-    /// Held while devices are calibrated, so that nobody does it twice.
-    pub(crate) calibrating: Mutex<()>,
-    /// Calibrates the devices that a session chooses between; whether one was new. It makes sessions of its own, which those
+    /// Held while devices are calibrated, so that nobody does it twice: what was tried in this process.
+    pub(crate) calibrating: Mutex<BTreeSet<String>>,
+    /// Calibrates the devices that a session chooses between. It makes sessions of its own, which those
     /// who call it are beneath (`Runtime::calibrate_for_session`).
-    pub(crate) calibrate: fn(&Arc<Shared>, &[Device], Settings) -> bool,
+    pub(crate) calibrate: fn(&Arc<Shared>, &[Device], Settings),
     /// Sensors by which measured figures are chosen, found when they are first asked for.
     pub(crate) sampler: Mutex<Option<Sampler>>,
 }

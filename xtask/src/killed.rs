@@ -48,6 +48,14 @@ struct App {
     ends: Instant,
 }
 
+impl Drop for App {
+    fn drop(&mut self) {
+        // one that was killed before has no more to end
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// Kills apps and says what is left of each.
 #[allow(clippy::print_stdout, reason = "the figures are what the command is for")]
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -83,7 +91,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             app.child.kill()?;
             app.child.wait()?;
             let killed_us = SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros() as u64;
-            killed.push((app.profile, killed_us));
+            killed.push((app.profile.clone(), killed_us));
         }
         for (profile, killed_us) in killed {
             match left(&polychip, &profile, killed_us) {

@@ -91,7 +91,7 @@ pub(super) struct Subproblems {
     touched: Vec<u32>,
     /// Per variable, whether it was in a subproblem then.
     kept: Vec<bool>,
-    /// All costs are multiples of more than there are tables ([`Network::in_finer_units`]).
+    /// The network is in finer units ([`Network::in_finer_units`]).
     is_finer: bool,
     /// Table entries that the subproblems to come may have, all together.
     pub(super) left: u64,

@@ -247,8 +247,9 @@ impl Network {
         rest
     }
 
-    /// Multiplies all costs by one more than there are tables, so that something else may cost a unit for each table without
-    /// outweighing any difference. The factor; 1 where costs would overflow, and nothing is changed.
+    /// Multiplies all costs, so that something else may cost a unit for each table and each of its variables but one without
+    /// outweighing any difference: a table may be at the border of that many subproblems. The factor; 1 where costs would
+    /// overflow, and nothing is changed.
     pub(super) fn in_finer_units(&mut self) -> u64 {
         let dearest = |costs: &[u64]| {
             let finite = costs.iter().filter(|&&cost| cost != FORBIDDEN);
@@ -256,7 +257,11 @@ impl Network {
         };
         let own: u128 = (0..self.variables()).map(|v| dearest(self.own(v))).sum();
         let tables: u128 = self.factors.iter().map(|factor| dearest(&factor.table)).sum();
-        let unit = self.factors.len() as u64 + 1;
+        let borders = self
+            .factors
+            .iter()
+            .map(|factor| factor.scope.len().saturating_sub(1).max(1) as u64);
+        let unit = 1 + borders.sum::<u64>();
         let most = u128::from(u64::MAX / 2);
         let sum = own + tables + u128::from(self.constant) + 1;
         if self.constant == FORBIDDEN || sum.checked_mul(u128::from(unit)).is_none_or(|sum| sum >= most) {

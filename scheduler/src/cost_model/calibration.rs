@@ -30,7 +30,7 @@ const VERSION: u32 = 1;
 /// By what a device's stated costs are to be multiplied.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Calibration {
-    /// Nodes that compute: at least one multiply-add for two bytes ([`computes`]).
+    /// Nodes that compute: at least four multiply-adds for a byte ([`computes`]).
     pub(crate) compute: f64,
     /// All other nodes.
     pub(crate) traffic: f64,
@@ -83,12 +83,16 @@ impl Calibration {
     }
 }
 
-fn key(device: &Device, settings: Settings) -> String {
-    let point = settings.operating_point(device.info().kind);
-    format!("calibration {} {point}", device.identity())
+/// What a calibration is kept under: also the rates that the plugin's statements are made of, which are no part of what a
+/// device is.
+pub(crate) fn key(device: &Device, settings: Settings) -> String {
+    let info = device.info();
+    let point = settings.operating_point(info.kind);
+    let rates = (info.peak_macs_per_s, info.peak_bytes_per_s, info.rates_measured_s);
+    format!("calibration {} {point} {rates:?}", device.identity())
 }
 
-/// Of each node of a graph whether arithmetic bounds it, rather than memory: at least one multiply-add for two bytes.
+/// Of each node of a graph whether arithmetic bounds it, rather than memory: at least four multiply-adds for a byte.
 pub(crate) fn computes(graph: &Graph) -> Vec<bool> {
     let computes = |node| {
         let work = work::of_node(graph, node);

@@ -154,9 +154,21 @@ impl Evidence {
         }
         made.layers = Arc::new(layers);
         made.calibrations = calibrations(devices, rows);
+        for (place, device) in devices.iter().enumerate() {
+            let is_measured = crate::link::known::launch(device, rows.profile).is_some();
+            if let Some(known) = made.calibrations[place].filter(|_| !is_measured) {
+                made.targets[place].launch = known.launch;
+                made.targets[place].launch_energy = moving::launch(device, known.launch);
+            }
+        }
         made.computes = computing(graph, &made.calibrations);
         made.parts.clear();
         made
+    }
+
+    /// Whether the costs rest on all that is known by calibration now.
+    pub(crate) fn is_calibrated(&self, devices: &[Device], rows: Rows<'_>) -> bool {
+        self.calibrations == calibrations(devices, rows)
     }
 
     /// What a device's plugin states of all nodes, in nanoseconds: of those that compute, and of the others. None where it

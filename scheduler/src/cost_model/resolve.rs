@@ -126,8 +126,8 @@ impl Evidence {
             else {
                 continue;
             };
-            let stated = self.stated(device);
-            let stated = stated.iter().flatten();
+            // as the plugin states it: what is asked is by how much plugins are off that nobody calibrated
+            let stated = self.layers[device].stated.iter().flatten();
             let stated: f64 = stated.map(|cost| cost.time.picoseconds() as f64).sum();
             if stated > 0.0 {
                 sum += (whole.p50.picoseconds().max(1) as f64 / stated).ln();

@@ -14,6 +14,7 @@ use polychip_profile::{Cadence, Profile};
 
 use super::Planned;
 use crate::policy::Settings;
+use crate::shared::Shared;
 
 /// Whose values these are, among those of plugins.
 const OWNER: &str = "polychip";
@@ -62,6 +63,12 @@ pub(super) fn read(
 }
 
 impl Planned {
+    /// Whether its prices rest on all that is known of the devices by calibration.
+    pub(crate) fn is_calibrated(&self, shared: &Shared, settings: Settings) -> bool {
+        self.evidence
+            .is_calibrated(&self.devices, self.rows(shared, settings))
+    }
+
     /// Whether it is the plan that earlier sessions settled on.
     pub(crate) fn is_settled(&self) -> bool {
         self.settled

@@ -6,6 +6,7 @@
 //!
 //! Not here: which devices are hot (`thermal_exclusion`), when a session looks (`session/thermal_readmission`).
 
+use polychip_host::Device;
 use polychip_partitioner::{DeviceIndex, MilliCelsius};
 
 use super::Planned;
@@ -19,6 +20,13 @@ use crate::thermal_exclusion::{temperature_mc, words};
 const COOLED_MC: i64 = 3_000;
 
 impl Planned {
+    /// The devices but those that are left out for their temperature.
+    pub(crate) fn cool_devices(&self) -> Vec<Device> {
+        let places = self.devices.iter().enumerate();
+        let cool = places.filter(|(place, _)| !self.hot.contains(place));
+        cool.map(|(_, device)| device.clone()).collect()
+    }
+
     /// The devices that were left out for their temperature.
     pub(crate) fn hot_devices(&self) -> Vec<&str> {
         let hot = self.hot.iter();

@@ -8,6 +8,7 @@
 
 mod fit;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use polychip_host::Device;
 use polychip_partitioner::Time;
 
 use super::candidate::Loaded;
-use crate::cost_model::Calibration;
+use crate::cost_model::{Calibration, key};
 use crate::error::Result;
 use crate::model::Model;
 use crate::planned::{Prepared, choose_devices};
@@ -24,7 +25,8 @@ use crate::runtime::Runtime;
 use crate::shared::Shared;
 use fit::{Observed, fit};
 
-/// How long calibration may take, on all devices together. The compilation that is under way then is still waited for.
+/// How long calibration may take, on all devices together, beside the compilation of devices whose compiler alone takes longer. The
+/// compilation that is under way then is still waited for.
 const BUDGET: Duration = Duration::from_millis(300);
 
 /// Turns of each device, and the runs of a turn, which follow each other as an app's do. The first run of a turn does not
@@ -35,6 +37,8 @@ const RUNS: usize = 3;
 const LAUNCHES: usize = 20;
 /// The run that is taken, from the fastest: the app may be running beside them.
 const TAKEN: usize = 1;
+/// A run that takes longer has hung.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// A network counts where it takes so many launches.
 const LEAST_LAUNCHES: f64 = 2.0;
 
@@ -43,21 +47,23 @@ impl Runtime {
     pub(crate) fn calibrated_for(&self, policy: &Policy) -> Result<()> {
         if policy.calibrates() {
             let devices = choose_devices(&self.0, policy)?;
-            calibrate(self, &devices, policy.settings());
+            let tried = self.0.calibrating.lock();
+            let mut tried = tried.unwrap_or_else(PoisonError::into_inner);
+            calibrate(self, &devices, policy.settings(), &mut tried);
         }
         Ok(())
     }
 
-    /// Calibrates real devices that a session chooses between, if that did not happen before. Whether one was.
-    pub(crate) fn calibrate_for_session(
-        shared: &Arc<Shared>,
-        devices: &[Device],
-        settings: Settings,
-    ) -> bool {
+    /// Calibrates real devices that a session chooses between, if that did not happen before and nobody is at it.
+    pub(crate) fn calibrate_for_session(shared: &Arc<Shared>, devices: &[Device], settings: Settings) {
         let real = devices.iter().filter(|device| !device.info().emulated);
         let real: Vec<Device> = real.cloned().collect();
         let runtime = Runtime(Arc::clone(shared), Arc::default());
-        real.len() > 1 && calibrate(&runtime, &real, settings)
+        if let Ok(mut tried) = shared.calibrating.try_lock()
+            && real.len() > 1
+        {
+            calibrate(&runtime, &real, settings, &mut tried);
+        }
     }
 }
 
@@ -71,13 +77,12 @@ struct Found {
     is_left_out: bool,
 }
 
-/// Calibrates the devices of which nothing is known. Whether one was.
-fn calibrate(runtime: &Runtime, devices: &[Device], settings: Settings) -> bool {
+/// Calibrates the devices of which nothing is known and that were not tried in this process.
+fn calibrate(runtime: &Runtime, devices: &[Device], settings: Settings, tried: &mut BTreeSet<String>) {
     let shared = &runtime.0;
-    let lock = shared.calibrating.lock();
-    let _one_at_a_time = lock.unwrap_or_else(PoisonError::into_inner);
     let is_open = |device: &&Device| {
-        !device.is_quarantined() && Calibration::read(&shared.profile, device, settings).is_none()
+        let is_known = || Calibration::read(&shared.profile, device, settings).is_some();
+        !device.is_quarantined() && !tried.contains(&key(device, settings)) && !is_known()
     };
     let mut found: Vec<Found> = devices
         .iter()
@@ -91,20 +96,20 @@ fn calibrate(runtime: &Runtime, devices: &[Device], settings: Settings) -> bool 
         })
         .collect();
     if found.is_empty() {
-        return false;
+        return;
     }
-    let start = Instant::now();
+    tried.extend(found.iter().map(|one| key(&one.device, settings)));
+    let mut start = Instant::now();
     let networks = match Model::calibration_networks() {
         Ok(networks) => networks,
         Err(error) => {
             tracing::warn!("devices are not calibrated: {error}");
-            return false;
+            return;
         }
     };
     for (number, network) in networks.iter().enumerate() {
-        run(runtime, network, number, &mut found, settings, start);
+        run(runtime, network, number, &mut found, settings, &mut start);
     }
-    let mut is_new = false;
     for one in found {
         let launch = Time::from_nanoseconds(one.launch.unwrap_or(0.0) as u64);
         let Some(calibration) = fit(&one.observed, launch).filter(|_| one.launch.is_some()) else {
@@ -117,12 +122,10 @@ fn calibrate(runtime: &Runtime, devices: &[Device], settings: Settings) -> bool 
             calibration.compute,
             calibration.traffic,
         );
-        is_new = true;
         if let Err(error) = calibration.keep(&shared.profile, &one.device, settings) {
             tracing::warn!("the calibration of {} is not kept: {error}", one.device.name());
         }
     }
-    is_new
 }
 
 /// Runs a network on all devices that have time for it. The first one has next to no work: it tells the launch.
@@ -132,7 +135,7 @@ fn run(
     number: usize,
     found: &mut [Found],
     settings: Settings,
-    start: Instant,
+    start: &mut Instant,
 ) {
     let policy = |device: &Device| {
         Policy::latency()
@@ -151,7 +154,7 @@ fn run(
         let policy = policy(&one.device);
         let made = Prepared::new(&runtime.0, network, &policy).and_then(|prepared| {
             let stated = prepared.evidence.stated_work(&prepared.graph, 0);
-            let loaded = Loaded::of(runtime, &policy, &one.device, network, 1)?;
+            let loaded = Loaded::of(runtime, &policy, &one.device, network, 1, PATIENCE)?;
             Ok((stated, loaded))
         });
         tracing::debug!(
@@ -159,7 +162,14 @@ fn run(
             one.device.name(),
             began.elapsed()
         );
-        one.made_ready = one.made_ready.max(began.elapsed());
+        let took = began.elapsed();
+        one.made_ready = one.made_ready.max(took);
+        if took > BUDGET {
+            // its compiler alone takes longer than all may: the others have what time it took
+            one.is_left_out = true;
+            *start += took;
+            continue;
+        }
         match made {
             Ok((Some((compute, traffic)), loaded)) => {
                 let observed = Observed {

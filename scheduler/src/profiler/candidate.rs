@@ -343,6 +343,8 @@ pub(super) struct Loaded {
     latencies: Vec<u64>,
     /// Runs of a turn, of which the last counts.
     each: usize,
+    /// Longest that a run may take.
+    patience: Duration,
 }
 
 impl Loaded {
@@ -354,7 +356,14 @@ impl Loaded {
         } else {
             1
         };
-        Loaded::of(runtime, policy, &candidate.device, &candidate.model, each)
+        Loaded::of(
+            runtime,
+            policy,
+            &candidate.device,
+            &candidate.model,
+            each,
+            PATIENCE,
+        )
     }
 
     /// A model on a device alone, which is run `each` times in a turn.
@@ -364,6 +373,7 @@ impl Loaded {
         device: &Device,
         model: &Model,
         each: usize,
+        patience: Duration,
     ) -> Result<Loaded> {
         if runtime.0.host.clock().is_virtual() && !device.info().emulated {
             let words = format!("the clock is virtual, {} takes real time", device.name());
@@ -376,7 +386,7 @@ impl Loaded {
             .in_flight(1)
             .replan(false)
             .retry(0)
-            .hang_timeout(PATIENCE);
+            .hang_timeout(patience);
         let session = runtime.session(model, policy)?;
         let parts = session.plan().map_or(0, |plan| plan.parts.len());
         if parts != 1 {
@@ -401,6 +411,7 @@ impl Loaded {
             inputs,
             latencies: Vec::new(),
             each,
+            patience,
         })
     }
 
@@ -422,7 +433,7 @@ impl Loaded {
         let inputs: Vec<&crate::Input> = self.inputs.iter().collect();
         for _ in 0..self.each {
             let start = Instant::now();
-            drop(self.session.submit(&inputs)?.wait(PATIENCE)?);
+            drop(self.session.submit(&inputs)?.wait(self.patience)?);
             self.latencies
                 .push(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
         }
@@ -436,7 +447,7 @@ impl Loaded {
         let found = read();
         if let Ok(run) = run {
             // a run that fails now would have failed before
-            drop(run.wait(PATIENCE));
+            drop(run.wait(self.patience));
         }
         found
     }

@@ -206,7 +206,8 @@ impl Learning {
     /// Whether all plans are judged, so that the one that runs is worth keeping for the next start.
     pub(crate) fn has_settled(&self) -> bool {
         let state = self.lock();
-        state.tries() && state.is_settled()
+        // what an earlier session settled on is kept already
+        state.is_prepared && state.tries() && state.explorer.is_settled()
     }
 
     /// Learns in another way from now on. What is known of other plans stays.

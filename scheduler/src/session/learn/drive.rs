@@ -66,6 +66,9 @@ impl Learning {
             return;
         }
         let arm = state.arm_of(plan);
+        // a plan that was put in place while others rested is none that an earlier session settled on
+        let is_resting = state.arms.is_empty() && state.settled.is_some();
+        let arm = arm.filter(|_| !is_resting || plan.planned.is_settled());
         let Some(arm) = arm else {
             // a plan that recovery put in place
             if inner.is_current(plan) {

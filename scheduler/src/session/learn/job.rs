@@ -45,9 +45,13 @@ impl Learning {
         // a device that refuses a part of another plan keeps the incumbent
         let as_it_is = Arc::new(policy.as_ref().clone().replan(false));
         let cadence = self.lock().cadence;
-        let shared = &inner.shared;
-        let is_calibrated = (shared.calibrate)(shared, plan.planned.devices(), policy.settings());
-        let at_cadence = (is_calibrated || plan.planned.cadence() != cadence)
+        let (shared, settings) = (&inner.shared, policy.settings());
+        // nothing runs beside frames that have a deadline, but in the gaps between them
+        if inner.lateness.deadline_ns().is_none() {
+            (shared.calibrate)(shared, &plan.planned.cool_devices(), settings);
+        }
+        let is_calibrated = plan.planned.is_calibrated(shared, settings);
+        let at_cadence = (!is_calibrated || plan.planned.cadence() != cadence)
             .then(|| plan.planned.at_cadence(&inner.shared, policy.settings(), cadence));
         let incumbent = at_cadence.as_ref().unwrap_or(&plan.planned);
         for (planned, expected_ns) in candidates::of(&inner.shared, incumbent, &policy, incumbent_ns) {
