@@ -461,7 +461,8 @@ impl Policy {
 
     /// Calibrates the devices before a plan is made, those that were not before: four small networks run on each, within 300 ms
     /// altogether, and what a plugin states of a node is multiplied by what they took over what is stated of them. The
-    /// figures are kept in the profile. Without this, a session that learns does so by itself before it tries other plans.
+    /// figures are kept in the profile. Without this, a session that learns does so by itself before it tries other plans,
+    /// unless it has a deadline.
     #[must_use]
     pub fn calibrate(mut self, calibrate: bool) -> Self {
         self.calibrate = calibrate;
