@@ -13,9 +13,9 @@ pub(crate) mod unary;
 pub use function::{Binary, Unary};
 
 use crate::copy::{Loops, Nest};
+use crate::elementwise_int::{REPEATED, Row, Rows};
 use crate::isa::Load;
 use crate::threads::{Address, CHUNK, Parts, share};
-use crate::typed::{REPEATED, Row, Rows};
 use crate::{Error, Isa, Slice, SliceMut, ThreadPool};
 use std::mem::MaybeUninit;
 

@@ -77,9 +77,9 @@ struct Rest {
     begun: AtomicUsize,
 }
 
-/// What belongs to whoever runs a step.
+/// The lock that the caller of a step holds, and whether a chunk of it panicked.
 #[derive(Debug, Default)]
-struct Turn {
+struct StepLock {
     busy: AtomicBool,
     panicked: AtomicBool,
 }
@@ -90,7 +90,7 @@ struct Shared {
     /// Chunks that others than callers have ended since the pool was made, wrapping.
     ended: Line<AtomicUsize>,
     rest: Line<Rest>,
-    turn: Line<Turn>,
+    step_lock: Line<StepLock>,
 }
 
 /// The word of chunks `first..end`.
@@ -135,7 +135,7 @@ impl Shared {
         // SAFETY: `data` is the closure that `call` was instantiated for; `step` does not return until all
         // chunks have ended.
         if catch_unwind(AssertUnwindSafe(|| unsafe { call(data, thread, chunk) })).is_err() {
-            self.turn.0.panicked.store(true, Relaxed);
+            self.step_lock.0.panicked.store(true, Relaxed);
         }
     }
 
@@ -286,9 +286,9 @@ impl ThreadPool {
     /// # Safety
     /// `run` may be called with `given` by any thread until this returns.
     unsafe fn step(&self, chunks: usize, run: Call, given: *const ()) {
-        let turn = &self.shared.turn.0;
+        let step_lock = &self.shared.step_lock.0;
         let alone = chunks <= 1 || self.threads.is_empty() || u32::try_from(chunks).is_err();
-        if alone || turn.busy.swap(true, Acquire) {
+        if alone || step_lock.busy.swap(true, Acquire) {
             for chunk in 0..chunks {
                 // SAFETY: as the caller promises.
                 unsafe { run(given, 0, chunk) };
@@ -320,8 +320,8 @@ impl ThreadPool {
                 std::thread::yield_now();
             }
         }
-        let panicked = turn.panicked.swap(false, Relaxed);
-        turn.busy.store(false, Release);
+        let panicked = step_lock.panicked.swap(false, Relaxed);
+        step_lock.busy.store(false, Release);
         assert!(!panicked, "a chunk of a parallel step panicked");
     }
 }

@@ -7,9 +7,9 @@
 //! Not here: windows over images whose channels lie last ([`crate::pool`]).
 #![allow(unsafe_code)]
 
+use crate::argreduce::Extreme;
 use crate::isa::dot::{ByteKernel, Bytes};
 use crate::isa::{Kernel, Simd};
-use crate::pick::Extreme;
 use crate::threads::{CHUNK, Parts, share};
 use crate::{Isa, ThreadPool};
 

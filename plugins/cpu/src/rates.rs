@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use polychip_cpu_kernels::conv::{ConvParams, Window};
 use polychip_cpu_kernels::gemm::{GemmPlan, Matrix};
-use polychip_cpu_kernels::quantised::{Codes, ConvPlan, Output, Target, Weights};
+use polychip_cpu_kernels::quantised::{CodeRange, ConvPlan, Output, Target, Weights};
 use polychip_cpu_kernels::{AlignedVec, Epilogue, Isa, ThreadPool};
 use polychip_sdk::{HostServices, RatesWanted};
 
@@ -210,7 +210,7 @@ impl Peaks {
         let (a, mut c) = (vec![1; m * k], vec![0; m * n]);
         let mut scratch = AlignedVec::try_zeroed(plan.scratch_len(&pool))?;
         let byte_product = steady(|| {
-            let output = Output::Codes(&mut c, Codes::all(0));
+            let output = Output::Codes(&mut c, CodeRange::all(0));
             plan.run(&pool, &packed, &a, 0, None, output, &mut scratch);
         });
         // 64 MiB: beyond the caches of all but the largest servers

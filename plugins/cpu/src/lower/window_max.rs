@@ -1,8 +1,8 @@
 //! MaxPool of integers and with places, and MaxUnpool, in ONNX order.
 //!
-//! Not here: pools of f32 alone (`pool`), of codes (`codes`).
+//! Not here: pools of f32 alone (`pool`), of codes (`int8`).
 
-use polychip_cpu_kernels::pick::Extreme;
+use polychip_cpu_kernels::argreduce::Extreme;
 use polychip_cpu_kernels::quantised::max_pool;
 use polychip_cpu_kernels::window_max::{Window, max_windows, max_windows_of_bytes};
 use polychip_lowering::Storage;

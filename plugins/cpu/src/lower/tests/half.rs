@@ -198,7 +198,7 @@ fn weights_that_a_cast_widens_stay_as_they_are() {
                 let layouts = vec![Layout::RowMajor; 3];
                 crate::part::read_halves(&mut net.part);
                 let program = net.lower(&layouts, false, &pool);
-                net.check_draft(&layouts, &program);
+                net.check_dry_run(&layouts, &program);
                 check_members(&program);
                 let names: Vec<_> = program.steps.iter().map(|step| step.name).collect();
                 assert_eq!(names, ["gemm of halves"]);
@@ -231,7 +231,7 @@ fn a_cast_that_others_read_too_is_done() {
     crate::part::read_halves(&mut net.part);
     let (pool, layouts) = (ThreadPool::new(1), vec![Layout::RowMajor; 4]);
     let program = net.lower(&layouts, false, &pool);
-    net.check_draft(&layouts, &program);
+    net.check_dry_run(&layouts, &program);
     let have = run(&program, &pool, &net.fed);
     for (have, want) in have.iter().zip(&expected) {
         close(have, want, 1e-5, "read twice");

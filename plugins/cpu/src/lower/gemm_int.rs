@@ -1,8 +1,8 @@
-//! Products of integers and f64 (MatMul), and of bytes that are both computed (MatMulInteger).
+//! Products of integers and f64 (MatMul), and of two computed operands of bytes (MatMulInteger).
 //!
 //! Not here: products of f32 (`matmul`), of codes with constant weights (`integers`).
 
-use polychip_cpu_kernels::product::{self as kernel, Byte, Extents};
+use polychip_cpu_kernels::gemm_int::{self as kernel, Byte, Extents};
 use polychip_ops::{DType, Op, broadcast};
 use polychip_sdk::Result;
 

@@ -1,8 +1,8 @@
-//! The codes that a result may have.
+//! The range of 8-bit codes that a result may take.
 
-/// The codes that a result may have.
+/// The range of codes that a result may take, and the code that stands for zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Codes {
+pub struct CodeRange {
     /// The code of zero.
     pub zero: u8,
     /// The least code.
@@ -11,7 +11,7 @@ pub struct Codes {
     pub high: u8,
 }
 
-impl Codes {
+impl CodeRange {
     /// All codes.
     #[must_use]
     pub const fn all(zero: u8) -> Self {

@@ -1,6 +1,6 @@
-//! Elements that are looked for: those that are not zero, the different ones in order, boxes that do not overlap.
+//! Kernels whose result sizes depend on the data: NonZero, Unique and NonMaxSuppression.
 //!
-//! 1. Results have a size that only the values tell, so that they are given in pieces to whoever makes room for them.
+//! 1. Only the values determine the size of a result, so the caller counts first, or receives elements one by one, and makes room.
 //! 2. Orders are those of [`Ordered`]: NaN counts as larger than any number, and zeros of both signs are equal.
 //!
 //! Not here: the k largest ([`crate::top_k`]).

@@ -1,7 +1,7 @@
-//! Products with constant weights of 16-bit floats, which stay so: half the memory of f32, and half of what one row waits for.
+//! Products with constant weights of 16-bit floats, computed in that form: half the memory and half the memory traffic of f32.
 //!
-//! Not here: which nodes are such products (`matmul`), weights that a Cast widens (`part`), products in bf16 where precision
-//! may be reduced (`matmul`, too).
+//! Not here: which nodes are such products (`matmul`), weights that a Cast widens (`part`), products in bf16 at reduced
+//! precision (`matmul`).
 
 use polychip_cpu_kernels::gemm::{HalfPlan, HalfType, Matrix, Order};
 use polychip_lowering::{Layout, Storage};
@@ -9,12 +9,12 @@ use polychip_ops::{Attr, DType, Op};
 use polychip_sdk::{Constant, Error, Result};
 
 use super::builder::{Lowering, kernel_error};
-use super::tail::{Tail, spread};
+use super::epilogue::{FusedEpilogue, spread};
 use crate::part::{Node, Part, TensorIndex};
 use crate::weights::Recipe;
 use crate::work::Class;
 
-/// The type of weights that lie in 16 bits each.
+/// The type of 16-bit weights.
 fn half_type(part: &Part, weights: TensorIndex) -> Option<HalfType> {
     let t = &part.tensors[weights];
     let of = match t.dtype {
@@ -30,7 +30,7 @@ fn half_type(part: &Part, weights: TensorIndex) -> Option<HalfType> {
 pub(super) fn lower(
     l: &mut Lowering<'_>,
     node: &Node,
-    tail: &Tail,
+    fused: &FusedEpilogue,
     (m, k, n): (usize, usize, usize),
 ) -> Result<bool> {
     let (Some(a), Some(b), Some(y)) = (node.input(0), node.input(1), node.output(0)) else {
@@ -46,7 +46,7 @@ pub(super) fn lower(
     };
     let plan = HalfPlan::new(of, l.isa, k, n).map_err(kernel_error)?;
     let weights = l.source(b)?;
-    let (own, behind) = (node.input(2), tail.bias);
+    let (own, behind) = (node.input(2), fused.bias);
     let bias = own.or(behind).map(|c| l.source(c)).transpose()?;
     let beta = if own.is_some() { gemm(Attr::Beta, 1.0) } else { 1.0 };
     let order = if flag(Attr::TransB) {
@@ -69,13 +69,13 @@ pub(super) fn lower(
         Ok(())
     })?;
     let mut reads = vec![l.read(a, Layout::RowMajor, Storage::Real)?, packed];
-    if let Some(residual) = tail.residual {
+    if let Some(residual) = fused.residual {
         reads.push(l.read(residual, Layout::RowMajor, Storage::Real)?);
     }
-    let target = tail.output.unwrap_or(y);
+    let target = fused.output.unwrap_or(y);
     let output = l.write_f32_or(Storage::Real, target, Layout::RowMajor)?;
     let scratch = l.scratch(plan.scratch_len(m, l.pool))?;
-    let (epilogue, has_residual) = (tail.epilogue(), tail.residual.is_some());
+    let (epilogue, has_residual) = (fused.epilogue(), fused.residual.is_some());
     let trans_a = flag(Attr::TransA);
     // a tile of few rows waits for its operands as long as one of four
     let products = m.max(4).saturating_mul(plan.multiply_adds_per_row());

@@ -1,10 +1,10 @@
-//! Ops whose results have a size that the values tell: NonZero, NonMaxSuppression and Unique of all elements.
+//! Ops with data-dependent result sizes: NonZero, NonMaxSuppression, and Unique of all elements.
 //!
-//! Invariant: inputs have addresses, results are boxed where their extents are not known.
+//! Invariant: inputs have known extents; results are boxed.
 //!
 //! Not here: Compress of a known mask (`selection`), Unique of slices along an axis.
 
-use polychip_cpu_kernels::find::{self, Suppression};
+use polychip_cpu_kernels::data_dependent::{self, Suppression};
 use polychip_cpu_kernels::reference::{Storage, Tensor};
 use polychip_cpu_kernels::top_k::Ordered;
 use polychip_ops::{Attr, DType, Op};
@@ -15,7 +15,7 @@ use crate::part::{Node, TensorIndex};
 use crate::step::{Operands, Plain, Run, tensor_from_bytes};
 use crate::work::Class;
 
-/// Lowers a node of this sort.
+/// Lowers a node of these ops.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let plain = |t: TensorIndex| l.is_known(t) && l.part.tensors[t].encoding.is_none();
     if !node.reads().all(plain) {
@@ -44,9 +44,9 @@ fn non_zero(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let isa = l.isa;
     fn of<T: Plain + PartialEq + Default>(dims: Vec<usize>, isa: polychip_cpu_kernels::Isa) -> Run {
         Box::new(move |o| {
-            let places = places(isa, &dims, o.read::<T>(0));
-            let count = places.len() / dims.len();
-            o.store(0, made(vec![dims.len(), count], Storage::I64(places))?)
+            let coordinates = coordinates(isa, &dims, o.read::<T>(0));
+            let count = coordinates.len() / dims.len();
+            o.store(0, made(vec![dims.len(), count], Storage::I64(coordinates))?)
         })
     }
     let run = match l.dtype(x) {
@@ -65,8 +65,8 @@ fn non_zero(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     Ok(true)
 }
 
-/// The coordinates of elements that are not zero, one dimension's behind the other's.
-fn places<T: Plain + PartialEq + Default>(
+/// The coordinates of elements that are not zero, dimension by dimension.
+fn coordinates<T: Plain + PartialEq + Default>(
     isa: polychip_cpu_kernels::Isa,
     dims: &[usize],
     x: &[T],
@@ -74,13 +74,13 @@ fn places<T: Plain + PartialEq + Default>(
     let (&columns, outer) = dims.split_last().expect("invariant: no scalar");
     let rows: usize = outer.iter().product();
     let mut counts = vec![0; rows];
-    find::count_non_zero(isa, x, columns, &mut counts);
+    data_dependent::count_non_zero(isa, x, columns, &mut counts);
     let count: usize = counts.iter().sum();
     let mut found = vec![0i64; dims.len() * count];
-    let (coordinates, last) = found.split_at_mut(outer.len() * count);
+    let (leading, last) = found.split_at_mut(outer.len() * count);
     let mut inner = 1;
     for (dimension, &size) in outer.iter().enumerate().rev() {
-        let mut rest = &mut coordinates[dimension * count..][..count];
+        let mut rest = &mut leading[dimension * count..][..count];
         for (row, &count) in counts.iter().enumerate() {
             let (own, behind) = rest.split_at_mut(count);
             own.fill((row / inner % size) as i64);
@@ -88,7 +88,7 @@ fn places<T: Plain + PartialEq + Default>(
         }
         inner *= size;
     }
-    find::columns_non_zero(x, columns, last);
+    data_dependent::columns_non_zero(x, columns, last);
     found
 }
 
@@ -148,7 +148,7 @@ fn suppress(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             for (line, scores) in scores.chunks_exact(count.max(1)).enumerate() {
                 let (image, class) = (line / classes, line % classes);
                 let boxes = &boxes[image * count * 4..][..count * 4];
-                find::non_max_suppression(boxes.as_chunks().0, scores, p, |chosen| {
+                data_dependent::non_max_suppression(boxes.as_chunks().0, scores, p, |chosen| {
                     found.extend([image as i64, class as i64, chosen as i64]);
                 });
             }
@@ -159,7 +159,7 @@ fn suppress(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     Ok(true)
 }
 
-/// The different elements, where each was first seen, which each is, and how often.
+/// The unique elements, the first index of each, the inverse mapping, and the counts.
 fn unique(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let Some(x) = node.input(0) else {
         return Ok(false);
@@ -170,26 +170,26 @@ fn unique(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     }
     let sorted = node.attributes.int(Attr::Sorted).unwrap_or(1) != 0;
     let dtype = l.dtype(x);
-    let places: Vec<usize> = (0..4).filter(|&i| node.output(i).is_some()).collect();
-    fn of<T: Plain + Ordered>(dtype: DType, sorted: bool, places: Vec<usize>) -> Run {
+    let outputs: Vec<usize> = (0..4).filter(|&i| node.output(i).is_some()).collect();
+    fn of<T: Plain + Ordered>(dtype: DType, sorted: bool, outputs: Vec<usize>) -> Run {
         Box::new(move |o| {
             let x = o.read::<T>(0);
             let mut order = vec![(0, 0); x.len()];
-            find::sorted(x, &mut order);
-            store_different(o, dtype, &order, sorted, &places)
+            data_dependent::sorted(x, &mut order);
+            store_unique(o, dtype, &order, sorted, &outputs)
         })
     }
     let run = match dtype {
-        DType::F32 => of::<f32>(dtype, sorted, places),
-        DType::F64 => of::<f64>(dtype, sorted, places),
-        DType::I8 => of::<i8>(dtype, sorted, places),
-        DType::I16 => of::<i16>(dtype, sorted, places),
-        DType::I32 => of::<i32>(dtype, sorted, places),
-        DType::I64 => of::<i64>(dtype, sorted, places),
-        DType::U8 => of::<u8>(dtype, sorted, places),
-        DType::U16 => of::<u16>(dtype, sorted, places),
-        DType::U32 => of::<u32>(dtype, sorted, places),
-        DType::U64 => of::<u64>(dtype, sorted, places),
+        DType::F32 => of::<f32>(dtype, sorted, outputs),
+        DType::F64 => of::<f64>(dtype, sorted, outputs),
+        DType::I8 => of::<i8>(dtype, sorted, outputs),
+        DType::I16 => of::<i16>(dtype, sorted, outputs),
+        DType::I32 => of::<i32>(dtype, sorted, outputs),
+        DType::I64 => of::<i64>(dtype, sorted, outputs),
+        DType::U8 => of::<u8>(dtype, sorted, outputs),
+        DType::U16 => of::<u16>(dtype, sorted, outputs),
+        DType::U32 => of::<u32>(dtype, sorted, outputs),
+        DType::U64 => of::<u64>(dtype, sorted, outputs),
         _ => return Ok(false),
     };
     let from = l.as_is(x)?;
@@ -206,17 +206,17 @@ fn unique(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     Ok(true)
 }
 
-/// Stores what [`different`] gives as the outputs at `places`.
-fn store_different(
+/// Stores the results of [`unique_indices`] as the outputs with these numbers.
+fn store_unique(
     o: &mut Operands<'_>,
     dtype: DType,
     order: &[(i64, u32)],
     sorted: bool,
-    places: &[usize],
+    outputs: &[usize],
 ) -> Result<()> {
-    let [first, inverse, counts] = different(order, sorted);
-    for (write, &place) in places.iter().enumerate() {
-        let tensor = match place {
+    let [first, inverse, counts] = unique_indices(order, sorted);
+    for (write, &output) in outputs.iter().enumerate() {
+        let tensor = match output {
             0 => {
                 let bytes = o.read::<u8>(0);
                 let width = bytes.len() / order.len().max(1);
@@ -233,8 +233,8 @@ fn store_different(
     Ok(())
 }
 
-/// Of keys in their order with their places: where each different one is first, which each is, and how often.
-fn different(order: &[(i64, u32)], sorted: bool) -> [Vec<i64>; 3] {
+/// From sorted keys with their indices: the first index of each unique key, the inverse mapping, and the counts.
+fn unique_indices(order: &[(i64, u32)], sorted: bool) -> [Vec<i64>; 3] {
     let (mut first, mut counts) = (Vec::new(), Vec::new());
     let mut inverse = vec![0i64; order.len()];
     let mut before = None;
@@ -253,15 +253,15 @@ fn different(order: &[(i64, u32)], sorted: bool) -> [Vec<i64>; 3] {
         return [first, inverse, counts];
     }
     // in the order of appearance
-    let mut by_place: Vec<usize> = (0..first.len()).collect();
-    by_place.sort_unstable_by_key(|&at| first[at]);
+    let mut by_index: Vec<usize> = (0..first.len()).collect();
+    by_index.sort_unstable_by_key(|&at| first[at]);
     let mut rank = vec![0i64; first.len()];
-    for (now, &before) in by_place.iter().enumerate() {
+    for (now, &before) in by_index.iter().enumerate() {
         rank[before] = now as i64;
     }
     for own in &mut inverse {
         *own = rank[*own as usize];
     }
-    let moved = |of: &[i64]| by_place.iter().map(|&at| of[at]).collect();
+    let moved = |of: &[i64]| by_index.iter().map(|&at| of[at]).collect();
     [moved(&first), inverse, moved(&counts)]
 }

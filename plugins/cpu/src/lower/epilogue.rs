@@ -1,6 +1,6 @@
-//! What is fused with a node.
+//! The epilogue of a fusion group: what its step computes besides the anchor node.
 //!
-//! Not here: which nodes are (`fuse`).
+//! Not here: which nodes are fused (`fuse`).
 
 use polychip_cpu_kernels::{Epilogue, Residual, Unary};
 use polychip_sdk::Result;
@@ -10,14 +10,14 @@ use crate::part::{Tensor, TensorIndex};
 /// The activation that changes nothing.
 pub(super) const IDENTITY: Unary = Unary::Identity;
 
-/// What is computed behind an anchor.
+/// What the step of an anchor computes besides the anchor.
 #[derive(Debug, Clone)]
-pub(super) struct Tail {
+pub(super) struct FusedEpilogue {
     /// A constant added per output channel or column, as many elements as there are of them.
     pub(super) bias: Option<TensorIndex>,
     /// A tensor of the result's shape that is added.
     pub(super) residual: Option<TensorIndex>,
-    /// The residual is added after the activation.
+    /// Whether the residual is added after the activation.
     pub(super) after: bool,
     /// Applied to the sum.
     pub(super) activation: Unary,
@@ -25,24 +25,24 @@ pub(super) struct Tail {
     pub(super) alpha: f32,
     /// The tensor that comes out, where nodes are fused behind the anchor.
     pub(super) output: Option<TensorIndex>,
-    /// The sum that the anchor, a normalisation, makes on its way.
+    /// The sum that the anchor, a normalisation, reads and computes itself.
     pub(super) sum: Option<Sum>,
-    /// Products that are computed in one step with the anchor, a product with blocks.
+    /// Products computed in one step with the anchor, a product with block-quantised weights.
     pub(super) beside: Vec<usize>,
 }
 
-/// A sum of two tensors of one shape, made by the normalisation that reads it first.
+/// A sum of two tensors of one shape, computed by the normalisation that reads it first.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sum {
-    /// What is added.
-    pub(super) terms: [TensorIndex; 2],
-    /// Others read the sum, too.
-    pub(super) kept: bool,
+    /// The two operands.
+    pub(super) addends: [TensorIndex; 2],
+    /// Whether other nodes read the sum, too.
+    pub(super) is_stored: bool,
 }
 
-impl Tail {
-    /// Nothing behind the anchor.
-    pub(super) const NONE: Tail = Tail {
+impl FusedEpilogue {
+    /// The anchor alone.
+    pub(super) const NONE: FusedEpilogue = FusedEpilogue {
         bias: None,
         residual: None,
         after: false,
@@ -53,7 +53,7 @@ impl Tail {
         beside: Vec::new(),
     };
 
-    /// What a kernel does to its sums.
+    /// The epilogue of the kernel.
     pub(super) fn epilogue(&self) -> Epilogue {
         Epilogue {
             activation: self.activation,

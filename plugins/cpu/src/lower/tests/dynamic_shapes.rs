@@ -1,11 +1,11 @@
-//! Nodes whose sizes only the run knows. Every other test of lowering holds its net so too (`check_late`).
+//! Nodes with dynamic shapes. All other tests of lowering also run their nets with dynamic shapes (`check_dynamic_shapes`).
 
 use super::*;
 
-/// A net whose sizes are all unknown, and how many of its nodes kernels computed.
-fn late(net: &Net) -> usize {
+/// Runs a net with dynamic shapes, and returns how many of its nodes kernels computed.
+fn nodes_on_kernels(net: &Net) -> usize {
     let expected = evaluate(&net.part, &net.fed);
-    net.check_late(1e-5, &expected)
+    net.check_dynamic_shapes(1e-5, &expected)
 }
 
 #[test]
@@ -17,7 +17,7 @@ fn products_and_functions() {
     let y = net.plain(Op::Relu, &[product]);
     let y = net.plain(Op::Softmax, &[y]);
     net.output(y);
-    assert_eq!(late(&net), 3);
+    assert_eq!(nodes_on_kernels(&net), 3);
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn sizes_that_operands_tell() {
     net.output(sliced);
     // the first run finds out that values tell the sizes, the second that these sizes came, so the third is by kernels
     let expected = evaluate(&net.part, &net.fed);
-    assert_eq!(net.check_late(0.0, &expected), 0);
+    assert_eq!(net.check_dynamic_shapes(0.0, &expected), 0);
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn other_sizes_after_each_other() {
     net.output(y);
     let pool = ThreadPool::new(1);
     let program = net.lower(&[Layout::RowMajor; 2], false, &pool);
-    let before = super::super::late::CALLS.get();
+    let before = super::super::dynamic_shapes::CALLS.get();
     for rows in [3, 5, 3, 70, 1, 5] {
         let value = net.boxed(DType::F32, &[rows, 8]);
         let fed = vec![value];
@@ -67,7 +67,7 @@ fn other_sizes_after_each_other() {
         }
     }
     // each of four sizes is the evaluator's once
-    assert_eq!(super::super::late::CALLS.get() - before, 12 - 4);
+    assert_eq!(super::super::dynamic_shapes::CALLS.get() - before, 12 - 4);
 }
 
 #[test]

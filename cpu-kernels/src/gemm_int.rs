@@ -1,8 +1,8 @@
-//! Matrix products of integers and `f64`, whose plain loops are compiled for each instruction set.
+//! Matrix products of integers and `f64`: plain loops, compiled for each instruction set.
 //!
-//! Invariant: integers wrap; sums of `f64` are in the order of the depth.
+//! Invariant: integers wrap; sums of `f64` follow the order of the depth.
 //!
-//! Not here: products of `f32` and bf16 ([`crate::gemm`]), of codes of constant weights ([`crate::quantised`]).
+//! Not here: products of `f32` and bf16 ([`crate::gemm`]), of quantised constant weights ([`crate::quantised`]).
 #![allow(unsafe_code)]
 
 use crate::isa::{Kernel, Simd};

@@ -1,21 +1,22 @@
-//! Places of extremes, ones at places, running totals, reductions of integers: ArgMax, ArgMin, Hardmax, OneHot, CumSum, CumProd,
+//! TensorForms of extremes, ones at places, running totals, reductions of integers: ArgMax, ArgMin, Hardmax, OneHot, CumSum, CumProd,
 //! EyeLike, and Reduce* of what is not f32.
 //!
 //! Not here: reductions of f32 (`reduce`), what constants alone decide (`selection`).
 
-use polychip_cpu_kernels::pick::{self, Running, Total, Which};
-use polychip_cpu_kernels::typed::{Fold, fold};
+use polychip_cpu_kernels::argreduce::{self, ArgRule};
+use polychip_cpu_kernels::elementwise_int::{Fold, fold};
 use polychip_ops::{Attr, DType, Op, axis};
 use polychip_sdk::Result;
 
 use super::builder::Lowering;
+use super::cumulative;
 use crate::part::{Node, TensorIndex};
 use crate::step::{Operands, Plain};
 use crate::work::Class;
 
 type Run = Box<dyn Fn(&mut Operands<'_>) -> Result<()> + Send + Sync>;
 
-/// Lowers a node of this sort.
+/// Lowers a node of these ops.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
         return Ok(false);
@@ -28,15 +29,15 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         Op::ArgMax | Op::ArgMin => arg(l, node, x, y),
         Op::Hardmax => hardmax(l, node, x, y),
         Op::OneHot => one_hot(l, node, x, y),
-        Op::CumSum | Op::CumProd => running(l, node, x, y),
+        Op::CumSum | Op::CumProd => cumulative::lower(l, node, x, y),
         Op::EyeLike => eye(l, node, y),
         Op::ReduceSum | Op::ReduceMax | Op::ReduceMin | Op::ReduceProd => reduce(l, node, x, y),
         _ => Ok(false),
     }
 }
 
-/// `[outer, n, inner]` around an axis.
-fn around(dims: &[usize], along: i64) -> Option<[usize; 3]> {
+/// The shape `[outer, n, inner]` around an axis.
+pub(super) fn around(dims: &[usize], along: i64) -> Option<[usize; 3]> {
     let axis = axis::normalise(along, dims.len())?;
     Some([
         dims[..axis].iter().product(),
@@ -45,7 +46,7 @@ fn around(dims: &[usize], along: i64) -> Option<[usize; 3]> {
     ])
 }
 
-fn flag(node: &Node, attr: Attr) -> bool {
+pub(super) fn flag(node: &Node, attr: Attr) -> bool {
     node.attributes.int(attr).unwrap_or(0) != 0
 }
 
@@ -54,7 +55,7 @@ fn arg(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Res
     let Some(shape) = around(l.shape(x)?, along).filter(|shape| shape[1] > 0) else {
         return Ok(false);
     };
-    let which = Which {
+    let rule = ArgRule {
         largest: node.op == Op::ArgMax,
         last: flag(node, Attr::SelectLastIndex),
     };
@@ -62,7 +63,7 @@ fn arg(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Res
     macro_rules! of {
         ($t:ty) => {
             Box::new(move |o: &mut Operands<'_>| {
-                pick::arg(isa, o.pool, shape, which, o.read::<$t>(0), o.write(0));
+                argreduce::argreduce(isa, o.pool, shape, rule, o.read::<$t>(0), o.write(0));
                 Ok(())
             }) as Run
         };
@@ -95,7 +96,7 @@ fn hardmax(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) ->
         &[to],
         None,
         Box::new(move |o| {
-            pick::hardmax(isa, o.pool, shape, o.read(0), o.write(0));
+            argreduce::hardmax(isa, o.pool, shape, o.read(0), o.write(0));
             Ok(())
         }),
     )
@@ -129,10 +130,10 @@ fn one_hot(l: &mut Lowering<'_>, node: &Node, indices: TensorIndex, y: TensorInd
         let (values, y) = ([values[0], values[1]], o.write::<T>(0));
         if wide {
             let at = o.read::<i64>(0);
-            pick::one_hot(o.pool, shape, |i| at[i], values, y);
+            argreduce::one_hot(o.pool, shape, |i| at[i], values, y);
         } else {
             let at = o.read::<i32>(0);
-            pick::one_hot(o.pool, shape, |i| i64::from(at[i]), values, y);
+            argreduce::one_hot(o.pool, shape, |i| i64::from(at[i]), values, y);
         }
     }
     let reads = [l.rows(indices)?, l.as_is(values)?];
@@ -153,36 +154,6 @@ fn one_hot(l: &mut Lowering<'_>, node: &Node, indices: TensorIndex, y: TensorInd
         }),
     )
     .is(Class::Copy);
-    Ok(true)
-}
-
-fn running(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<bool> {
-    let along = node.input(1).and_then(|t| l.part.scalar(t));
-    let Some(shape) = along.and_then(|along| around(l.shape(x).ok()?, along as i64)) else {
-        return Ok(false);
-    };
-    let how = Running {
-        product: node.op == Op::CumProd,
-        exclusive: flag(node, Attr::Exclusive),
-        reverse: flag(node, Attr::Reverse),
-    };
-    let isa = l.isa;
-    fn of<T: Plain + Total>(isa: polychip_cpu_kernels::Isa, shape: [usize; 3], how: Running) -> Run {
-        Box::new(move |o| {
-            pick::running(isa, o.pool, shape, how, o.read::<T>(0), o.write(0));
-            Ok(())
-        })
-    }
-    let run = match l.real_dtype(x) {
-        _ if l.is_f32(x) && l.is_f32(y) => of::<f32>(isa, shape, how),
-        DType::F64 => of::<f64>(isa, shape, how),
-        DType::I32 => of::<i32>(isa, shape, how),
-        DType::I64 => of::<i64>(isa, shape, how),
-        _ => return Ok(false),
-    };
-    let (from, to) = (l.rows(x)?, l.write_rows(y)?);
-    l.step(node.op.name(), &[from], &[to], None, run)
-        .is(Class::Running);
     Ok(true)
 }
 

@@ -1,15 +1,15 @@
-//! A tensor in the form that a step wants, made of the forms that it exists in.
+//! Converts a tensor to the layout and storage that a step asks for.
 //!
 //! Invariants:
-//! 1. A form is made once, where it is first asked for.
-//! 2. Only plain f32 tensors are kept as bf16; ports, encodings and whatever the reference evaluates see f32. Who knows
-//!    nothing of bf16 asks for real values and gets f32.
+//! 1. Each form of a tensor is made once, at its first use.
+//! 2. Only plain f32 tensors are kept as bf16; ports, encodings and nodes on the reference evaluator see f32. Code
+//!    that does not handle bf16 asks for real values and gets f32.
 //! 3. An op on quantised tensors means dequantise, op, quantise: behind each op the values of a quantised result are
 //!    rounded to what its integers can hold ([`Lowering::round_to_encoding`]), so that every later reader sees those. A
 //!    tensor with one 8-bit grid lives as codes from then on.
-//! 4. 16-bit floats ([`is_half`]) are computed on as f32 and rounded where they are stored: at ports, by Cast, and for whoever
-//!    reads elements as they are ([`Lowering::as_is`]). Between two ops they are not.
-//! 5. Who does not ask for a part of a wider image by [`Lowering::image`] gets a dense copy, made once.
+//! 4. 16-bit floats ([`is_half`]) are computed on as f32 and rounded where they are stored: at ports, by Cast, and for steps
+//!    that read elements as they are ([`Lowering::as_is`]). They are not rounded between two ops.
+//! 5. A step that does not ask for a slice of a wider image by [`Lowering::image`] gets a dense copy, made once.
 //!
 //! Not here: the steps (`steps`, `quantise`), where results go (the builder's `write`).
 
@@ -22,7 +22,7 @@ use polychip_sdk::Result;
 use super::builder::{Lowering, image, kernel_error};
 use super::encoding::{grid, is_half, is_unrounded};
 use super::in_place::InPlaceConcat;
-use super::places::Within;
+use super::tensor_forms::ChannelSlice;
 use super::{quantise, steps};
 use crate::part::TensorIndex;
 use crate::step::{Home, ValueId};
@@ -53,17 +53,17 @@ impl Lowering<'_> {
         if storage == Stored && self.part.tensors[tensor].encoding.is_none() && !half {
             return self.read(tensor, layout, Real);
         }
-        if let Some(value) = self.places[tensor].get(layout, storage) {
+        if let Some(value) = self.tensor_forms[tensor].get(layout, storage) {
             return Ok(value);
         }
         if matches!(storage, Real | Bf16) {
             self.settle(tensor)?;
-            if let Some(value) = self.places[tensor].get(layout, storage) {
+            if let Some(value) = self.tensor_forms[tensor].get(layout, storage) {
                 return Ok(value);
             }
         }
         let value = match (storage, layout) {
-            (Real, RowMajor) if half && self.places[tensor].get(ChannelsLast, Real).is_none() => {
+            (Real, RowMajor) if half && self.tensor_forms[tensor].get(ChannelsLast, Real).is_none() => {
                 self.widened_half(tensor)?
             }
             (Stored, _) if half => self.narrowed_half(tensor)?,
@@ -74,13 +74,13 @@ impl Lowering<'_> {
             (Codes, _) => self.codes(tensor, layout)?,
             (Stored, _) => self.stored(tensor)?,
         };
-        self.places[tensor].set(layout, storage, value);
+        self.tensor_forms[tensor].set(layout, storage, value);
         Ok(value)
     }
 
     fn real_rows(&mut self, tensor: TensorIndex) -> Result<ValueId> {
         let t = &self.part.tensors[tensor];
-        if let Some(value) = self.places[tensor].get(ChannelsLast, Real) {
+        if let Some(value) = self.tensor_forms[tensor].get(ChannelsLast, Real) {
             let dims = self.shape(tensor)?;
             if Layout::is_same(dims) {
                 return Ok(self.view(value, dims.to_vec()));
@@ -94,7 +94,7 @@ impl Lowering<'_> {
             self.decoded_constant(tensor, RowMajor)
         } else if let Some(value) = self.decoded_codes(tensor, RowMajor)? {
             Ok(value)
-        } else if let Some(stored) = self.places[tensor].get(RowMajor, Stored)
+        } else if let Some(stored) = self.tensor_forms[tensor].get(RowMajor, Stored)
             && let Some(encoding) = &t.encoding
         {
             let dims = self.shape(tensor)?;
@@ -115,7 +115,7 @@ impl Lowering<'_> {
         if self.part.tensors[tensor].is_constant() && self.is_f32(tensor) {
             return self.decoded_constant(tensor, ChannelsLast);
         }
-        if self.places[tensor].get(RowMajor, Real).is_none()
+        if self.tensor_forms[tensor].get(RowMajor, Real).is_none()
             && let Some(value) = self.decoded_codes(tensor, ChannelsLast)?
         {
             return Ok(value);
@@ -131,7 +131,7 @@ impl Lowering<'_> {
         if self.part.tensors[tensor].is_constant() {
             return self.decoded_constant(tensor, RowMajor);
         }
-        let stored = self.places[tensor].get(RowMajor, Stored);
+        let stored = self.tensor_forms[tensor].get(RowMajor, Stored);
         let stored = stored.ok_or_else(|| self.not_computed(tensor))?;
         let shape = self.value_shape(stored).to_vec();
         let result = self.fresh(DType::F32, shape)?;
@@ -189,12 +189,12 @@ impl Lowering<'_> {
     }
 
     fn bf16(&mut self, tensor: TensorIndex, layout: Layout) -> Result<ValueId> {
-        let places = self.places[tensor];
+        let forms = self.tensor_forms[tensor];
         let other = layout.other();
-        if let Some(wide) = places.get(layout, Real) {
+        if let Some(wide) = forms.get(layout, Real) {
             return self.narrowed(wide);
         }
-        let from = match (places.get(other, Bf16), places.get(other, Real)) {
+        let from = match (forms.get(other, Bf16), forms.get(other, Real)) {
             (Some(from), _) => from,
             (None, _) if self.part.tensors[tensor].is_constant() => {
                 let wide = self.read(tensor, layout, Real)?;
@@ -203,7 +203,7 @@ impl Lowering<'_> {
             // moved as bf16, which is half as much
             (None, Some(wide)) => {
                 let from = self.narrowed(wide)?;
-                self.places[tensor].set(other, Bf16, from);
+                self.tensor_forms[tensor].set(other, Bf16, from);
                 from
             }
             (None, None) => return Err(self.not_computed(tensor)),
@@ -213,7 +213,7 @@ impl Lowering<'_> {
 
     fn codes(&mut self, tensor: TensorIndex, layout: Layout) -> Result<ValueId> {
         let other = layout.other();
-        if let Some(from) = self.places[tensor].get(other, Codes) {
+        if let Some(from) = self.tensor_forms[tensor].get(other, Codes) {
             return self.moved(CODES, tensor, layout, from);
         }
         if self.code_source(tensor) == Some(other) {
@@ -223,8 +223,8 @@ impl Lowering<'_> {
         // of stored bytes or of f32 values, which exist in this layout
         let t = &self.part.tensors[tensor];
         let grid = grid(self.part, tensor).ok_or_else(|| self.not_computed(tensor))?;
-        let places = self.places[tensor];
-        let stored = match places.get(RowMajor, Stored) {
+        let forms = self.tensor_forms[tensor];
+        let stored = match forms.get(RowMajor, Stored) {
             _ if layout == ChannelsLast => None,
             None if t.constant.is_some() => Some(self.constant(tensor)?),
             stored => stored,
@@ -237,9 +237,7 @@ impl Lowering<'_> {
                 Ok(result)
             }
             None => {
-                let real = places
-                    .get(layout, Real)
-                    .ok_or_else(|| self.not_computed(tensor))?;
+                let real = forms.get(layout, Real).ok_or_else(|| self.not_computed(tensor))?;
                 let result = self.write(tensor, layout, Codes)?;
                 quantise::encode(self, grid, real, result);
                 Ok(result)
@@ -249,7 +247,7 @@ impl Lowering<'_> {
 
     /// The layout in which something exists that codes can be made of.
     fn code_source(&self, tensor: TensorIndex) -> Option<Layout> {
-        let exists = |layout, storage| self.places[tensor].get(layout, storage).is_some();
+        let exists = |layout, storage| self.tensor_forms[tensor].get(layout, storage).is_some();
         if exists(RowMajor, Stored) || exists(RowMajor, Real) || self.part.tensors[tensor].is_constant() {
             Some(RowMajor)
         } else {
@@ -259,8 +257,8 @@ impl Lowering<'_> {
 
     /// The f32 values of a tensor whose codes exist or can be made in this layout; nothing otherwise.
     fn decoded_codes(&mut self, tensor: TensorIndex, layout: Layout) -> Result<Option<ValueId>> {
-        let places = &self.places[tensor];
-        let exist = places.has_codes() || places.get(RowMajor, Stored).is_some();
+        let forms = &self.tensor_forms[tensor];
+        let exist = forms.has_codes() || forms.get(RowMajor, Stored).is_some();
         let Some(grid) = grid(self.part, tensor).filter(|_| exist) else {
             return Ok(None);
         };
@@ -305,11 +303,11 @@ impl Lowering<'_> {
         if grid(self.part, tensor).is_some() {
             return self.round_to_codes(tensor);
         }
-        let places = self.places[tensor];
+        let forms = self.tensor_forms[tensor];
         let (value, layout) = match [
-            places.get(RowMajor, Stored),
-            places.get(RowMajor, Real),
-            places.get(ChannelsLast, Real),
+            forms.get(RowMajor, Stored),
+            forms.get(RowMajor, Real),
+            forms.get(ChannelsLast, Real),
         ] {
             [None, Some(value), _] => (value, RowMajor),
             [None, None, Some(value)] => (value, ChannelsLast),
@@ -321,27 +319,27 @@ impl Lowering<'_> {
         let result = self.fresh(DType::F32, shape)?;
         quantise::round(self, t.dtype, dims, encoding, layout, (value, result))?;
         // what was made of the unrounded values is of no use
-        self.places[tensor].forget(layout.other(), Real);
-        self.places[tensor].set(layout, Real, result);
+        self.tensor_forms[tensor].forget(layout.other(), Real);
+        self.tensor_forms[tensor].set(layout, Real, result);
         Ok(())
     }
 
     /// Rounds what a node computed in f32 to codes, which take its place.
     fn round_to_codes(&mut self, tensor: TensorIndex) -> Result<()> {
-        if !self.places[tensor].has_codes() {
+        if !self.tensor_forms[tensor].has_codes() {
             if self.code_source(tensor).is_none() {
                 return Ok(());
             }
             self.read(tensor, self.layout(tensor), Codes)?;
         }
-        self.places[tensor].forget(RowMajor, Real);
-        self.places[tensor].forget(ChannelsLast, Real);
+        self.tensor_forms[tensor].forget(RowMajor, Real);
+        self.tensor_forms[tensor].forget(ChannelsLast, Real);
         Ok(())
     }
 
     /// The layout in which a tensor's codes exist, or what they are made of; row-major where it is both.
     pub(super) fn code_layout(&self, tensor: TensorIndex) -> Layout {
-        let has = |layout| self.places[tensor].get(layout, Codes).is_some();
+        let has = |layout| self.tensor_forms[tensor].get(layout, Codes).is_some();
         if has(ChannelsLast) && !has(RowMajor) {
             ChannelsLast
         } else {
@@ -398,34 +396,37 @@ impl Lowering<'_> {
 
     /// Copies a part of a wider image out of it, where that is all there is of the tensor.
     fn settle(&mut self, tensor: TensorIndex) -> Result<()> {
-        let Some(within) = self.places[tensor].within else {
+        let Some(slice) = self.tensor_forms[tensor].channel_slice else {
             return Ok(());
         };
-        if self.places[tensor].get(ChannelsLast, within.storage).is_some() {
+        if self.tensor_forms[tensor]
+            .get(ChannelsLast, slice.storage)
+            .is_some()
+        {
             return Ok(());
         }
         let dims = self.shape(tensor)?;
-        let dtype = self.stored_as(tensor, within.storage);
+        let dtype = self.stored_as(tensor, slice.storage);
         let value = self.fresh(dtype, ChannelsLast.dims(dims))?;
-        self.places[tensor].set(ChannelsLast, within.storage, value);
+        self.tensor_forms[tensor].set(ChannelsLast, slice.storage, value);
         let [n, c, spatial] = image(dims)?;
-        let (from, to) = ([within.stride as isize, 1], [c as isize, 1]);
+        let (from, to) = ([slice.stride as isize, 1], [c as isize, 1]);
         steps::strided(
             self,
             "part of an image",
             &[n * spatial, c],
-            (within.value, 0, &from),
+            (slice.value, 0, &from),
             (value, 0, &to),
         )
     }
 
     /// The tensor channels last, perhaps as a part of a wider image: the elements between two of its pixels too.
     pub(super) fn image(&mut self, tensor: TensorIndex, storage: Storage) -> Result<(ValueId, usize)> {
-        if let Some(within) = self.places[tensor].within
-            && within.storage == storage
-            && self.places[tensor].get(ChannelsLast, storage).is_none()
+        if let Some(slice) = self.tensor_forms[tensor].channel_slice
+            && slice.storage == storage
+            && self.tensor_forms[tensor].get(ChannelsLast, storage).is_none()
         {
-            return Ok((within.value, within.stride));
+            return Ok((slice.value, slice.stride));
         }
         let channels = image(self.shape(tensor)?)?[1];
         Ok((self.read(tensor, ChannelsLast, storage)?, channels))
@@ -440,7 +441,7 @@ impl Lowering<'_> {
 
     /// The concatenation's result, channels last.
     pub(super) fn begin_concat(&mut self, place: InPlaceConcat, storage: Storage) -> Result<ValueId> {
-        match self.places[place.output].get(ChannelsLast, storage) {
+        match self.tensor_forms[place.output].get(ChannelsLast, storage) {
             Some(value) => Ok(value),
             None => self.write(place.output, ChannelsLast, storage),
         }
@@ -455,8 +456,8 @@ impl Lowering<'_> {
     ) -> Result<ValueId> {
         let whole = self.begin_concat(place, storage)?;
         let len = self.shape(place.output)?.iter().product::<usize>() - place.first;
-        let value = self.piece(whole, place.first, vec![len])?;
-        self.places[tensor].within = Some(Within {
+        let value = self.subview(whole, place.first, vec![len])?;
+        self.tensor_forms[tensor].channel_slice = Some(ChannelSlice {
             value,
             stride: place.channels,
             storage,

@@ -1,10 +1,9 @@
-//! Drafts: a part lowered for what it says alone. Support and estimates are made of one, so what is said to be supported
-//! is what is lowered, and what is priced is what would run.
+//! Dry runs of lowering: the steps of a part, without weights or memory. Support and estimates come from one, so the supported
+//! nodes are those that lower, and the priced steps are those that would run.
 //!
 //! Invariants:
-//! 1. The steps of a draft are those that lowering makes of the same part, where it lowers (the tests of lowering compare
-//!    them).
-//! 2. No weight is read or copied for one, and no memory planned: it takes time linear in the nodes.
+//! 1. The steps equal those of lowering the same part, where it lowers (the tests of lowering compare them).
+//! 2. A dry run reads and copies no weight and plans no memory: it takes time linear in the nodes.
 //!
 //! Not here: how nodes lower (`dispatch`), what steps cost (`estimate`).
 
@@ -14,7 +13,7 @@ use polychip_sdk::{Error, Reason};
 
 use super::builder::{LowerBody, Lowering, Options};
 use super::encoding::range;
-use super::places::Places;
+use super::tensor_forms::TensorForms;
 use super::{dispatch, finish, fuse};
 use crate::part::{Node, Part, TensorIndex};
 use crate::step::Step;
@@ -22,17 +21,17 @@ use crate::step::Step;
 /// A terabyte of bytes.
 const MOST_ELEMENTS: usize = 1 << 40;
 
-/// A part lowered for what it says alone: nothing of it can run.
-pub(crate) struct Draft {
+/// The steps of a part, which cannot run.
+pub(crate) struct DryRun {
     /// The steps in order, whose memory is not planned.
     pub(crate) steps: Vec<Step>,
-    /// Per node why it cannot be lowered, where it cannot.
+    /// Per node the reason why it cannot be lowered, if so.
     pub(crate) refused: Vec<Option<Refusal>>,
 }
 
-/// Lowers a part without reading or copying its weights and without planning memory, whatever of it can be lowered: a
-/// node that is refused has no steps, and who reads what it would give finds a tensor.
-pub(super) fn draft(part: &Part, options: &Options<'_>, lower_body: LowerBody) -> Draft {
+/// Lowers what it can of a part, without reading or copying weights and without planning memory. A refused node has no steps;
+/// its outputs are stand-ins that later nodes can read.
+pub(super) fn dry_run(part: &Part, options: &Options<'_>, lower_body: LowerBody) -> DryRun {
     let (mut lowering, groups) = fuse::begin(part, options);
     lowering.dry = true;
     lowering.lower_body = lower_body;
@@ -44,25 +43,25 @@ pub(super) fn draft(part: &Part, options: &Options<'_>, lower_body: LowerBody) -
         }
     }
     for index in 0..part.nodes.len() {
-        let Some((anchor, tail)) = groups.at(index) else {
+        let Some((anchor, fused)) = groups.at(index) else {
             continue;
         };
         lowering.node = anchor;
         let node = &part.nodes[anchor];
         let steps = lowering.steps.len();
         if refused[anchor].is_none() && refused[index].is_none() {
-            let emitted = dispatch::emit(&mut lowering, node, tail);
+            let emitted = dispatch::emit(&mut lowering, node, fused);
             refused[anchor] = emitted.err().map(|error| refusal(part, node, &error));
         }
         if refused[anchor].is_some() || refused[index].is_some() {
             lowering.steps.truncate(steps);
-            for &tensor in node.outputs.iter().chain([&tail.output]).flatten() {
+            for &tensor in node.outputs.iter().chain([&fused.output]).flatten() {
                 lowering.stand_in(tensor);
             }
         }
     }
-    finish::draft(&mut lowering);
-    Draft {
+    finish::dry_run(&mut lowering);
+    DryRun {
         steps: lowering.steps,
         refused,
     }
@@ -124,6 +123,6 @@ impl Lowering<'_> {
             _ => None,
         };
         let value = value.unwrap_or_else(|| self.boxed(t.dtype));
-        self.places[tensor] = Places::at(value);
+        self.tensor_forms[tensor] = TensorForms::at(value);
     }
 }

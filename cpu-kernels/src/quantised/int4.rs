@@ -1,12 +1,12 @@
-//! Products with 4-bit weights in blocks: the weights stay in 4 bits and become floats in registers.
+//! Products with blocks of 4-bit weights: the weights stay in 4 bits and become floats in registers.
 //!
 //! 1. Columns go in panels of one vector. A panel is, per block along the depth, `[scale][zero]` and one word per
 //!    eight values of each column, the first in the lowest bits.
 //! 2. A block's sum is `scale * (Σ x * code - zero * Σ x)`, in `f32`.
-//! 3. Codes are masked in place and not shifted down: the rows are scaled to make up for it, which is exact but for
+//! 3. Codes are masked in place and not shifted down: scaled rows compensate for that, which is exact except for
 //!    values near the least normal one.
 //!
-//! Few rows are bound by the memory that holds the weights, of which this reads an eighth of what `f32` takes.
+//! Products of few rows are memory-bound; these weights take an eighth of the bytes of `f32`.
 #![allow(unsafe_code)]
 
 use crate::error::product;
@@ -25,7 +25,7 @@ const ONE_THREAD: usize = 100_000;
 
 /// 4-bit weights `[depth, columns]`.
 #[derive(Debug, Clone, Copy)]
-pub struct Nibbles<'a> {
+pub struct Int4Weights<'a> {
     /// Codes in `0..=15`, `[depth, columns]`.
     pub codes: &'a [u8],
     /// Scales, `[blocks, columns]`.
@@ -34,16 +34,16 @@ pub struct Nibbles<'a> {
     pub zeros: &'a [u8],
 }
 
-/// A product of `f32` rows with 4-bit weights, worked out once.
+/// A product of `f32` rows with 4-bit weights, planned once.
 ///
 /// ```
-/// use polychip_cpu_kernels::quantised::{NibblePlan, Nibbles};
+/// use polychip_cpu_kernels::quantised::{Int4Plan, Int4Weights};
 /// use polychip_cpu_kernels::{Isa, ThreadPool};
 ///
 /// // two values deep, one column, one block
-/// let plan = NibblePlan::new(Isa::detect(), 2, 1, 8)?;
+/// let plan = Int4Plan::new(Isa::detect(), 2, 1, 8)?;
 /// let mut packed = vec![0.0; plan.packed_len()];
-/// plan.pack(Nibbles { codes: &[9, 3], scales: &[0.5], zeros: &[8] }, &mut packed);
+/// plan.pack(Int4Weights { codes: &[9, 3], scales: &[0.5], zeros: &[8] }, &mut packed);
 /// let pool = ThreadPool::new(1);
 /// let (mut y, mut scratch) = ([0.0], vec![0.0; plan.scratch_len(1, &pool)]);
 /// plan.run(&pool, 1, &[4.0, 1.0], &packed, &mut y, &mut scratch);
@@ -51,7 +51,7 @@ pub struct Nibbles<'a> {
 /// # Ok::<(), polychip_cpu_kernels::Error>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct NibblePlan {
+pub struct Int4Plan {
     isa: Isa,
     depth: usize,
     columns: usize,
@@ -59,7 +59,7 @@ pub struct NibblePlan {
     lanes: usize,
 }
 
-impl NibblePlan {
+impl Int4Plan {
     /// Plans a product of rows of `depth` values with `columns` columns, whose scales hold for `block` values each.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl NibblePlan {
     ///
     /// # Panics
     /// If a slice's length is not that of its shape.
-    pub fn pack(&self, weights: Nibbles<'_>, packed: &mut [f32]) {
+    pub fn pack(&self, weights: Int4Weights<'_>, packed: &mut [f32]) {
         let (n, lanes) = (self.columns, self.lanes);
         assert_eq!(weights.codes.len(), self.depth * n, "nibbles: codes");
         for len in [weights.scales.len(), weights.zeros.len()] {
@@ -243,7 +243,7 @@ const PLACES: [f32; WORD] = [
 ];
 
 struct Args<'a> {
-    plan: &'a NibblePlan,
+    plan: &'a Int4Plan,
     panels: Range<usize>,
     right: *const f32,
     x: *const f32,
@@ -337,9 +337,9 @@ mod tests {
             let x: Vec<f32> = (0..rows * depth).map(|_| (next() % 2001) as f32 / 1000.0 - 1.0).collect();
             let pool = ThreadPool::new(2);
             for isa in Isa::available() {
-                let plan = NibblePlan::new(isa, depth, columns, block).unwrap();
+                let plan = Int4Plan::new(isa, depth, columns, block).unwrap();
                 let mut packed = vec![f32::NAN; plan.packed_len()];
-                plan.pack(Nibbles { codes: &codes, scales: &scales, zeros: &zeros }, &mut packed);
+                plan.pack(Int4Weights { codes: &codes, scales: &scales, zeros: &zeros }, &mut packed);
                 let mut scratch = vec![f32::NAN; plan.scratch_len(rows, &pool)];
                 let mut y = vec![f32::NAN; rows * columns];
                 plan.run(&pool, rows, &x, &packed, &mut y, &mut scratch);
@@ -361,8 +361,8 @@ mod tests {
 
     #[test]
     fn blocks_that_are_not_whole_words_are_refused() {
-        assert!(NibblePlan::new(Isa::SCALAR, 24, 1, 12).is_err());
-        assert!(NibblePlan::new(Isa::SCALAR, 24, 1, 0).is_err());
-        assert!(NibblePlan::new(Isa::SCALAR, 11, 1, 12).is_ok());
+        assert!(Int4Plan::new(Isa::SCALAR, 24, 1, 12).is_err());
+        assert!(Int4Plan::new(Isa::SCALAR, 24, 1, 0).is_err());
+        assert!(Int4Plan::new(Isa::SCALAR, 11, 1, 12).is_ok());
     }
 }

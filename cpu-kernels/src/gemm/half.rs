@@ -1,9 +1,9 @@
-//! Products of `f32` with a constant operand of 16-bit floats, which stays so: kernels widen it as they read it.
+//! Products of `f32` with a constant operand of 16-bit floats; kernels widen it as they read it.
 //!
-//! 1. Widening is exact, and sums are made in the order of [`GemmPlan`](super::GemmPlan): the results are, bit for bit, those of
-//!    the operand widened beforehand.
-//! 2. Where rows are few, memory is what they wait for, and each tile widens in registers. Where they are many, a panel is
-//!    widened once for a block of rows, into the thread's own memory, and multiplied by the tile of `f32`.
+//! 1. Widening is exact, and sums follow the order of [`GemmPlan`](super::GemmPlan): results equal those of the operand
+//!    widened beforehand, bit for bit.
+//! 2. Products of few rows are memory-bound, so each tile widens in registers. For many rows, a panel is widened once per
+//!    block of rows, into the thread's own memory, and multiplied by the tile of `f32`.
 //!
 //! Not here: the tile (`tile`), products in bf16 (`elements`).
 

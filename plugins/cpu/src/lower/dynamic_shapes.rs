@@ -1,10 +1,10 @@
-//! Nodes whose sizes only the run knows: lowered for the sizes that a run brings, once those are worth it, and kept.
+//! Nodes with dynamic shapes: lowered at run time for the shapes of a run, if that pays off, and cached.
 //!
 //! Invariants:
-//! 1. What is lowered late is what would have been lowered for sizes known before; what that leaves to the reference
-//!    evaluator stays there.
-//! 2. What is kept is bounded, and what was used longest ago goes first. Sizes that come once and bring little work are not
-//!    lowered: that would take longer than computing them.
+//! 1. A specialization equals what lowering gives for the same static shapes; nodes that it leaves to the reference evaluator
+//!    stay there.
+//! 2. The cache is bounded, and drops the least recently used entry. Shapes that occur once with little work are not lowered:
+//!    lowering would take longer than computing.
 //! 3. The step is the reference's, with the same operands and results.
 //!
 //! Not here: how the evaluator computes a node (`reference`), how a program runs inside a step (`step::nested`).
@@ -25,86 +25,86 @@ use crate::tune::Choices;
 use crate::weights::Weights;
 use crate::work::{Repeated, of_node};
 
-/// Sizes of a node that are kept, at most.
-const MOST_KEPT: usize = 64;
-/// Sizes of a node that are remembered as seen, at most.
-const MOST_SEEN: usize = 256;
-/// Elements below which the evaluator is done before a program is found; in the tests, which are small, all are enough.
+/// Most specializations that are cached per node.
+const MAX_CACHED: usize = 64;
+/// Most shapes that are remembered as seen per node.
+const MAX_SEEN: usize = 256;
+/// Elements below which the evaluator ends before a cached program is found. The tests, which are small, lower all.
 const FEW_ELEMENTS: usize = if cfg!(test) { 1 } else { 4 << 10 };
-/// Elements of all operands below which not even the sizes of the results are asked for.
-const FEW_TAKEN: usize = if cfg!(test) { 1 } else { 256 };
-/// Turns of the evaluator's loops that take longer than lowering a node.
+/// Elements of all operands below which not even the shapes of the results are inferred.
+const FEW_OPERAND_ELEMENTS: usize = if cfg!(test) { 1 } else { 256 };
+/// Loop iterations of the evaluator that take longer than lowering a node.
 const MUCH_WORK: u64 = 200_000;
-/// Elements of an input whose values may tell sizes.
-const MOST_VALUES: usize = 16;
+/// Most elements of an input whose values may determine shapes.
+const MAX_VALUES: usize = 16;
 
 #[cfg(test)]
 thread_local! {
-    /// Nodes that kernels computed late on this thread.
+    /// Runs of specializations on this thread.
     pub(super) static CALLS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// What a node is lowered for: threads, then rank and extents of each operand, then the values that tell sizes.
+/// The key of a specialization: threads, then rank and extents of each operand, and the values that determine shapes.
 type Key = Vec<u64>;
 
-/// A node that is lowered late.
-pub(super) struct Late {
-    /// The node alone, with ports around it.
+/// A node that is lowered at run time.
+pub(super) struct DynamicNode {
+    /// A part that holds only the node.
     part: Part,
     /// The operand of each input port.
     operands: Vec<usize>,
-    /// Its results may be large where its operands are few elements.
+    /// Whether few elements may produce many.
     grows: bool,
     /// Elements of its constants.
     constants: usize,
     isa: Isa,
     reduced: bool,
     lower: LowerBody,
-    kept: Mutex<Kept>,
+    cache: Mutex<SpecializationCache>,
     weights: Weights,
 }
 
 #[derive(Default)]
-struct Kept {
-    specials: Vec<Special>,
-    /// Hashes of sizes that came and were not worth it, the last one last.
+struct SpecializationCache {
+    specializations: Vec<Specialization>,
+    /// Hashes of keys that were seen and not lowered, the most recent one last.
     seen: VecDeque<u64>,
     uses: u64,
-    /// Sizes of the results follow from values of operands.
+    /// Whether shapes of the results depend on values of operands.
     by_values: bool,
     scratch: Vec<AlignedVec>,
 }
 
-/// The node for some sizes.
-struct Special {
+/// The node, lowered for one key.
+struct Specialization {
     key: Key,
     used: u64,
-    /// None where no kernel covers it.
-    ready: Option<Arc<Ready>>,
+    /// None if no kernel covers it.
+    compiled: Option<Arc<CompiledNode>>,
 }
 
-struct Ready {
+struct CompiledNode {
     nested: Nested,
     /// The operand of each of its input ports.
     operands: Vec<usize>,
-    /// Extents of each result, where they are known.
+    /// Extents of each result, if known.
     results: Vec<Option<Vec<usize>>>,
-    /// Values that became constants of the program.
+    /// Values that the program holds as constants.
     _values: Vec<Arc<[u8]>>,
 }
 
-/// The operands with their values, as far as those tell sizes.
+/// The shapes of the operands, and the values that determine shapes.
 struct Sizes {
     dims: Vec<Vec<usize>>,
     values: Vec<Option<Literal>>,
-    /// Extents of each result, where values do not tell them.
+    /// Extents of each result, unless they depend on the data.
     results: Vec<Option<Vec<usize>>>,
 }
 
-impl Late {
-    /// For a node of the part whose operands are its inputs in order, each as often as it stands there; `None` where it is
-    /// lowered before, or never.
-    pub(super) fn of(l: &Lowering<'_>, node: &Node) -> Option<Late> {
+impl DynamicNode {
+    /// For a node whose operands are its inputs in order, with repetitions; `None` for a node that is lowered at compile
+    /// time, or never.
+    pub(super) fn of(l: &Lowering<'_>, node: &Node) -> Option<DynamicNode> {
         let tensors = node.inputs.iter().chain(&node.outputs).flatten();
         let plain = |&t: &usize| {
             let t = &l.part.tensors[t];
@@ -113,11 +113,11 @@ impl Late {
         if l.all_known(node) || !node.bodies.is_empty() || !tensors.into_iter().all(plain) {
             return None;
         }
-        let (part, inputs) = alone_of(l.part, node);
+        let (part, inputs) = isolated(l.part, node);
         let given: Vec<usize> = node.inputs.iter().copied().flatten().collect();
         let place = |tensor: &usize| given.iter().position(|given| given == tensor);
         let operands = inputs.iter().map(place).collect::<Option<_>>()?;
-        Some(Late {
+        Some(DynamicNode {
             grows: grows(node.op),
             constants: constants(&part),
             part,
@@ -125,12 +125,12 @@ impl Late {
             isa: l.isa,
             reduced: l.reduced,
             lower: l.lower_body,
-            kept: Mutex::default(),
+            cache: Mutex::default(),
             weights: Weights::default(),
         })
     }
 
-    /// What the node is expected to cost, where bounds of its sizes are known: as if they were its sizes.
+    /// The expected work of the node, if upper bounds of its shapes are known: that for these bounds.
     pub(super) fn expected(&self, l: &Lowering<'_>) -> Option<Vec<Repeated>> {
         let mut part = self.part.clone();
         for t in &mut part.tensors {
@@ -138,7 +138,7 @@ impl Late {
                 t.dims = Some(t.bounds.clone()?);
             }
         }
-        let body = alone(part);
+        let body = as_body(part);
         let lowered = (self.lower)(
             &body,
             &self.options(&body.programs, l.pool, &layouts(&body.part)),
@@ -164,36 +164,35 @@ impl Late {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn cache(&self) -> MutexGuard<'_, SpecializationCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Computes the node by kernels, where it is lowered for these sizes or is worth that now; `false` where nothing was
-    /// computed.
+    /// Computes the node with a cached or a new specialization; `false` if neither exists, and nothing was computed.
     ///
     /// # Errors
     /// A kernel fails.
     pub(super) fn run(&self, o: &mut Operands<'_>) -> Result<bool> {
-        if !self.grows && self.taken(o) < FEW_TAKEN {
+        if !self.grows && self.operand_elements(o) < FEW_OPERAND_ELEMENTS {
             return Ok(false);
         }
-        let by_values = self.kept().by_values;
+        let by_values = self.cache().by_values;
         let Some(key) = self.key(o, by_values) else {
             return Ok(false);
         };
-        let found = self.kept().find(&key);
-        let ready = match found {
-            Some(ready) => ready,
-            None => self.worth(o, &key, by_values)?,
+        let found = self.cache().find(&key);
+        let compiled = match found {
+            Some(compiled) => compiled,
+            None => self.specialize(o, &key, by_values)?,
         };
-        match ready {
+        match compiled {
             None => Ok(false),
-            Some(ready) => self.call(o, &ready).map(|()| true),
+            Some(compiled) => self.call(o, &compiled).map(|()| true),
         }
     }
 
     /// Elements of all operands.
-    fn taken(&self, o: &Operands<'_>) -> usize {
+    fn operand_elements(&self, o: &Operands<'_>) -> usize {
         let ports = self.operands.iter().filter_map(|&operand| o.dims(operand));
         let ports = ports.map(|dims| axis::product(dims).unwrap_or(usize::MAX));
         ports.fold(self.constants, usize::saturating_add)
@@ -206,7 +205,7 @@ impl Late {
             let dims = o.dims(operand)?;
             key.push(dims.len() as u64);
             key.extend(dims.iter().map(|&size| size as u64));
-            if by_values && axis::product(dims).is_some_and(|count| count <= MOST_VALUES) {
+            if by_values && axis::product(dims).is_some_and(|count| count <= MAX_VALUES) {
                 let bytes = bytes_of(o, operand)?;
                 let word = |chunk: &[u8]| {
                     chunk
@@ -220,12 +219,12 @@ impl Late {
         Some(key)
     }
 
-    /// The program for sizes that none is kept for, where they are worth one.
-    fn worth(&self, o: &Operands<'_>, key: &Key, by_values: bool) -> Result<Option<Arc<Ready>>> {
+    /// Lowers the node for a key that is not cached, if that pays off.
+    fn specialize(&self, o: &Operands<'_>, key: &Key, by_values: bool) -> Result<Option<Arc<CompiledNode>>> {
         let Some(sizes) = self.sizes(o, by_values) else {
             if !by_values {
                 // from now on the key holds the values too
-                self.kept().by_values = true;
+                self.cache().by_values = true;
             }
             return Ok(None);
         };
@@ -239,15 +238,15 @@ impl Late {
         let (part, operands, values) = self.part_of(&sizes);
         let work = of_node(&part, &part.nodes[0]);
         let much = work.units.saturating_add(work.boxed.all()) >= MUCH_WORK;
-        if !much && !self.kept().saw(key) {
+        if !much && !self.cache().mark_seen(key) {
             return Ok(None);
         }
-        let ready = self.ready(o, part, operands, values, sizes.results)?;
-        self.kept().keep(key.clone(), ready.clone());
-        Ok(ready)
+        let compiled = self.compile(o, part, operands, values, sizes.results)?;
+        self.cache().insert(key.clone(), compiled.clone());
+        Ok(compiled)
     }
 
-    /// The sizes of a run; `None` where they do not tell those of the results.
+    /// The shapes of a run; `None` if the shapes of the results do not follow from them.
     fn sizes(&self, o: &Operands<'_>, by_values: bool) -> Option<Sizes> {
         let node = &self.part.nodes[0];
         let mut sizes = Sizes {
@@ -257,7 +256,7 @@ impl Late {
         };
         for (&operand, &tensor) in self.operands.iter().zip(&self.part.inputs) {
             let dims = o.dims(operand)?.to_vec();
-            let few = axis::product(&dims).is_some_and(|count| count <= MOST_VALUES);
+            let few = axis::product(&dims).is_some_and(|count| count <= MAX_VALUES);
             let value = (by_values && few)
                 .then(|| {
                     let dtype = self.part.tensors[tensor].dtype;
@@ -309,16 +308,16 @@ impl Late {
         (sizes.results.len() == self.part.outputs.len()).then_some(sizes)
     }
 
-    /// The elements of a constant that is small enough to tell sizes.
+    /// The elements of a constant that is small enough to determine shapes.
     fn literal(&self, tensor: usize) -> Option<Literal> {
         let t = &self.part.tensors[tensor];
         let dims = t.dims.as_ref()?;
-        let few = axis::product(dims).is_some_and(|count| count <= MOST_VALUES);
+        let few = axis::product(dims).is_some_and(|count| count <= MAX_VALUES);
         let bytes = t.constant.as_ref().filter(|_| few)?.bytes();
         Literal::new(t.dtype, dims.clone(), bytes.to_vec())
     }
 
-    /// The node for these sizes, the operand of each of its ports, and the values that it holds as constants.
+    /// The node with these shapes, the operand of each of its ports, and the values that it holds as constants.
     fn part_of(&self, sizes: &Sizes) -> (Part, Vec<usize>, Vec<Arc<[u8]>>) {
         let mut part = self.part.clone();
         let (mut ports, mut operands, mut values) = (Vec::new(), Vec::new(), Vec::new());
@@ -328,7 +327,7 @@ impl Late {
             t.bounds.clone_from(&t.dims);
             match &sizes.values[port] {
                 Some(value) => {
-                    // SAFETY: whoever uses the part keeps the values as long
+                    // SAFETY: the user of the part keeps the values as long
                     t.constant = Some(unsafe { Constant::kept(&value.bytes) });
                     values.push(Arc::clone(&value.bytes));
                 }
@@ -347,18 +346,18 @@ impl Late {
         (part, operands, values)
     }
 
-    fn ready(
+    fn compile(
         &self,
         o: &Operands<'_>,
         part: Part,
         operands: Vec<usize>,
         values: Vec<Arc<[u8]>>,
         results: Vec<Option<Vec<usize>>>,
-    ) -> Result<Option<Arc<Ready>>> {
-        let body = alone(part);
+    ) -> Result<Option<Arc<CompiledNode>>> {
+        let body = as_body(part);
         let layouts = layouts(&body.part);
         let options = self.options(&body.programs, o.pool, &layouts);
-        // what cannot be lowered is computed by the evaluator, in whose words it fails
+        // a node that cannot be lowered is computed by the evaluator, whose error is reported
         let Ok(Some(lowered)) = (self.lower)(&body, &options, false) else {
             return Ok(None);
         };
@@ -367,7 +366,7 @@ impl Late {
             return Ok(None);
         };
         let packed = self.weights.pack(&std::mem::take(&mut program.packers), o.pool)?;
-        Ok(Some(Arc::new(Ready {
+        Ok(Some(Arc::new(CompiledNode {
             nested: Nested::with_weights(program, packed),
             operands,
             results,
@@ -375,9 +374,9 @@ impl Late {
         })))
     }
 
-    fn call(&self, o: &mut Operands<'_>, ready: &Ready) -> Result<()> {
-        let mut made: Vec<Option<Tensor>> = Vec::with_capacity(ready.results.len());
-        for (i, (dims, &tensor)) in ready.results.iter().zip(&self.part.outputs).enumerate() {
+    fn call(&self, o: &mut Operands<'_>, compiled: &CompiledNode) -> Result<()> {
+        let mut made: Vec<Option<Tensor>> = Vec::with_capacity(compiled.results.len());
+        for (i, (dims, &tensor)) in compiled.results.iter().zip(&self.part.outputs).enumerate() {
             let dtype = self.part.tensors[tensor].dtype;
             // truth values are checked when they are boxed
             let room = match dims {
@@ -391,7 +390,7 @@ impl Late {
         }
         let mut wanted = Vec::with_capacity(made.len());
         for (i, room) in made.iter_mut().enumerate() {
-            let dims = ready.results[i].as_deref().unwrap_or(&[]);
+            let dims = compiled.results[i].as_deref().unwrap_or(&[]);
             let dtype = self.part.tensors[self.part.outputs[i]].dtype;
             wanted.push(if room.is_none() {
                 o.wanted(i, room)
@@ -401,11 +400,11 @@ impl Late {
                 Wanted::Memory(bytes, dtype, dims)
             });
         }
-        let given = ready.operands.iter().map(|&operand| o.given_in_place(operand));
+        let given = compiled.operands.iter().map(|&operand| o.given_in_place(operand));
         let given = given.collect::<Result<Vec<_>>>()?;
-        let mut scratch = self.scratch(ready.nested.scratch_bytes().div_ceil(4))?;
-        o.call(&ready.nested, &mut scratch, given, wanted)?;
-        self.kept().scratch.push(scratch);
+        let mut scratch = self.scratch(compiled.nested.scratch_bytes().div_ceil(4))?;
+        o.call(&compiled.nested, &mut scratch, given, wanted)?;
+        self.cache().scratch.push(scratch);
         #[cfg(test)]
         CALLS.set(CALLS.get() + 1);
         for (i, tensor) in made.into_iter().enumerate() {
@@ -418,8 +417,8 @@ impl Late {
 
     /// Memory of at least so many floats.
     fn scratch(&self, floats: usize) -> Result<AlignedVec> {
-        let kept = self.kept().scratch.pop();
-        match kept {
+        let memory = self.cache().scratch.pop();
+        match memory {
             Some(memory) if memory.len() >= floats => Ok(memory),
             // one that is too small goes
             _ => crate::arena::memory(floats, "a node's scratch"),
@@ -427,18 +426,18 @@ impl Late {
     }
 }
 
-impl Kept {
-    /// What is kept for these sizes.
-    fn find(&mut self, key: &Key) -> Option<Option<Arc<Ready>>> {
+impl SpecializationCache {
+    /// The entry of this key.
+    fn find(&mut self, key: &Key) -> Option<Option<Arc<CompiledNode>>> {
         self.uses += 1;
         let uses = self.uses;
-        let special = self.specials.iter_mut().find(|special| special.key == *key)?;
-        special.used = uses;
-        Some(special.ready.clone())
+        let entry = self.specializations.iter_mut().find(|entry| entry.key == *key)?;
+        entry.used = uses;
+        Some(entry.compiled.clone())
     }
 
-    /// Whether these sizes came before; they have now.
-    fn saw(&mut self, key: &Key) -> bool {
+    /// Whether this key was seen before; marks it as seen.
+    fn mark_seen(&mut self, key: &Key) -> bool {
         use std::hash::{DefaultHasher, Hash, Hasher};
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
@@ -446,30 +445,30 @@ impl Kept {
         if self.seen.contains(&hash) {
             return true;
         }
-        if self.seen.len() == MOST_SEEN {
+        if self.seen.len() == MAX_SEEN {
             self.seen.pop_front();
         }
         self.seen.push_back(hash);
         false
     }
 
-    fn keep(&mut self, key: Key, ready: Option<Arc<Ready>>) {
-        if self.specials.len() == MOST_KEPT {
+    fn insert(&mut self, key: Key, compiled: Option<Arc<CompiledNode>>) {
+        if self.specializations.len() == MAX_CACHED {
             let oldest = self
-                .specials
+                .specializations
                 .iter()
                 .enumerate()
-                .min_by_key(|(_, special)| special.used);
+                .min_by_key(|(_, entry)| entry.used);
             if let Some((oldest, _)) = oldest {
-                self.specials.swap_remove(oldest);
+                self.specializations.swap_remove(oldest);
             }
         }
         let used = self.uses;
-        self.specials.push(Special { key, used, ready });
+        self.specializations.push(Specialization { key, used, compiled });
     }
 }
 
-/// Whether few elements may make many.
+/// Whether few elements may produce many.
 fn grows(op: Op) -> bool {
     matches!(
         op,
@@ -491,8 +490,8 @@ fn constants(part: &Part) -> usize {
     counts.fold(0, usize::saturating_add)
 }
 
-/// A node with ports around it, and the tensor of the part that each input port is.
-fn alone_of(whole: &Part, node: &Node) -> (Part, Vec<TensorIndex>) {
+/// A part that holds only this node, and the tensor of `whole` at each input port.
+fn isolated(whole: &Part, node: &Node) -> (Part, Vec<TensorIndex>) {
     let mut part = Part::default();
     let mut seen: Vec<TensorIndex> = Vec::new();
     let mut place = |tensor: TensorIndex, part: &mut Part| {
@@ -521,8 +520,8 @@ fn alone_of(whole: &Part, node: &Node) -> (Part, Vec<TensorIndex>) {
     (part, inputs)
 }
 
-/// A part of one node as the body of nothing.
-fn alone(part: Part) -> BodyPart {
+/// The part as a body.
+fn as_body(part: Part) -> BodyPart {
     BodyPart {
         feeds: (0..part.inputs.len()).map(Feed::Passed).collect(),
         part,

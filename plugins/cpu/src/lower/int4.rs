@@ -1,8 +1,8 @@
-//! Products with constant weights of 4 bits, which stay so: blocks along the depth, or one scale per column or for all.
+//! Products with constant 4-bit weights, computed in that form: blocks along the depth, or one scale per column or per tensor.
 //!
-//! Not here: weights of 4 bits beside codes of 8 (they are decoded, `matmul`), and products that something is added to.
+//! Not here: 4-bit weights with 8-bit inputs (decoded, `matmul`), products with a residual.
 
-use polychip_cpu_kernels::quantised::{NibblePlan, Nibbles};
+use polychip_cpu_kernels::quantised::{Int4Plan, Int4Weights};
 use polychip_lowering::integers;
 use polychip_ops::{Attr, DType, Op};
 use polychip_sdk::{Encoding, EncodingKind, Result};
@@ -115,7 +115,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         block,
     } = product;
     let rows = l.shape(a)?.iter().product::<usize>() / depth;
-    let plan = NibblePlan::new(l.isa, depth, columns, block).map_err(kernel_error)?;
+    let plan = Int4Plan::new(l.isa, depth, columns, block).map_err(kernel_error)?;
     let (packer, source) = (plan.clone(), l.source(b)?);
     let recipe = Recipe::new("nibbles")
         .by((l.isa.code(), depth, columns, block, transposed))
@@ -139,7 +139,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             .collect();
         let (scales, zeros) = scales(encoding, depth.div_ceil(block), columns, transposed, top);
         packer.pack(
-            Nibbles {
+            Int4Weights {
                 codes: &codes,
                 scales: &scales,
                 zeros: &zeros,

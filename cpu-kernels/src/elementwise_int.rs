@@ -1,9 +1,9 @@
-//! Elementwise functions of integers, truth values and `f64`, and what `f32` has beside its vector kernels, with broadcasting.
+//! Elementwise functions of integers, booleans and `f64`, and those of `f32` without a vector kernel, with broadcasting.
 //!
-//! 1. Integers wrap; a quotient or remainder by zero is 0, and a shift by more than the width has only the sign left.
-//! 2. A truth value is a byte: any but 0 is true, and results are 0 or 1.
-//! 3. Loops are plain ones over slices, which the compiler makes vectors of for each instruction set: comparisons of 64 bits, for
-//!    one, are not in the oldest.
+//! 1. Integers wrap; a quotient or remainder by zero is 0, and a shift by more than the width leaves only the sign.
+//! 2. A boolean is a byte: any value but 0 is true, and results are 0 or 1.
+//! 3. Loops are plain loops over slices, which the compiler vectorises for each instruction set: the oldest one, for example,
+//!    has no 64-bit comparisons.
 //!
 //! Not here: functions of `f32` and `bf16` ([`crate::elementwise`]), conversions between types.
 #![allow(unsafe_code)]

@@ -1,21 +1,23 @@
-//! The place of an extreme along an axis, one at that place, ones at places that indices name, and running sums and products.
+//! ArgMin, ArgMax, Hardmax and OneHot.
 //!
 //! 1. A tensor is `[outer, n, inner]`, where `n` is the axis.
-//! 2. Of equals the first or the last counts, as asked for. [`arg`] takes NaN for the extreme, as NumPy does; [`hardmax`] never.
-//! 3. Sums and products of floats are made in `f64`.
+//! 2. Ties go to the first or the last element, as [`ArgRule`] says. [`argreduce`] takes NaN for the extreme, as NumPy does;
+//!    [`hardmax`] never does.
+//!
+//! Not here: prefix sums and products ([`crate::scan`]), the k largest ([`crate::top_k`]).
 #![allow(unsafe_code)]
 
 use crate::isa::{Kernel, Simd};
 use crate::threads::{CHUNK, Parts, share};
 use crate::{Isa, ThreadPool};
 
-/// A number with an order.
+/// An ordered number type.
 pub trait Extreme: Copy + PartialOrd + Send + Sync + 'static {
-    /// What nothing is below.
+    /// The least value.
     const LOWEST: Self;
-    /// What nothing is above.
+    /// The greatest value.
     const HIGHEST: Self;
-    /// Whether it is no number.
+    /// Whether the value is NaN.
     #[must_use]
     fn is_none(self) -> bool;
 }
@@ -40,12 +42,12 @@ extremes! {
     i64: i64::MIN, i64::MAX, |_| false;
 }
 
-/// Which element of a line.
+/// The element that is searched for along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Which {
-    /// The largest one, else the least.
+pub struct ArgRule {
+    /// The largest, else the least.
     pub largest: bool,
-    /// Of equals the last one, else the first.
+    /// The last of equal elements, else the first.
     pub last: bool,
 }
 
@@ -75,9 +77,9 @@ fn extreme<T: Extreme>(x: &[T], largest: bool) -> T {
     best
 }
 
-/// The first place of a value in a line, or the last one.
+/// The first position of a value in a line, or the last one.
 #[inline(always)]
-fn place<T: Extreme>(x: &[T], value: T, last: bool) -> Option<usize> {
+fn position<T: Extreme>(x: &[T], value: T, last: bool) -> Option<usize> {
     let (chunks, rest) = x.as_chunks::<LANES>();
     let is_in = |chunk: &[T; LANES]| chunk.iter().fold(false, |any, &x| any | (x == value));
     let at = |chunk: usize| chunk * LANES;
@@ -98,30 +100,37 @@ fn place<T: Extreme>(x: &[T], value: T, last: bool) -> Option<usize> {
 fn lines(
     pool: &ThreadPool,
     [outer, n, inner]: [usize; 3],
-    piece: &(impl Fn(usize, std::ops::Range<usize>) + Sync),
+    block: &(impl Fn(usize, std::ops::Range<usize>) + Sync),
 ) {
     let blocks = inner.div_ceil(COLUMNS).max(1);
     let chunks = (outer * n * inner).div_ceil(CHUNK).min(pool.threads() * 4);
     pool.run(chunks, &|chunk| {
         for i in share(outer * blocks, chunks, chunk, 1) {
             let first = i % blocks * COLUMNS;
-            piece(i / blocks, first..(first + COLUMNS).min(inner));
+            block(i / blocks, first..(first + COLUMNS).min(inner));
         }
     });
 }
 
-/// `y[o, i]` is the place of the extreme of `x[o, .., i]`.
+/// `y[o, i]` is the index of the extreme of `x[o, .., i]`.
 ///
 /// # Panics
 /// If a length is not that of its shape, or the axis is empty.
-pub fn arg<T: Extreme>(isa: Isa, pool: &ThreadPool, shape: [usize; 3], which: Which, x: &[T], y: &mut [i64]) {
+pub fn argreduce<T: Extreme>(
+    isa: Isa,
+    pool: &ThreadPool,
+    shape: [usize; 3],
+    rule: ArgRule,
+    x: &[T],
+    y: &mut [i64],
+) {
     let [outer, n, inner] = shape;
     assert_eq!(
         (x.len(), y.len()),
         (outer * n * inner, outer * inner),
-        "arg: lengths"
+        "argreduce: lengths"
     );
-    assert!(n > 0, "arg: an empty axis");
+    assert!(n > 0, "argreduce: an empty axis");
     let out = Parts::new(y);
     if inner == 1 && n <= SHORT {
         let chunks = x.len().div_ceil(CHUNK).min(pool.threads() * 4);
@@ -130,7 +139,7 @@ pub fn arg<T: Extreme>(isa: Isa, pool: &ThreadPool, shape: [usize; 3], which: Wh
             // SAFETY: chunks share the lines out.
             let y = unsafe { out.part(range.start, range.len()) };
             let x = &x[range.start * n..range.end * n];
-            isa.run(Lines { x, n, which, y });
+            isa.run(Lines { x, n, rule, y });
         });
         return;
     }
@@ -138,9 +147,9 @@ pub fn arg<T: Extreme>(isa: Isa, pool: &ThreadPool, shape: [usize; 3], which: Wh
         isa.run(Arg {
             x: &x[o * n * inner..][..n * inner],
             inner,
-            which,
+            rule,
             first: columns.start,
-            // SAFETY: pieces share the columns of the lines out.
+            // SAFETY: blocks share the columns of the lines out.
             y: unsafe { out.part(o * inner + columns.start, columns.len()) },
         });
     });
@@ -150,7 +159,7 @@ pub fn arg<T: Extreme>(isa: Isa, pool: &ThreadPool, shape: [usize; 3], which: Wh
 struct Lines<'a, T> {
     x: &'a [T],
     n: usize,
-    which: Which,
+    rule: ArgRule,
     y: &'a mut [i64],
 }
 
@@ -158,9 +167,9 @@ impl<T: Extreme> Kernel for Lines<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        let Lines { x, n, which, y } = self;
+        let Lines { x, n, rule, y } = self;
         let lines = x.chunks_exact(n).zip(y);
-        match (which.largest, which.last) {
+        match (rule.largest, rule.last) {
             (true, false) => lines.for_each(|(x, y)| *y = of_few(x, true, false)),
             (true, true) => lines.for_each(|(x, y)| *y = of_few(x, true, true)),
             (false, false) => lines.for_each(|(x, y)| *y = of_few(x, false, false)),
@@ -169,7 +178,7 @@ impl<T: Extreme> Kernel for Lines<'_, T> {
     }
 }
 
-/// The place of the extreme of a short line, without a branch for each element: which is the largest is hard to foresee.
+/// The position of the extreme of a short line, without a branch for each element: which is the largest is hard to foresee.
 #[inline(always)]
 fn of_few<T: Extreme>(x: &[T], largest: bool, last: bool) -> i64 {
     let none = x.iter().fold(false, |any, x| any | x.is_none());
@@ -210,7 +219,7 @@ fn of_few<T: Extreme>(x: &[T], largest: bool, last: bool) -> i64 {
 struct Arg<'a, T> {
     x: &'a [T],
     inner: usize,
-    which: Which,
+    rule: ArgRule,
     first: usize,
     y: &'a mut [i64],
 }
@@ -222,21 +231,21 @@ impl<T: Extreme> Kernel for Arg<'_, T> {
         let Arg {
             x,
             inner,
-            which,
+            rule,
             first,
             y,
         } = self;
         if inner == 1 {
             // two loops, each with its comparison known
-            let best = if which.largest {
+            let best = if rule.largest {
                 extreme(x, true)
             } else {
                 extreme(x, false)
             };
             let none = |x: &T| x.is_none();
             let at = if !x.iter().fold(false, |any, x| any | none(x)) {
-                place(x, best, which.last)
-            } else if which.last {
+                position(x, best, rule.last)
+            } else if rule.last {
                 x.iter().rposition(none)
             } else {
                 x.iter().position(none)
@@ -252,7 +261,7 @@ impl<T: Extreme> Kernel for Arg<'_, T> {
             ($better:tt) => {
                 for (row, x) in x.chunks_exact(inner).enumerate().skip(1) {
                     for ((best, at), &new) in best.iter_mut().zip(y.iter_mut()).zip(&x[first..]) {
-                        let none = new.is_none() & (which.last | !best.is_none());
+                        let none = new.is_none() & (rule.last | !best.is_none());
                         let better = (new $better *best) | none;
                         *best = if better { new } else { *best };
                         *at = if better { row as i64 } else { *at };
@@ -260,7 +269,7 @@ impl<T: Extreme> Kernel for Arg<'_, T> {
                 }
             };
         }
-        match (which.largest, which.last) {
+        match (rule.largest, rule.last) {
             (true, false) => each!(>),
             (false, false) => each!(<),
             (true, true) => each!(>=),
@@ -307,7 +316,7 @@ impl Kernel for Hard<'_> {
         let Hard { x, inner, y } = self;
         y.fill(0.0);
         if inner == 1 {
-            if let Some(at) = place(x, extreme(x, true), false) {
+            if let Some(at) = position(x, extreme(x, true), false) {
                 y[at] = 1.0;
             }
             return;
@@ -361,160 +370,6 @@ pub fn one_hot<T: Copy + Send + Sync>(
     });
 }
 
-/// A type whose running sums and products there are.
-pub trait Total: Copy + Send + Sync + 'static {
-    /// What a total is made in.
-    type Wide: Copy;
-    /// Nothing added.
-    const ZERO: Self::Wide;
-    /// Nothing multiplied.
-    const ONE: Self::Wide;
-    /// The sum.
-    fn plus(total: Self::Wide, next: Self) -> Self::Wide;
-    /// The product.
-    fn times(total: Self::Wide, next: Self) -> Self::Wide;
-    /// A total as an element.
-    fn of(total: Self::Wide) -> Self;
-}
-macro_rules! totals {
-    ($($t:ident)*) => {$(
-        impl Total for $t {
-            type Wide = $t;
-            const ZERO: $t = 0;
-            const ONE: $t = 1;
-            #[inline(always)]
-            fn plus(total: $t, next: $t) -> $t {
-                total.wrapping_add(next)
-            }
-            #[inline(always)]
-            fn times(total: $t, next: $t) -> $t {
-                total.wrapping_mul(next)
-            }
-            #[inline(always)]
-            fn of(total: $t) -> $t {
-                total
-            }
-        }
-    )*};
-}
-totals! { i32 i64 }
-macro_rules! float_totals {
-    ($($t:ident)*) => {$(
-        impl Total for $t {
-            type Wide = f64;
-            const ZERO: f64 = 0.0;
-            const ONE: f64 = 1.0;
-            #[inline(always)]
-            fn plus(total: f64, next: $t) -> f64 {
-                total + f64::from(next)
-            }
-            #[inline(always)]
-            fn times(total: f64, next: $t) -> f64 {
-                total * f64::from(next)
-            }
-            #[inline(always)]
-            fn of(total: f64) -> $t {
-                total as $t
-            }
-        }
-    )*};
-}
-float_totals! { f32 f64 }
-
-/// How totals run along an axis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Running {
-    /// Products, else sums.
-    pub product: bool,
-    /// Without the element itself.
-    pub exclusive: bool,
-    /// From the end.
-    pub reverse: bool,
-}
-
-/// Running totals along the axis.
-///
-/// # Panics
-/// If the lengths are not those of the shape.
-pub fn running<T: Total>(isa: Isa, pool: &ThreadPool, shape: [usize; 3], how: Running, x: &[T], y: &mut [T]) {
-    let [outer, n, inner] = shape;
-    assert_eq!(
-        (x.len(), y.len()),
-        (outer * n * inner, outer * n * inner),
-        "running: lengths"
-    );
-    let out = Parts::new(y);
-    let chunks = x.len().div_ceil(CHUNK).min(pool.threads() * 4);
-    pool.run(chunks, &|chunk| {
-        for o in share(outer, chunks, chunk, 1) {
-            isa.run(Totals {
-                x: &x[o * n * inner..][..n * inner],
-                inner,
-                how,
-                // SAFETY: chunks share the lines out.
-                y: unsafe { out.part(o * n * inner, n * inner) },
-            });
-        }
-    });
-}
-
-struct Totals<'a, T> {
-    x: &'a [T],
-    inner: usize,
-    how: Running,
-    y: &'a mut [T],
-}
-
-impl<T: Total> Totals<'_, T> {
-    #[inline(always)]
-    fn each(self, start: T::Wide, next: impl Fn(T::Wide, T) -> T::Wide) {
-        let Totals { x, inner, how, y } = self;
-        if inner == 0 {
-            return;
-        }
-        let rows = x.len() / inner;
-        if inner == 1 {
-            let mut total = start;
-            let mut step = |(y, &x): (&mut T, &T)| {
-                let sum = next(total, x);
-                *y = T::of(if how.exclusive { total } else { sum });
-                total = sum;
-            };
-            if how.reverse {
-                y.iter_mut().zip(x).rev().for_each(&mut step);
-            } else {
-                y.iter_mut().zip(x).for_each(&mut step);
-            }
-            return;
-        }
-        for first in (0..inner).step_by(COLUMNS) {
-            let columns = COLUMNS.min(inner - first);
-            let mut totals = [start; COLUMNS];
-            for row in 0..rows {
-                let row = if how.reverse { rows - 1 - row } else { row };
-                let own = row * inner + first..row * inner + first + columns;
-                for ((total, &x), y) in totals.iter_mut().zip(&x[own.clone()]).zip(&mut y[own]) {
-                    let sum = next(*total, x);
-                    *y = T::of(if how.exclusive { *total } else { sum });
-                    *total = sum;
-                }
-            }
-        }
-    }
-}
-
-impl<T: Total> Kernel for Totals<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
-        if self.how.product {
-            self.each(T::ONE, T::times);
-        } else {
-            self.each(T::ZERO, T::plus);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -547,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn places_and_ones_are_those_of_the_oracle() {
+    fn argreduce_and_hardmax_match_the_reference() {
         for threads in [1, 2] {
             let pool = ThreadPool::new(threads);
             for isa in Isa::available() {
@@ -558,7 +413,7 @@ mod tests {
                         for (largest, last) in [(true, false), (true, true), (false, false), (false, true)] {
                             let want = reduce::arg_extreme(&wide, 1, true, largest, last).unwrap();
                             let mut y = vec![-1; shape[0] * shape[2]];
-                            arg(isa, &pool, shape, Which { largest, last }, &x, &mut y);
+                            argreduce(isa, &pool, shape, ArgRule { largest, last }, &x, &mut y);
                             assert_eq!(
                                 y,
                                 want.to_i64s().unwrap(),
@@ -577,48 +432,23 @@ mod tests {
     }
 
     #[test]
-    fn integers_have_extremes_too() {
+    fn argreduce_of_integers() {
         let pool = ThreadPool::new(1);
         let x: Vec<i64> = (0..300).map(|i| (i * 7919) % 31 - 15).collect();
         for isa in Isa::available() {
-            let which = Which {
+            let rule = ArgRule {
                 largest: true,
                 last: true,
             };
             let mut y = [0];
-            arg(isa, &pool, [1, 300, 1], which, &x, &mut y);
+            argreduce(isa, &pool, [1, 300, 1], rule, &x, &mut y);
             let want = x.iter().enumerate().max_by_key(|&(i, &x)| (x, i)).unwrap().0;
             assert_eq!(y, [want as i64]);
         }
     }
 
     #[test]
-    fn totals_are_those_of_the_oracle() {
-        for isa in Isa::available() {
-            let pool = ThreadPool::new(2);
-            for shape in SHAPES {
-                let x: Vec<f32> = (0..shape.iter().product())
-                    .map(|i| 0.9 + (i * 31 % 11) as f32 / 50.0)
-                    .collect();
-                let wide = tensor(shape, &x);
-                for bits in 0..8 {
-                    let how = Running {
-                        product: bits & 1 != 0,
-                        exclusive: bits & 2 != 0,
-                        reverse: bits & 4 != 0,
-                    };
-                    let want = reduce::cumulate(&wide, 1, how.exclusive, how.reverse, how.product).unwrap();
-                    let mut y = vec![-1.0; x.len()];
-                    running(isa, &pool, shape, how, &x, &mut y);
-                    let y: Vec<f64> = y.iter().map(|&y| f64::from(y)).collect();
-                    assert_eq!(y, want.to_f64s().unwrap(), "{isa:?} {shape:?} {how:?}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn ones_are_where_indices_say() {
+    fn one_hot_matches_the_reference() {
         let pool = ThreadPool::new(2);
         let indices = [0i64, 3, -1, 7, -9, 2];
         let of = Tensor::from_i64s(vec![2, 3], indices.to_vec()).unwrap();

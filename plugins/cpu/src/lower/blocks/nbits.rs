@@ -1,9 +1,9 @@
-//! Weights of codes with scales and zero points in arrays of their own, as the kernel's blocks.
+//! 4- and 8-bit weights with separate arrays of scales and zero points (ONNX Runtime's MatMulNBits, block-wise DequantizeLinear),
+//! repacked as the kernel's blocks.
 //!
-//! Codes are what ONNX Runtime's MatMulNBits has, or what DequantizeLinear in blocks reads. Where zero points are the middle and scales
-//! are floats of 16 bits, the blocks are the smallest that say the same.
+//! If every zero point is the middle code and scales fit 16-bit floats, the most compact equivalent block layout is chosen.
 //!
-//! Invariant: nothing is rounded: a weight is the same number in the blocks that are chosen.
+//! Invariant: repacking rounds nothing; each weight keeps its value.
 
 use half::f16;
 use polychip_cpu_kernels::quantised::{BlockLayout, BlockPlan};
@@ -15,9 +15,9 @@ use crate::part::Tensor;
 /// Values of one of the kernel's blocks.
 pub(super) const GROUP: usize = 32;
 
-/// A matrix of codes.
+/// The layout of a matrix of codes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Codes {
+pub(super) struct NBitsWeights {
     /// Bits of a code.
     bits: usize,
     /// Signed codes are moved to unsigned ones.
@@ -30,9 +30,9 @@ pub(super) struct Codes {
     block: usize,
 }
 
-impl Codes {
+impl NBitsWeights {
     /// The codes of a tensor, where the kernel's blocks can hold them.
-    pub(super) fn of(tensor: &Tensor, by_column: bool) -> Option<Codes> {
+    pub(super) fn of(tensor: &Tensor, by_column: bool) -> Option<NBitsWeights> {
         let encoding = tensor.encoding.as_ref()?;
         let &[first, second] = tensor.dims.as_deref()? else {
             return None;
@@ -60,7 +60,7 @@ impl Codes {
             && encoding.real_dtype == DType::F32
             && encoding.scales.len() == scales
             && (encoding.zero_points.is_empty() || encoding.zero_points.len() == scales);
-        let codes = Codes {
+        let codes = NBitsWeights {
             bits,
             signed,
             depth,

@@ -1,11 +1,13 @@
-//! Elementwise ops on integers, truth values and f64, and what f32 has beside its vector kernels: comparisons, remainders, tests.
+//! Elementwise ops on integers, booleans and f64, and those on f32 without a vector kernel: comparisons, remainders, tests.
 //!
-//! Invariant: a result has the bits that the reference evaluator gives.
+//! Invariant: results equal those of the reference evaluator, bit for bit.
 //!
-//! Not here: f32 and what stands for it in its vector kernels (`elementwise`), conversions (`cast`).
+//! Not here: f32 and its vector kernels (`elementwise`), conversions (`cast`).
 
 use polychip_cpu_kernels::elementwise::BinaryPlan;
-use polychip_cpu_kernels::typed::{self, Arithmetic, Bitwise, Comparison, Logic, Number, Pass, Rows, Single};
+use polychip_cpu_kernels::elementwise_int::{
+    self, Arithmetic, Bitwise, Comparison, Logic, Number, Pass, Rows, Single,
+};
 use polychip_cpu_kernels::{Isa, convert};
 use polychip_ops::{Attr, DType, Op, broadcast};
 use polychip_sdk::{Error, Result};
@@ -153,8 +155,10 @@ fn tests(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> R
 
 fn of_truth(l: &mut Lowering<'_>, function: Function, node: &Node, output: TensorIndex) -> Result<bool> {
     match function {
-        Function::Pair(Pair::Logic(f)) => pairs(l, node, output, &rows(typed::logic(f)), Class::Typed),
-        Function::Not => single(l, node, output, pass(l.isa, typed::not)),
+        Function::Pair(Pair::Logic(f)) => {
+            pairs(l, node, output, &rows(elementwise_int::logic(f)), Class::Typed)
+        }
+        Function::Not => single(l, node, output, pass(l.isa, elementwise_int::not)),
         _ => Ok(false),
     }
 }
@@ -269,7 +273,7 @@ fn pair(
 
 fn pass<T: Plain, U: Plain>(isa: Isa, f: Pass<T, U>) -> Run {
     Box::new(move |o| {
-        typed::pass(isa, o.pool, &f, o.read::<T>(0), o.write::<U>(0));
+        elementwise_int::pass(isa, o.pool, &f, o.read::<T>(0), o.write::<U>(0));
         Ok(())
     })
 }
@@ -292,7 +296,7 @@ fn clipping<T: Plain + Number>(isa: Isa, low: Option<usize>, high: Option<usize>
         let (low, high) = (one(low), one(high));
         let (x, y) = (o.read::<T>(0), o.write::<T>(0));
         let clip = |isa, y: &mut [T], x: &[T]| T::clip(isa, y, x, low, high);
-        typed::pass(isa, o.pool, &clip, x, y);
+        elementwise_int::pass(isa, o.pool, &clip, x, y);
         Ok(())
     })
 }

@@ -1,10 +1,10 @@
-//! In what element type values are stored: `f32`, or `bf16`, which halves the memory traffic.
+//! Operands and results in `f32`, or in `bf16`, which halves the memory traffic.
 //!
-//! 1. Arithmetic is in `f32` registers whatever the storage: a load widens, which is exact, and a store rounds to
+//! 1. Arithmetic is in `f32` registers for either type: a load widens, which is exact, and a store rounds to
 //!    nearest even.
 //! 2. `bf16` has the range of `f32`, so infinities and NaN keep their meaning.
 //!
-//! Not here: products of `bf16` words, which are the tile's.
+//! Not here: products of `bf16` words (`tile`).
 
 use crate::AlignedVec;
 use half::bf16;

@@ -1,17 +1,17 @@
-//! Nodes that are computed in integers, on tensors of 8-bit codes.
+//! Nodes computed in integers, on tensors of 8-bit codes.
 //!
 //! Invariants:
 //! 1. A result is within one code of what dequantising, the op in f32 and quantising give.
-//! 2. What a chain computes in integers is decided by [`chain`], which sees all that the kernels need; a chain whose
-//!    inner tensors have encodings is only ever lowered here.
+//! 2. [`chain`] decides which chains are computed in integers, and checks all that the kernels need; a chain whose inner
+//!    tensors have encodings is lowered only here.
 //!
-//! Not here: codes of more or fewer bits than 8, and ops without an integer form; they compute in f32 between
-//! conversions (`forms`).
+//! Not here: codes of other widths than 8 bits, and ops without an integer form, which compute in f32 between
+//! conversions (`materialize`).
 
 use polychip_cpu_kernels::conv::Window;
 use polychip_cpu_kernels::pool::PoolParams;
 use polychip_cpu_kernels::quantised::{
-    self, Added, AveragePlan, Codes, ConvPlan, Output, Sum, Target, Weights,
+    self, Added, AveragePlan, CodeRange, ConvPlan, Output, Sum, Target, Weights,
 };
 use polychip_cpu_kernels::transpose::TransposePlan;
 use polychip_cpu_kernels::{Isa, ThreadPool, Unary, elementwise as kernel};
@@ -21,20 +21,20 @@ use polychip_sdk::{Constant, Encoding, Result};
 
 use super::builder::{Lowering, image, kernel_error};
 use super::encoding::{Grid, grid, is_rounded, stands_for_f32};
+use super::epilogue::{FusedEpilogue, IDENTITY};
 use super::filter::{Filter, extent, products};
 use super::function::activation;
 use super::steps::{dense, strided};
-use super::tail::{IDENTITY, Tail};
 use super::{conv, steps, window};
 use crate::part::{Node, Part, Tensor, TensorIndex};
 use crate::weights::Recipe;
 use crate::work::Class;
 
-/// What a chain of a product writes.
+/// The result of a chain.
 #[derive(Clone, Copy, PartialEq)]
 enum Result8 {
     /// Codes, after the limits of an activation.
-    Codes(Grid, Codes),
+    Codes(Grid, CodeRange),
     /// f32 between limits.
     Floats(f32, f32),
 }
@@ -54,18 +54,18 @@ struct Chain {
 /// Whether `sum = anchor + other` with an encoded tensor between is one chain of integers.
 pub(super) fn adds_residual(part: &Part, node: &Node, sum: &Node, other: TensorIndex) -> Option<TensorIndex> {
     let output = sum.output(0)?;
-    let tail = Tail {
+    let fused = FusedEpilogue {
         residual: Some(other),
         output: Some(output),
-        ..Tail::NONE
+        ..FusedEpilogue::NONE
     };
-    chain(part, node, &tail).map(|_| output)
+    chain(part, node, &fused).map(|_| output)
 }
 
-fn chain(part: &Part, node: &Node, tail: &Tail) -> Option<Chain> {
+fn chain(part: &Part, node: &Node, fused: &FusedEpilogue) -> Option<Chain> {
     let (x, w, y) = (node.input(0)?, node.input(1)?, node.output(0)?);
     let input = grid(part, x)?;
-    let target = tail.output.unwrap_or(y);
+    let target = fused.output.unwrap_or(y);
     let (dims, out) = (part.dims(x)?, part.dims(y)?);
     let constant = |t: TensorIndex| part.tensors[t].is_constant() && stands_for_f32(part, t);
     if part.dims(target)? != out || out.contains(&0) || dims.contains(&0) {
@@ -94,7 +94,7 @@ fn chain(part: &Part, node: &Node, tail: &Tail) -> Option<Chain> {
             return None;
         }
     }
-    let bias = node.input(2).or(tail.bias);
+    let bias = node.input(2).or(fused.bias);
     let outputs = filter.outputs();
     let per_output = |t: TensorIndex| {
         constant(t)
@@ -103,13 +103,13 @@ fn chain(part: &Part, node: &Node, tail: &Tail) -> Option<Chain> {
                 .is_some_and(|dims| dims.iter().product::<usize>() == outputs)
     };
     if !bias.is_none_or(per_output)
-        || tail.after
-        || tail.alpha != 1.0
-        || (node.input(2).is_some() && tail.bias.is_some())
+        || fused.after
+        || fused.alpha != 1.0
+        || (node.input(2).is_some() && fused.bias.is_some())
     {
         return None;
     }
-    let (low, high) = match tail.activation {
+    let (low, high) = match fused.activation {
         Unary::Identity => (f32::NEG_INFINITY, f32::INFINITY),
         Unary::Relu => (0.0, f32::INFINITY),
         Unary::Clip { low, high } if low <= high => (low, high),
@@ -120,12 +120,12 @@ fn chain(part: &Part, node: &Node, tail: &Tail) -> Option<Chain> {
         None if part.plain_f32(target) => Result8::Floats(low, high),
         None => return None,
     };
-    let residual = match tail.residual {
+    let residual = match fused.residual {
         None => None,
         Some(other) => {
             // depthwise kernels add nothing
             let dense = node.op != Op::Conv || node.attributes.int(Attr::Group).unwrap_or(1) == 1;
-            let same = part.dims(other)? == out && tail.activation == IDENTITY && other != y;
+            let same = part.dims(other)? == out && fused.activation == IDENTITY && other != y;
             if !dense || !same || !matches!(result, Result8::Codes(..)) {
                 return None;
             }
@@ -144,9 +144,9 @@ fn chain(part: &Part, node: &Node, tail: &Tail) -> Option<Chain> {
 }
 
 /// The codes between two real limits.
-fn clamped(grid: Grid, low: f32, high: f32) -> Codes {
+fn clamped(grid: Grid, low: f32, high: f32) -> CodeRange {
     let code = |x: f32| ((x / grid.scale).round_ties_even() + f32::from(grid.zero)).clamp(0.0, 255.0) as u8;
-    Codes {
+    CodeRange {
         zero: grid.zero,
         low: code(low),
         high: code(high),
@@ -154,12 +154,12 @@ fn clamped(grid: Grid, low: f32, high: f32) -> Codes {
 }
 
 /// Lowers a node that has an integer layout.
-pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
-    if let Some(chain) = chain(l.part, node, tail) {
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) -> Result<bool> {
+    if let Some(chain) = chain(l.part, node, fused) {
         product(l, node, chain)?;
         return Ok(true);
     }
-    if tail.output.is_some() {
+    if fused.output.is_some() {
         return Ok(false);
     }
     let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
@@ -187,7 +187,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
             let rows = l.read(x, Layout::RowMajor, Storage::Codes)?;
             let shape = l.shape(y)?.to_vec();
             let view = l.view(rows, shape);
-            l.places[y].set(Layout::RowMajor, Storage::Codes, view);
+            l.tensor_forms[y].set(Layout::RowMajor, Storage::Codes, view);
             Ok(true)
         }
         Op::Concat if is_rounded(l.part, node, y) => concat(l, node, y),
@@ -494,14 +494,14 @@ fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) 
     {
         let value = l.read(x, Layout::ChannelsLast, Storage::Codes)?;
         let view = l.view(value, shape);
-        l.places[y].set(Layout::RowMajor, Storage::Codes, view);
+        l.tensor_forms[y].set(Layout::RowMajor, Storage::Codes, view);
         return Ok(true);
     }
     let rows = l.read(x, Layout::RowMajor, Storage::Codes)?;
     let from_last = image && permutation == Layout::ChannelsLast.to(Layout::RowMajor, rank);
     if from_last && l.wishes[y].is_none() {
         let view = l.view(rows, Layout::ChannelsLast.dims(&shape));
-        l.places[y].set(Layout::ChannelsLast, Storage::Codes, view);
+        l.tensor_forms[y].set(Layout::ChannelsLast, Storage::Codes, view);
         return Ok(true);
     }
     let plan = TransposePlan::new(dims, &permutation).map_err(kernel_error)?;

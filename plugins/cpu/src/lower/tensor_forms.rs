@@ -1,34 +1,34 @@
-//! Where a tensor exists while a part is lowered.
+//! The forms of a tensor that exist so far while a part is lowered: which value holds it in which layout and storage.
 //!
-//! Not here: how one form is made of another (`forms`).
+//! Not here: conversions between forms (`materialize`).
 
 use polychip_lowering::{Forms, Layout, Storage};
 
 use crate::step::ValueId;
 
-/// The forms in which a tensor exists so far. A tensor without known shape is boxed, as its real values in ONNX order.
+/// The forms of a tensor that exist so far. A tensor without known shape is boxed: its real values in ONNX order.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Places {
+pub(super) struct TensorForms {
     forms: Forms<ValueId>,
-    /// As a part of a wider image, channels last.
-    pub(super) within: Option<Within>,
+    /// A slice of a wider image, channels last.
+    pub(super) channel_slice: Option<ChannelSlice>,
 }
 
-/// A plain tensor in a wider image, from its first channel to the end of that.
+/// A range of the channels of a wider image; the value starts at the first channel and ends with the image.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Within {
+pub(super) struct ChannelSlice {
     pub(super) value: ValueId,
     /// Elements between two pixels.
     pub(super) stride: usize,
     pub(super) storage: Storage,
 }
 
-impl Places {
-    /// Where a tensor is whose real values are in ONNX order.
+impl TensorForms {
+    /// A tensor that exists as real values in ONNX order.
     pub(super) fn at(value: ValueId) -> Self {
-        let mut places = Self::default();
-        places.set(Layout::RowMajor, Storage::Real, value);
-        places
+        let mut forms = Self::default();
+        forms.set(Layout::RowMajor, Storage::Real, value);
+        forms
     }
 
     pub(super) fn get(&self, layout: Layout, storage: Storage) -> Option<ValueId> {
@@ -45,7 +45,7 @@ impl Places {
 
     /// Whether it exists channels last.
     pub(super) fn has_channels(&self) -> bool {
-        self.forms.exists(Layout::ChannelsLast) || self.within.is_some()
+        self.forms.exists(Layout::ChannelsLast) || self.channel_slice.is_some()
     }
 
     /// Whether it exists channels last and not row-major, but perhaps as the integers of a port.
@@ -63,7 +63,9 @@ impl Places {
         layouts
             .iter()
             .any(|&layout| self.get(layout, Storage::Bf16).is_some())
-            || self.within.is_some_and(|within| within.storage == Storage::Bf16)
+            || self
+                .channel_slice
+                .is_some_and(|slice| slice.storage == Storage::Bf16)
     }
 
     /// Whether it exists as codes.
