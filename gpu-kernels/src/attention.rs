@@ -14,7 +14,8 @@ mod step;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Access, Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Text, Type, Values, element,
+    Access, Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Type, Values, WgslBuilder,
+    element,
 };
 
 pub use past::{Past, PastCopy, VisiblePast};
@@ -72,9 +73,9 @@ struct Source<'a> {
     heads_inside: bool,
     /// Positions that there are.
     length: u64,
-    /// Text of the position behind the last one that is read.
+    /// WgslBuilder of the position behind the last one that is read.
     end: String,
-    /// Text of the position behind the last one that may be seen.
+    /// WgslBuilder of the position behind the last one that may be seen.
     bound: String,
     /// First column of the mask.
     column: u64,
@@ -198,7 +199,7 @@ impl Attention {
     }
 
     /// Declares what all forms bind, in order.
-    fn declare(&self, text: &mut Text, width: u64) {
+    fn declare(&self, text: &mut WgslBuilder, width: u64) {
         let w = width as u32;
         let shapes = self.shapes();
         for (name, shape) in ["query", "key", "value"].iter().zip(shapes) {
@@ -217,7 +218,7 @@ impl Attention {
         text.binding("out", Access::Write, self.scalar, w, shapes[3].iter().product());
     }
 
-    /// Text that applies the mask to a score of the query `row` and a column of the mask.
+    /// WgslBuilder that applies the mask to a score of the query `row` and a column of the mask.
     fn masked(&self, score: &str, column: &str) -> String {
         let Some(mask) = self.mask else {
             return String::new();
@@ -264,7 +265,7 @@ impl Attention {
         let (depth, value_depth) = (self.depth / w, self.value_depth / w);
         let all = bq * tq;
         let kind = Type::F32.text(w as u32);
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         self.declare(&mut text, w);
         text.shared("qs", &kind, 4 * w as u32, (bq * depth) as u32);
         text.shared("kv", &kind, 4 * w as u32, (bk * pitch) as u32);
@@ -465,7 +466,7 @@ impl Mask {
 }
 
 impl Generate for Attention {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 

@@ -37,7 +37,7 @@ pub struct Binding {
 pub struct Kernel {
     /// What it is: `{op}-{dtypes}[-{tile}]`, the same for all shapes of a variant.
     pub variant: String,
-    /// Text in WGSL; the entry is `main`.
+    /// WgslBuilder in WGSL; the entry is `main`.
     pub wgsl: String,
     /// Threads of a workgroup.
     pub workgroup: [u32; 3],
@@ -123,7 +123,7 @@ pub trait Generate {
     fn sample(&self) -> Sample;
 
     /// A smaller instance of the same variant, whose sample is quickly computed; `None` where there is none.
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         None
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: every thread reaches every barrier; a thread without a row reads and writes nothing.
 
-use crate::{Access, Error, Limits, Result, Scalar, Text, Type, element};
+use crate::{Access, Error, Limits, Result, Scalar, Type, WgslBuilder, element};
 
 /// How rows are shared out.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +62,7 @@ impl Rows {
         (groups, text)
     }
 
-    /// Text that does `body` for each step `k` of this thread.
+    /// WgslBuilder that does `body` for each step `k` of this thread.
     pub(crate) fn each(&self, body: &str) -> String {
         format!(
             "    if live {{
@@ -74,7 +74,7 @@ impl Rows {
         )
     }
 
-    /// Text that makes one of the values named `value` of a row's threads, in the shared array `array` (which has
+    /// WgslBuilder that makes one of the values named `value` of a row's threads, in the shared array `array` (which has
     /// [`Rows::threads`] elements), and calls it `result`.
     pub(crate) fn tree(
         &self,
@@ -99,7 +99,7 @@ impl Rows {
         text
     }
 
-    /// Text that finds, of the values named `value` of a row's threads and of what stands for each in the shared
+    /// WgslBuilder that finds, of the values named `value` of a row's threads and of what stands for each in the shared
     /// array `places`, the pair that `beats` all others; it ends in element `x` of both arrays.
     pub(crate) fn pairs(&self, array: &str, places: &str, value: &str) -> String {
         let mut text = format!("    {array}[slot] = {value};\n    workgroupBarrier();\n");
@@ -177,16 +177,16 @@ impl Lines {
     }
 
     /// Declares a tensor of this shape.
-    pub(crate) fn bind(&self, text: &mut Text, name: &str, access: Access) {
+    pub(crate) fn bind(&self, text: &mut WgslBuilder, name: &str, access: Access) {
         text.binding(name, access, self.scalar, self.width, self.total);
     }
 
     /// Declares a tensor of a row's values or of other values of which a step reads as many.
-    pub(crate) fn bind_row(&self, text: &mut Text, name: &str, access: Access, count: u64) {
+    pub(crate) fn bind_row(&self, text: &mut WgslBuilder, name: &str, access: Access, count: u64) {
         text.binding(name, access, self.scalar, self.width, count);
     }
 
-    /// Text of the place of step `k` of `row`.
+    /// WgslBuilder of the place of step `k` of `row`.
     pub(crate) fn place(&self) -> String {
         match self.inner {
             1 => format!("row * {}u + k", self.count / u64::from(self.width)),
@@ -197,12 +197,12 @@ impl Lines {
         }
     }
 
-    /// Text of a step's values at a place.
+    /// WgslBuilder of a step's values at a place.
     pub(crate) fn load(&self, name: &str, place: &str) -> String {
         format!("{}({name}[{place}])", self.kind())
     }
 
-    /// Text that writes a step's values to a place.
+    /// WgslBuilder that writes a step's values to a place.
     pub(crate) fn store(&self, name: &str, place: &str, value: &str) -> String {
         match (self.scalar, self.width) {
             (Scalar::F16, 1) => format!("{name}[{place}] = f16({value});"),
@@ -211,7 +211,7 @@ impl Lines {
         }
     }
 
-    /// Text of the sum of a step's values.
+    /// WgslBuilder of the sum of a step's values.
     pub(crate) fn sum(&self, value: &str) -> String {
         match self.width {
             1 => value.to_owned(),
@@ -219,7 +219,7 @@ impl Lines {
         }
     }
 
-    /// Text of the largest of a step's values.
+    /// WgslBuilder of the largest of a step's values.
     pub(crate) fn largest(&self, value: &str) -> String {
         match self.width {
             1 => value.to_owned(),

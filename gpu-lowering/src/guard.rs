@@ -18,7 +18,7 @@ use std::time::Duration;
 use polychip_gpu_kernels::{Generate, Kernel, Limits, Sample};
 use polychip_sdk::{ErrorKind, HostServices, LogLevel, Result};
 
-use crate::trials::Trials;
+use crate::autotune::AutotuneDevice;
 
 /// Largest work of a sample: its truth takes a fraction of a second even where nothing is optimised.
 const WORK: u64 = 1 << 21;
@@ -80,7 +80,7 @@ pub struct Guard {
     /// Of the build, the device and its driver.
     identity: String,
     limits: Limits,
-    device: Mutex<Arc<dyn Trials>>,
+    device: Mutex<Arc<dyn AutotuneDevice>>,
     known: Mutex<BTreeMap<String, Verdict>>,
     /// Variants of which it was said that they stand unjudged.
     unjudged: Mutex<BTreeSet<String>>,
@@ -105,7 +105,7 @@ impl Guard {
         build_id: &str,
         identity: &str,
         limits: Limits,
-        device: Arc<dyn Trials>,
+        device: Arc<dyn AutotuneDevice>,
     ) -> Guard {
         Guard {
             keep: Box::new(keep),
@@ -123,7 +123,7 @@ impl Guard {
     }
 
     /// The device was opened anew.
-    pub fn reopened(&self, device: Arc<dyn Trials>) {
+    pub fn reopened(&self, device: Arc<dyn AutotuneDevice>) {
         *lock(&self.device) = device;
     }
 
@@ -170,7 +170,7 @@ impl Guard {
         if affordable(kernel) {
             return self.judge_sample(kernel, &generator.sample());
         }
-        let small = generator.small().and_then(|small| {
+        let small = generator.sample_instance().and_then(|small| {
             let of_small = small.kernel(&self.limits).ok()?;
             let fits = of_small.variant == kernel.variant && affordable(&of_small);
             fits.then_some((small, of_small))

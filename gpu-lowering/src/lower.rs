@@ -10,35 +10,35 @@
 //! 4. A dry lowering makes the same steps and reads no constant but small ones.
 //!
 //! Not here: running (`exec`), offsets (the SDK's `arena`), which nodes stand behind which (`fuse`).
-//! Start reading at [`lower`], then [`Lowering`], which all others build with: `values` and `places` lie below it, `map`,
-//! `encoding`, `forms` and `epilogue` are what the files of op classes share, `emit` hands each node to its class.
+//! Start reading at [`lower`], then [`Lowering`], which all others build with: `values` and `tensor_forms` lie below it, `map`,
+//! `encoding`, `materialize` and `epilogue` are what the files of op classes share, `emit` hands each node to its class.
 
 mod arrange;
 mod attention;
 mod builder;
 mod class;
-mod columns;
+mod column_split;
 mod conv;
 mod elementwise;
 mod emit;
 mod encoding;
 mod epilogue;
 mod finish;
-mod forms;
 mod fuse;
 mod gather;
 mod image;
+mod launch_split;
 mod map;
+mod materialize;
 mod matmul;
 mod movement;
 mod norm;
-mod places;
 mod pool;
 mod quantise;
 mod reduce;
 mod resize;
 mod rotary;
-mod share;
+mod tensor_forms;
 mod values;
 
 use polychip_lowering::{Extract, Outcome, Part, Refusal};

@@ -1,4 +1,4 @@
-//! RotaryEmbedding: pairs of features turned by the angles of their position.
+//! RotaryEmbedding: pairs of features rotated by the angles of their position.
 
 use polychip_gpu_kernels::{Access, Rotary, Scalar};
 use polychip_lowering::{Layout, Node, Outcome, Refusal};

@@ -12,7 +12,7 @@ use polychip_sdk::{
 };
 
 use crate::buffer::GpuBuffer;
-use crate::driver::adapter::{self, Found};
+use crate::driver::adapter::{self, GpuAdapter};
 use crate::driver::gpu::Commands;
 use crate::exec::runner::Runner;
 use crate::exec::{GpuExecutable, GpuRun, Runs};
@@ -27,7 +27,7 @@ const BUILD_ID: &str = polychip_sdk::build_id!("gpu");
 /// The plugin.
 pub struct GpuPlugin {
     host: HostServices,
-    found: Vec<Found>,
+    found: Vec<GpuAdapter>,
     settings: Settings,
 }
 
@@ -175,7 +175,7 @@ pub struct GpuDevice {
 }
 
 impl GpuDevice {
-    fn open(host: &HostServices, found: &Found, settings: Settings) -> Result<GpuDevice> {
+    fn open(host: &HostServices, found: &GpuAdapter, settings: Settings) -> Result<GpuDevice> {
         let identity = found.identity();
         let gpu = shared::open(host, found, &identity, settings.commands)?;
         let imports = gpu.import_alignment();
@@ -205,7 +205,7 @@ impl GpuDevice {
                 0
             },
             // with two queues an urgent run comes between two submissions of a part, after how long the driver decides
-            preemption: match gpu.lanes.len() {
+            preemption: match gpu.command_queues.len() {
                 1 => Preemption::None,
                 _ => Preemption::Commands { bound_ns: None },
             },

@@ -7,7 +7,7 @@ use polychip_gpu_lowering::Target;
 use polychip_sdk::{Error, ErrorKind, HostServices, Result};
 
 use crate::constants::Constants;
-use crate::driver::adapter::Found;
+use crate::driver::adapter::GpuAdapter;
 use crate::driver::gpu::{Commands, Gpu};
 
 /// How long a GPU that was given up is waited for before what it may write to is kept for good.
@@ -29,7 +29,7 @@ pub(crate) trait NamesBuffers: Send + Sync {
 /// Of one device.
 pub(crate) struct Shared {
     pub(crate) host: HostServices,
-    found: Found,
+    found: GpuAdapter,
     commands: Commands,
     /// What blobs and pipelines are made for.
     pub(crate) identity: String,
@@ -50,7 +50,7 @@ fn pipelines_key(identity: &str) -> String {
 /// Opens a GPU with the pipelines that an earlier process kept.
 pub(crate) fn open(
     host: &HostServices,
-    found: &Found,
+    found: &GpuAdapter,
     identity: &str,
     commands: Commands,
 ) -> Result<Arc<Gpu>> {
@@ -61,7 +61,7 @@ pub(crate) fn open(
 impl Shared {
     pub(crate) fn new(
         host: &HostServices,
-        found: &Found,
+        found: &GpuAdapter,
         commands: Commands,
         target: Target,
         gpu: Arc<Gpu>,

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use polychip_gpu_lowering::Rates;
 
-use crate::driver::adapter::Found;
+use crate::driver::adapter::GpuAdapter;
 use crate::driver::gpu::Gpu;
 
 /// Clock of GPUs with memory of their own: data sheets give 1.1 to 2.5 GHz.
@@ -32,7 +32,7 @@ const LINK_BYTES_PER_S: u64 = 12_000_000_000;
 const LINK_CARRIES: u64 = 80;
 
 /// The rates of a device.
-pub(crate) fn rates(found: &Found, gpu: &Gpu) -> Rates {
+pub(crate) fn rates(found: &GpuAdapter, gpu: &Gpu) -> Rates {
     let (f32_macs, memory_bytes, link_bytes) = if found.software() {
         (6_000_000_000, 8_000_000_000, 8_000_000_000)
     } else if found.discrete() {

@@ -20,7 +20,7 @@ use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use polychip_sdk::{Telemetry, Throttle};
 
-use crate::driver::adapter::Found;
+use crate::driver::adapter::GpuAdapter;
 
 /// Vendor of PCI devices whose sensors NVML reads.
 const NVIDIA: u32 = 0x10de;
@@ -46,7 +46,7 @@ pub(crate) enum Sensors {
 
 impl Sensors {
     /// Looks for the sensors of a GPU once.
-    pub(crate) fn find(found: &Found) -> Sensors {
+    pub(crate) fn find(found: &GpuAdapter) -> Sensors {
         if found.software() {
             return Sensors::None;
         }

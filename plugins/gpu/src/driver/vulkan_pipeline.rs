@@ -1,4 +1,4 @@
-//! Pipelines of Vulkan's own: one per kernel for all lanes, for commands that are recorded once and kept.
+//! Pipelines of Vulkan's own: one per kernel for all command queues, for commands that are recorded once and kept.
 //!
 //! Why not wgpu's: it shows neither its pipelines nor what is bound to them, and its commands are used once.
 //!

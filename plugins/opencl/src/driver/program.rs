@@ -43,10 +43,10 @@ impl Program {
     }
 
     fn compile(gpu: &Gpu, kernel: &Kernel) -> Result<Program> {
-        let text = translate(&kernel.wgsl, gpu.found.half)
+        let text = translate(&kernel.wgsl, gpu.cl_device.half)
             .map_err(|error| Error::unsupported(format!("{}: {error}", kernel.variant)))?;
         let mut options = String::from("-cl-std=CL1.2");
-        if gpu.found.exact_division {
+        if gpu.cl_device.exact_division {
             options.push_str(" -cl-fp32-correctly-rounded-divide-sqrt");
         }
         opencl3::program::Program::create_and_build_from_source(&gpu.context, &text, &options)

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use crate::buffer::GpuBuffer;
-use crate::driver::memory::Piece;
+use crate::driver::memory::MemoryBlock;
 
-/// Memory of a port.
-pub(super) struct Bound {
-    /// What the kernels see.
+/// The memory bound to a port.
+pub(super) struct PortBinding {
+    /// The buffer that the kernels see.
     pub(super) buffer: Arc<GpuBuffer>,
-    pub(super) piece: Arc<Piece>,
+    pub(super) block: Arc<MemoryBlock>,
     pub(super) offset: u64,
-    /// What the host bound, where the kernels see a copy.
+    /// The buffer that the host bound, if the kernels see a copy.
     pub(super) staged: Option<Staged>,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Staged {
     pub(super) output: bool,
 }
 
-impl Bound {
+impl PortBinding {
     pub(super) fn number(&self) -> u64 {
         self.buffer.side().number()
     }
@@ -33,7 +33,7 @@ impl Bound {
         self.offset
     }
 
-    pub(super) fn piece(&self) -> &Arc<Piece> {
-        &self.piece
+    pub(super) fn block(&self) -> &Arc<MemoryBlock> {
+        &self.block
     }
 }

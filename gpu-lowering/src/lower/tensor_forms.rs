@@ -1,20 +1,20 @@
-//! Where a tensor exists so far: ONNX order or channels last, real values or stored integers, or permuted.
+//! The forms of a tensor that exist so far: ONNX order or channels last, real values or stored integers, or a transposed view.
 
 use polychip_lowering::{Forms, Layout, Storage};
 
 use super::values::ValueId;
 
-/// Where a tensor exists so far.
+/// The forms of a tensor that exist so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Places {
+pub(super) struct TensorForms {
     pub(super) forms: Forms<ValueId>,
     /// The value at an input port, in the port's layout, until it is first read.
     pub(super) port: Option<ValueId>,
-    /// The real values in another order of axes, until someone wants them in ONNX order.
+    /// The real values in another order of axes, until they are needed in ONNX order.
     pub(super) permuted: Option<Permuted>,
 }
 
-/// A tensor that lies as another one whose axes were permuted.
+/// A transposed view: a tensor stored with its axes in another order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Permuted {
     /// The value; axis `i` of the tensor is axis `order[i]` of it.
@@ -25,8 +25,8 @@ pub(super) struct Permuted {
 impl Permuted {
     pub(super) fn new(value: ValueId, order: &[usize]) -> Option<Permuted> {
         let mut all = [0; 8];
-        for (place, &axis) in all.get_mut(..order.len())?.iter_mut().zip(order) {
-            *place = u8::try_from(axis).ok()?;
+        for (slot, &axis) in all.get_mut(..order.len())?.iter_mut().zip(order) {
+            *slot = u8::try_from(axis).ok()?;
         }
         Some(Permuted { value, order: all })
     }
@@ -36,7 +36,7 @@ impl Permuted {
     }
 }
 
-impl Places {
+impl TensorForms {
     pub(super) fn get(&self, layout: Layout, kind: Storage) -> Option<ValueId> {
         self.forms.get(layout, kind)
     }

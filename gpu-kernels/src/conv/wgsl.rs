@@ -1,4 +1,4 @@
-//! The text of a convolution without matrix units: reads straight from memory, or staged by a workgroup.
+//! WGSL of a convolution without matrix units: it reads straight from memory, or stages tiles in workgroup memory.
 //!
 //! Each thread sums `rows` pixels times `quads` fours of channels over its slice of the sum; slices are added
 //! in the workgroup's memory. Threads that stand side by side read weights that lie side by side.
@@ -10,7 +10,9 @@ use std::fmt::Write as _;
 
 use super::stage::Tile;
 use super::{Conv, ConvTile, Direction, Sizes, Threads};
-use crate::{Access, DeclaredEpilogue, Error, ImageLayout, Kernel, Limits, Result, Scalar, Text, grid};
+use crate::{
+    Access, DeclaredEpilogue, Error, ImageLayout, Kernel, Limits, Result, Scalar, WgslBuilder, grid,
+};
 
 /// Types and products of one scalar.
 pub(super) struct Numbers {
@@ -69,7 +71,7 @@ impl Conv {
     }
 
     /// Declares `struct Pixel`, `pixel(row)`, `struct Step`, `step(group, four)` and `four(pixel, step)`.
-    pub(super) fn declare_reads(&self, text: &mut Text, sizes: &Sizes) {
+    pub(super) fn declare_reads(&self, text: &mut WgslBuilder, sizes: &Sizes) {
         let numbers = self.numbers();
         let output = self.output();
         let (h, w, c) = (self.image.height, self.image.width, self.image.channels);
@@ -275,7 +277,12 @@ fn four(p: Pixel, s: Step) -> {four} {{
     }
 
     /// Declares `finish(sum, group, row, quad)`, which ends and stores what exists of a four of columns.
-    pub(super) fn declare_finish(&self, text: &mut Text, sizes: &Sizes, epilogue: &DeclaredEpilogue<'_>) {
+    pub(super) fn declare_finish(
+        &self,
+        text: &mut WgslBuilder,
+        sizes: &Sizes,
+        epilogue: &DeclaredEpilogue<'_>,
+    ) {
         let Sizes {
             rows,
             groups,
@@ -321,7 +328,7 @@ fn four(p: Pixel, s: Step) -> {four} {{
             return Err(Error::new(format!("{depth} steps among {} slices", t.slices)));
         }
         let numbers = self.numbers();
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         let (declared, elements) = match (self.is_bytes(), sizes.whole) {
             (false, true) => (4, self.image.elements()),
             _ => (1, self.image.elements()),
@@ -484,7 +491,7 @@ for (var place = thread; place < {places}u; place += {threads}u) {{
     }
 
     /// The sum with reads through the workgroup's memory.
-    fn staged(&self, body: &mut String, text: &mut Text, sizes: &Sizes, t: Threads, depth: u32) {
+    fn staged(&self, body: &mut String, text: &mut WgslBuilder, sizes: &Sizes, t: Threads, depth: u32) {
         let numbers = self.numbers();
         let steps = numbers.steps;
         let tile = Tile {

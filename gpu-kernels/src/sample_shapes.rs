@@ -1,8 +1,8 @@
-//! Smaller instances of generators: the same variant over less, so that the first use of a large kernel is judged
-//! without its whole truth.
+//! Sample shapes: smaller instances of a kernel's variant, so that its first use on a device is verified without computing
+//! the whole expected result.
 //!
-//! Invariant: a size keeps its remainder by 32, hence what a tile or a vector does at its edge; whether the variant
-//! stays the same is for who asks to see.
+//! Invariant: each size keeps its remainder by 32, so tiles and vectors meet the same edges. The caller checks that the
+//! variant stays the same.
 
 mod movement;
 
@@ -13,7 +13,7 @@ use crate::{
     ResizeAxis, Right, Rotary, Softmax, VisiblePast, Window,
 };
 
-/// Elements that the operands of a small chain reach, and that a small movement moves.
+/// Most elements that the operands of a sample chain span, and that a sample movement moves.
 const ELEMENTS: u64 = 1 << 16;
 
 /// A size that is at least `keep` where it was, and less than 32 above it.
@@ -345,7 +345,7 @@ mod tests {
     use crate::{Epilogue, Expression, GemmTile, Generate, Limits, Scalar, Transpose, Unary};
 
     #[test]
-    fn a_small_instance_is_of_the_same_variant_and_quickly_computed() {
+    fn sample_instance_has_the_same_variant_and_little_work() {
         let limits = Limits {
             invocations: 1024,
             workgroup: [1024, 1024, 64],
@@ -405,7 +405,7 @@ mod tests {
         ];
         for generator in large {
             let kernel = generator.kernel(&limits).unwrap();
-            let small = generator.small().unwrap().kernel(&limits).unwrap();
+            let small = generator.sample_instance().unwrap().kernel(&limits).unwrap();
             assert_eq!(small.variant, kernel.variant);
             assert!(
                 kernel.work > 1 << 21 && small.work < 1 << 21,

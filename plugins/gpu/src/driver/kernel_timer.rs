@@ -1,6 +1,6 @@
-//! One kernel by itself, timed: for figures, not for runs.
+//! Times a single kernel: for measurements, not for runs.
 //!
-//! Invariant: nothing of a trial stays on the device.
+//! Invariant: a timer leaves nothing on the device.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,57 +8,63 @@ use std::time::{Duration, Instant};
 use polychip_gpu_kernels::{Access, Kernel};
 use polychip_sdk::{Error, ErrorKind, Result};
 
+use super::command_queue::Submission;
 use super::gpu::Gpu;
-use super::lane::Ticket;
-use super::launch::{Launch, Place};
+use super::launch::{BufferBinding, Launch};
 use super::launches::Launches;
-use super::memory::Piece;
+use super::memory::MemoryBlock;
 use super::pipeline::Pipeline;
 
 /// Longest wait for one submission.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A kernel with memory of its own.
-pub(crate) struct Trial<'a> {
+/// A kernel with its own memory.
+pub(crate) struct KernelTimer<'a> {
     gpu: &'a Gpu,
     kernel: &'a Kernel,
     pipeline: Arc<Pipeline>,
-    pieces: Vec<Arc<Piece>>,
+    blocks: Vec<Arc<MemoryBlock>>,
 }
 
-impl<'a> Trial<'a> {
+impl<'a> KernelTimer<'a> {
     /// The kernel over zeroed memory.
     ///
     /// # Errors
     /// Where the device cannot hold it or the driver refuses it.
-    pub(crate) fn new(gpu: &'a Gpu, kernel: &'a Kernel) -> Result<Trial<'a>> {
-        let pieces = kernel
+    pub(crate) fn new(gpu: &'a Gpu, kernel: &'a Kernel) -> Result<KernelTimer<'a>> {
+        let blocks = kernel
             .bindings
             .iter()
-            .map(|binding| Piece::local(gpu, binding.bytes).map(Arc::new))
-            .collect::<Result<Vec<Arc<Piece>>>>()?;
-        let trial = Trial::over(gpu, kernel, pieces)?;
-        let lane = &gpu.lanes[0];
-        let mut encoder = lane.device.create_command_encoder(&Default::default());
-        for piece in &trial.pieces {
-            encoder.clear_buffer(&piece.lanes[0], 0, None);
+            .map(|binding| MemoryBlock::local(gpu, binding.bytes).map(Arc::new))
+            .collect::<Result<Vec<Arc<MemoryBlock>>>>()?;
+        let timer = KernelTimer::over(gpu, kernel, blocks)?;
+        let command_queue = &gpu.command_queues[0];
+        let mut encoder = command_queue.device.create_command_encoder(&Default::default());
+        for block in &timer.blocks {
+            encoder.clear_buffer(&block.buffers[0], 0, None);
         }
-        let cleared = lane.submit(Some(encoder.finish()));
-        trial.wait(&cleared, PATIENCE)?;
-        Ok(trial)
+        let cleared = command_queue.submit(Some(encoder.finish()));
+        timer.wait(&cleared, PATIENCE)?;
+        Ok(timer)
     }
 
-    /// The kernel over these pieces, one per binding and large enough.
+    /// The kernel over these blocks, one per binding and large enough.
     ///
     /// # Errors
     /// Where the driver refuses the kernel.
-    pub(crate) fn over(gpu: &'a Gpu, kernel: &'a Kernel, pieces: Vec<Arc<Piece>>) -> Result<Trial<'a>> {
-        let (mut made, _) = gpu.pipelines.get(&gpu.lanes, 0, std::slice::from_ref(kernel))?;
-        Ok(Trial {
+    pub(crate) fn over(
+        gpu: &'a Gpu,
+        kernel: &'a Kernel,
+        blocks: Vec<Arc<MemoryBlock>>,
+    ) -> Result<KernelTimer<'a>> {
+        let (mut made, _) = gpu
+            .pipelines
+            .get(&gpu.command_queues, 0, std::slice::from_ref(kernel))?;
+        Ok(KernelTimer {
             gpu,
             kernel,
             pipeline: made.swap_remove(0),
-            pieces,
+            blocks,
         })
     }
 
@@ -66,12 +72,12 @@ impl<'a> Trial<'a> {
     fn launches(&self, count: u32) -> Result<Launches> {
         let launch = Launch {
             pipeline: &self.pipeline,
-            places: self
-                .pieces
+            bindings: self
+                .blocks
                 .iter()
                 .zip(&self.kernel.bindings)
-                .map(|(piece, binding)| Place {
-                    piece,
+                .map(|(block, binding)| BufferBinding {
+                    block,
                     offset: 0,
                     bytes: binding.bytes,
                     writes: binding.access == Access::Write,
@@ -82,9 +88,9 @@ impl<'a> Trial<'a> {
         Launches::new(self.gpu, 0, &vec![launch; count as usize], true)
     }
 
-    fn wait(&self, submission: &Ticket, patience: Duration) -> Result<bool> {
+    fn wait(&self, submission: &Submission, patience: Duration) -> Result<bool> {
         let begin = Instant::now();
-        while !self.gpu.lanes[0].wait(submission, Duration::from_millis(1))? {
+        while !self.gpu.command_queues[0].wait(submission, Duration::from_millis(1))? {
             self.gpu.alive()?;
             if begin.elapsed() > patience {
                 return Ok(false);

@@ -1,25 +1,25 @@
-//! Shader text in the making: declarations that all kernels share.
+//! A builder of WGSL: declarations that all kernels share.
 //!
-//! Invariant: names given by the caller are WGSL identifiers; nothing of a model's own names gets here.
+//! Invariant: names given by the caller are WGSL identifiers; names of the model never reach the shader.
 
 use std::fmt::Write as _;
 
 use crate::{Access, Binding, Error, Features, Kernel, Limits, Result, Scalar};
 
-/// A kernel in the making.
+/// A builder of a kernel.
 #[derive(Debug, Clone, Default)]
-pub struct Text {
+pub struct WgslBuilder {
     bindings: Vec<(String, String, Binding)>,
     shared: Vec<(String, String, u32)>,
     needs: Features,
     head: String,
 }
 
-impl Text {
-    /// An empty text.
+impl WgslBuilder {
+    /// An empty builder.
     #[must_use]
-    pub fn new() -> Text {
-        Text::default()
+    pub fn new() -> WgslBuilder {
+        WgslBuilder::default()
     }
 
     /// Declares the next binding: `count` elements of `scalar`, seen as vectors of `width` (1, 2 or 4). Bytes
@@ -31,7 +31,7 @@ impl Text {
         scalar: Scalar,
         width: u32,
         count: u64,
-    ) -> &mut Text {
+    ) -> &mut WgslBuilder {
         let element = match width {
             1 => scalar.stored().to_owned(),
             width => format!("vec{width}<{}>", scalar.stored()),
@@ -50,7 +50,7 @@ impl Text {
     }
 
     /// Declares the next binding, which is written: `words` atomic words of 32 bits.
-    pub fn atomic(&mut self, name: &str, words: u64) -> &mut Text {
+    pub fn atomic(&mut self, name: &str, words: u64) -> &mut WgslBuilder {
         let bytes = words.max(1).saturating_mul(4);
         let access = Access::Write;
         self.bindings.push((
@@ -62,7 +62,7 @@ impl Text {
     }
 
     /// Declares an array in the memory of a workgroup: `count` elements of a WGSL type of `bytes` bytes each.
-    pub fn shared(&mut self, name: &str, element: &str, bytes: u32, count: u32) -> &mut Text {
+    pub fn shared(&mut self, name: &str, element: &str, bytes: u32, count: u32) -> &mut WgslBuilder {
         self.shared.push((
             name.to_owned(),
             format!("array<{element}, {count}>"),
@@ -72,13 +72,13 @@ impl Text {
     }
 
     /// States optional instructions that the body uses.
-    pub fn needs(&mut self, change: impl FnOnce(&mut Features)) -> &mut Text {
+    pub fn needs(&mut self, change: impl FnOnce(&mut Features)) -> &mut WgslBuilder {
         change(&mut self.needs);
         self
     }
 
     /// Adds declarations: constants, functions.
-    pub fn declare(&mut self, text: &str) -> &mut Text {
+    pub fn declare(&mut self, text: &str) -> &mut WgslBuilder {
         self.head.push_str(text);
         self.head.push('\n');
         self

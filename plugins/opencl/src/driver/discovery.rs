@@ -19,7 +19,7 @@ use crate::source::Half;
 
 /// A device that is there.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
+pub(crate) struct ClDevice {
     pub(crate) device: Device,
     name: String,
     pub(crate) vendor: String,
@@ -48,7 +48,7 @@ pub(crate) struct Found {
 ///
 /// # Errors
 /// `Unsupported` where there is no library, no driver or no such device.
-pub(crate) fn find(wanted: Option<&str>) -> Result<Vec<Found>> {
+pub(crate) fn find(wanted: Option<&str>) -> Result<Vec<ClDevice>> {
     let platforms = get_platforms().map_err(|error| match error.0 {
         DLOPEN_RUNTIME_LOAD_FAILED => Error::unsupported(
             "OpenCL's library (libOpenCL.so.1, or what OPENCL_DYLIB_PATH names) cannot be opened: \
@@ -65,7 +65,7 @@ pub(crate) fn find(wanted: Option<&str>) -> Result<Vec<Found>> {
         for platform in &platforms {
             // a platform without such devices says so by an error
             for id in platform.get_devices(of).unwrap_or_default() {
-                match Found::look(Device::new(id), of == CL_DEVICE_TYPE_CPU) {
+                match ClDevice::look(Device::new(id), of == CL_DEVICE_TYPE_CPU) {
                     Ok(device) if wanted.is_none_or(|wanted| device.identity().contains(wanted)) => {
                         found.push(device);
                     }
@@ -89,8 +89,8 @@ pub(crate) fn find(wanted: Option<&str>) -> Result<Vec<Found>> {
     Err(Error::unsupported(words))
 }
 
-impl Found {
-    fn look(device: Device, software: bool) -> Result<Found> {
+impl ClDevice {
+    fn look(device: Device, software: bool) -> Result<ClDevice> {
         let ask = |error| said("a device does not describe itself", error);
         let name = device.name().map_err(ask)?.trim().to_owned();
         let version = device.version().map_err(ask)?;
@@ -121,7 +121,7 @@ impl Found {
         let bindings = device.max_parameter_size().map_err(ask)? / 16;
         let units = u64::from(device.max_compute_units().map_err(ask)?);
         let clock = u64::from(device.max_clock_frequency().map_err(ask)?);
-        Ok(Found {
+        Ok(ClDevice {
             vendor: device.vendor().map_err(ask)?.trim().to_owned(),
             driver: format!(
                 "{} {}",

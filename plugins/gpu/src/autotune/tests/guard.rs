@@ -88,7 +88,7 @@ impl Generate for Claim {
         (self.claimed)(&self.made)
     }
 
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         let made = self.small.clone()?;
         Some(Box::new(Claim {
             made,

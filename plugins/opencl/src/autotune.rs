@@ -1,6 +1,6 @@
-//! Single kernels on this driver, for lowering's guard and tuner.
+//! Runs and times single kernels on this driver, for lowering's guard and tuner.
 //!
-//! Invariant: nothing of a trial stays on the device.
+//! Invariant: a timer leaves nothing on the device.
 //!
 //! Not here: verdicts and choices (`polychip_gpu_lowering`).
 
@@ -8,40 +8,40 @@ use std::time::{Duration, Instant};
 
 use opencl3::kernel::Kernel as Entry;
 use polychip_gpu_kernels::{Kernel, Sample};
-use polychip_gpu_lowering::{Timed, Trials};
+use polychip_gpu_lowering::{AutotuneDevice, TimedKernel};
 use polychip_sdk::Result;
 
 use crate::driver::gpu::Gpu;
-use crate::driver::memory::Piece;
+use crate::driver::memory::MemoryBlock;
 use crate::driver::program::Program;
 
-impl Trials for Gpu {
+impl AutotuneDevice for Gpu {
     fn run(&self, kernel: &Kernel, sample: &Sample, _: Duration) -> Result<Option<Vec<Vec<u8>>>> {
         self.alive()?;
-        let trial = Trial::new(self, kernel)?;
-        for (piece, values) in trial.pieces.iter().zip(&sample.before) {
+        let timer = KernelTimer::new(self, kernel)?;
+        for (block, values) in timer.blocks.iter().zip(&sample.before) {
             let mut bytes = values.bytes();
-            bytes.truncate(usize::try_from(piece.bytes).unwrap_or(usize::MAX));
-            piece.write(self, 0, &bytes)?;
+            bytes.truncate(usize::try_from(block.bytes).unwrap_or(usize::MAX));
+            block.write(self, 0, &bytes)?;
         }
-        trial.launch(1)?;
+        timer.launch(1)?;
         let mut after = Vec::with_capacity(kernel.bindings.len());
-        for (piece, binding) in trial.pieces.iter().zip(&kernel.bindings) {
+        for (block, binding) in timer.blocks.iter().zip(&kernel.bindings) {
             let mut bytes = vec![0; usize::try_from(binding.bytes).unwrap_or(usize::MAX)];
-            piece.read(self, 0, &mut bytes)?;
+            block.read(self, 0, &mut bytes)?;
             after.push(bytes);
         }
         Ok(Some(after))
     }
 
-    fn timed<'a>(&'a self, kernel: &'a Kernel) -> Result<Box<dyn Timed + 'a>> {
+    fn timed<'a>(&'a self, kernel: &'a Kernel) -> Result<Box<dyn TimedKernel + 'a>> {
         self.alive()?;
-        let trial = Trial::new(self, kernel)?;
-        for piece in &trial.pieces {
-            let zeros = vec![0; usize::try_from(piece.bytes).unwrap_or(usize::MAX)];
-            piece.write(self, 0, &zeros)?;
+        let timer = KernelTimer::new(self, kernel)?;
+        for block in &timer.blocks {
+            let zeros = vec![0; usize::try_from(block.bytes).unwrap_or(usize::MAX)];
+            block.write(self, 0, &zeros)?;
         }
-        Ok(Box::new(trial))
+        Ok(Box::new(timer))
     }
 
     fn lose(&self, words: String) {
@@ -49,34 +49,34 @@ impl Trials for Gpu {
     }
 }
 
-/// A kernel over memory of its own.
-struct Trial<'a> {
+/// A kernel with its own memory.
+struct KernelTimer<'a> {
     gpu: &'a Gpu,
     kernel: &'a Kernel,
-    pieces: Vec<Piece>,
+    blocks: Vec<MemoryBlock>,
     entry: Entry,
     /// Holds what the kernel is a part of.
     _program: Program,
 }
 
-impl<'a> Trial<'a> {
+impl<'a> KernelTimer<'a> {
     #[allow(unsafe_code, reason = "arguments are set by calls of the driver")]
-    fn new(gpu: &'a Gpu, kernel: &'a Kernel) -> Result<Trial<'a>> {
+    fn new(gpu: &'a Gpu, kernel: &'a Kernel) -> Result<KernelTimer<'a>> {
         let program = Program::get(gpu, kernel, None)?;
         let entry = program.entry()?;
-        let mut pieces = Vec::with_capacity(kernel.bindings.len());
+        let mut blocks = Vec::with_capacity(kernel.bindings.len());
         for (index, binding) in (0u32..).zip(&kernel.bindings) {
-            let piece = Piece::local(gpu, binding.bytes)?;
-            // SAFETY: argument `2 i` of a kernel is a buffer, which the trial holds.
-            unsafe { entry.set_arg(2 * index, &piece.raw()) }.map_err(|error| gpu.broken(error))?;
+            let block = MemoryBlock::local(gpu, binding.bytes)?;
+            // SAFETY: argument `2 i` of a kernel is a buffer, which the timer holds.
+            unsafe { entry.set_arg(2 * index, &block.raw()) }.map_err(|error| gpu.broken(error))?;
             // SAFETY: argument `2 i + 1` is a number of 64 bits.
             unsafe { entry.set_arg(2 * index + 1, &0u64) }.map_err(|error| gpu.broken(error))?;
-            pieces.push(piece);
+            blocks.push(block);
         }
-        Ok(Trial {
+        Ok(KernelTimer {
             gpu,
             kernel,
-            pieces,
+            blocks,
             entry,
             _program: program,
         })
@@ -105,7 +105,7 @@ impl<'a> Trial<'a> {
     }
 }
 
-impl Timed for Trial<'_> {
+impl TimedKernel for KernelTimer<'_> {
     fn time(&self, launches: u32) -> Result<Duration> {
         let begin = Instant::now();
         self.launch(launches)?;

@@ -1,6 +1,6 @@
-//! Smaller instances of what moves elements.
+//! Sample shapes of kernels that move elements.
 //!
-//! Invariant: what decides how many bytes move at once keeps its remainder by 16.
+//! Invariant: sizes that decide the width of a move keep their remainder by 16.
 
 use super::{ELEMENTS, elements, fewer, halved};
 use crate::{
@@ -12,7 +12,7 @@ fn capped(shape: &[u64], cap: u64) -> Vec<u64> {
     shape.iter().map(|&dim| dim.min(cap)).collect()
 }
 
-/// A longest axis with which `reach` elements are few.
+/// The longest cap on axes with which `reach` stays within [`ELEMENTS`].
 fn cap(reach: impl Fn(u64) -> u64) -> u64 {
     let caps = [64, 16, 8, 4, 2];
     caps.into_iter().find(|&cap| reach(cap) <= ELEMENTS).unwrap_or(1)

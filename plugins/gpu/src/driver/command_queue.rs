@@ -1,7 +1,7 @@
-//! A lane: one queue of the GPU, as a device of wgpu, with the waits for what was put into it.
+//! A command queue: one queue of the GPU, as a device of wgpu, with waits for its submissions.
 //!
 //! Invariants:
-//! 1. Submissions of one lane end in the order in which they were made.
+//! 1. Submissions of one command queue end in the order in which they were made.
 //! 2. Where the driver counts (`timeline`), a wait asks it and nothing of wgpu's. Elsewhere a panic of wgpu's that tells of a
 //!    race in its own books is no loss: where a wait runs out while another thread sees the end (it polls or
 //!    submits), wgpu 30 panics ("If the queue is empty …"). One thread at a time waits, so that this stays rare.
@@ -40,47 +40,49 @@ impl Timeline {
     }
 }
 
-/// Longest that one thread keeps the others from asking: theirs may have ended before.
-const TURN: Duration = Duration::from_millis(2);
+/// Longest time that one thread polls: submissions of others may end earlier.
+const POLL_SLICE: Duration = Duration::from_millis(2);
 
-/// A lane.
-pub(crate) struct Lane {
+/// A command queue.
+pub(crate) struct CommandQueue {
     /// What makes resources.
     pub(crate) device: wgpu::Device,
     /// What takes work.
     pub(crate) queue: wgpu::Queue,
-    /// Held by whoever asks wgpu.
-    turn: Mutex<()>,
+    /// Held while a thread polls wgpu.
+    poll_lock: Mutex<()>,
     timeline: Option<Arc<Timeline>>,
-    /// The other lane's.
+    /// The other command queue's.
     other: Option<Arc<Timeline>>,
 }
 
 /// A submission: what a wait is for.
 #[derive(Clone)]
-pub(crate) enum Ticket {
+pub(crate) enum Submission {
     /// What wgpu calls it, where the driver does not count.
     Index(wgpu::SubmissionIndex),
-    /// Its number in the lane's timeline.
+    /// Its number in the command queue's timeline.
     Number(u64),
 }
 
-impl Lane {
-    pub(crate) fn new(device: wgpu::Device, queue: wgpu::Queue, timeline: Option<Timeline>) -> Lane {
-        Lane {
+impl CommandQueue {
+    pub(crate) fn new(device: wgpu::Device, queue: wgpu::Queue, timeline: Option<Timeline>) -> CommandQueue {
+        CommandQueue {
             device,
             queue,
-            turn: Mutex::new(()),
+            poll_lock: Mutex::new(()),
             timeline: timeline.map(Arc::new),
             other: None,
         }
     }
 
     /// Hands commands to the queue; without any, what was written to buffers before.
-    pub(crate) fn submit(&self, commands: impl IntoIterator<Item = wgpu::CommandBuffer>) -> Ticket {
+    pub(crate) fn submit(&self, commands: impl IntoIterator<Item = wgpu::CommandBuffer>) -> Submission {
         match &self.timeline {
-            Some(timeline) => Ticket::Number(timeline.submit(&self.queue, commands, self.other.as_deref())),
-            None => Ticket::Index(self.queue.submit(commands)),
+            Some(timeline) => {
+                Submission::Number(timeline.submit(&self.queue, commands, self.other.as_deref()))
+            }
+            None => Submission::Index(self.queue.submit(commands)),
         }
     }
 
@@ -90,13 +92,13 @@ impl Lane {
         self.timeline.is_some()
     }
 
-    /// Names the other lane: what that one wrote and the host saw end, this one sees.
+    /// Names the other command queue: what that one wrote and the host saw end, this one sees.
     #[cfg(any(target_os = "linux", target_os = "android", windows))]
-    pub(super) fn set_other(&mut self, other: &Lane) {
+    pub(super) fn set_other(&mut self, other: &CommandQueue) {
         self.other = other.timeline.clone();
     }
 
-    /// What counts here, and in the other lane.
+    /// What counts here, and in the other command queue.
     #[cfg(any(target_os = "linux", target_os = "android", windows))]
     pub(super) fn timelines(&self) -> Option<(&Arc<Timeline>, Option<&Timeline>)> {
         Some((self.timeline.as_ref()?, self.other.as_deref()))
@@ -104,7 +106,7 @@ impl Lane {
 
     /// Lets wgpu see what has ended, so that buffers that were to be mapped are.
     pub(crate) fn settle(&self) {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _polling = self.poll_lock.lock().unwrap_or_else(PoisonError::into_inner);
         // a loss is told by the next wait
         let _ = catch_unwind(AssertUnwindSafe(|| self.device.poll(wgpu::PollType::Poll)));
     }
@@ -113,16 +115,16 @@ impl Lane {
     ///
     /// # Errors
     /// Where the driver says that the device is lost.
-    pub(crate) fn wait(&self, ticket: &Ticket, timeout: Duration) -> Result<bool> {
-        let submission = match (&self.timeline, ticket) {
-            (Some(timeline), Ticket::Number(number)) => return timeline.wait(*number, timeout),
-            (_, Ticket::Index(submission)) => submission,
-            (None, Ticket::Number(_)) => return Err(Error::unsupported("a number of another lane's")),
+    pub(crate) fn wait(&self, submission: &Submission, timeout: Duration) -> Result<bool> {
+        let submission = match (&self.timeline, submission) {
+            (Some(timeline), Submission::Number(number)) => return timeline.wait(*number, timeout),
+            (_, Submission::Index(submission)) => submission,
+            (None, Submission::Number(_)) => return Err(Error::unsupported("a number of another queue's")),
         };
         let begin = Instant::now();
         loop {
             let left = timeout.saturating_sub(begin.elapsed());
-            if self.ask(submission, left.min(TURN))? {
+            if self.ask(submission, left.min(POLL_SLICE))? {
                 return Ok(true);
             }
             if left.is_zero() {
@@ -131,13 +133,13 @@ impl Lane {
         }
     }
 
-    /// One turn of a wait.
+    /// Polls once.
     fn ask(&self, submission: &wgpu::SubmissionIndex, timeout: Duration) -> Result<bool> {
-        let _turn = match self.turn.try_lock() {
-            Ok(turn) => turn,
+        let _polling = match self.poll_lock.try_lock() {
+            Ok(polling) => polling,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) if timeout.is_zero() => return Ok(false),
-            Err(TryLockError::WouldBlock) => self.turn.lock().unwrap_or_else(PoisonError::into_inner),
+            Err(TryLockError::WouldBlock) => self.poll_lock.lock().unwrap_or_else(PoisonError::into_inner),
         };
         let poll = wgpu::PollType::Wait {
             submission_index: Some(submission.clone()),

@@ -1,8 +1,8 @@
-//! The forms in which a tensor exists: ONNX order or channels last, real values or stored integers.
+//! Converts a tensor to the form that a step asks for: ONNX order or channels last, real values or stored integers.
 //!
 //! Invariants:
-//! 1. A form that is asked for twice is made once.
-//! 2. Where both orders are the same memory, no kernel runs.
+//! 1. Each form is made once.
+//! 2. If both orders are the same memory, no kernel runs.
 
 use polychip_gpu_kernels::Scalar;
 use polychip_lowering::{Layout, Outcome, Storage, TensorIndex};
@@ -62,9 +62,9 @@ impl Lowering<'_> {
 
     /// Whether a tensor exists, of this kind, channels last only.
     pub(super) fn is_channels_only(&self, tensor: TensorIndex) -> bool {
-        let places = &self.forms[tensor];
-        let has = |layout| places.forms.exists(layout);
-        let fed = places.port.is_some();
+        let forms = &self.forms[tensor];
+        let has = |layout| forms.forms.exists(layout);
+        let fed = forms.port.is_some();
         (has(Layout::ChannelsLast) && !has(Layout::RowMajor) && !fed)
             || (fed && self.port_form(tensor) == Layout::ChannelsLast && !has(Layout::RowMajor))
     }

@@ -1,6 +1,6 @@
-//! An expression as text in WGSL.
+//! An expression as WGSL.
 //!
-//! Invariant: every operand's text is pasted as it is given, so it should be a name, not a computation.
+//! Invariant: the text of each operand is inserted as it is, so it should be a name, not a computation.
 
 use super::{Binary, Expression, Type, Unary};
 use crate::Scalar;

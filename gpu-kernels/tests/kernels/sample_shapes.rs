@@ -1,4 +1,4 @@
-//! Smaller instances of large kernels: of the same variant, quickly judged, and right on the driver that is there.
+//! Sample shapes of large kernels: they keep the variant, need little work, and compute correctly on the available driver.
 
 use std::sync::Arc;
 
@@ -12,16 +12,19 @@ use polychip_gpu_kernels::{
 
 use crate::{device::Gpu, judge::trial};
 
-/// The smaller instance of a generator.
-struct Small<G>(G);
+/// The sample instance of a generator.
+struct SampleInstance<G>(G);
 
-impl<G: Generate> Generate for Small<G> {
+impl<G: Generate> Generate for SampleInstance<G> {
     fn kernel(&self, limits: &Limits) -> Generated<Kernel> {
-        self.0.small().expect("a smaller instance").kernel(limits)
+        self.0
+            .sample_instance()
+            .expect("a sample instance")
+            .kernel(limits)
     }
 
     fn sample(&self) -> Sample {
-        self.0.small().expect("a smaller instance").sample()
+        self.0.sample_instance().expect("a sample instance").sample()
     }
 }
 
@@ -51,7 +54,7 @@ pub(crate) fn trials(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
             let large = $large;
             let name = format!("small/{}", format!("{large:?}").replace(' ', ""));
             let name: String = name.chars().take(110).collect();
-            let (of_large, of_small) = (large.kernel(&limits), large.small().unwrap().kernel(&limits));
+            let (of_large, of_small) = (large.kernel(&limits), large.sample_instance().unwrap().kernel(&limits));
             trials.push(Trial::test(format!("{name}/variant"), move || {
                 let words = |error: polychip_gpu_kernels::Error| Failed::from(error.to_string());
                 let (large, small) = (of_large.map_err(words)?, of_small.map_err(words)?);
@@ -63,7 +66,7 @@ pub(crate) fn trials(gpu: &Result<Arc<Gpu>, String>) -> Vec<Trial> {
                 }
                 Ok(())
             }));
-            trials.push(trial(gpu, name, Small(large)));
+            trials.push(trial(gpu, name, SampleInstance(large)));
         })+};
     }
     let image = |channels| Image {
