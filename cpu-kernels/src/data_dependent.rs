@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oracle_finds_the_same_places() {
+    fn non_zero_matches_the_reference() {
         for (rows, columns) in [(3, 70), (1, 1), (5, 0), (7, 16)] {
             let x: Vec<f32> = numbers(rows * columns, 3)
                 .map(|v| match (v * 5.0) as u32 {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn equals_keep_their_order() {
+    fn ties_keep_their_order() {
         let wide = [i64::MAX, 3, i64::MIN, 3, 0, i64::MIN];
         let mut order = [(0, 0); 6];
         sorted(&wide, &mut order);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oracle_chooses_the_same_boxes() {
+    fn non_max_suppression_matches_the_reference() {
         for (count, centre, score) in [
             (200, false, Some(0.2)),
             (60, true, None),

@@ -627,7 +627,7 @@ mod tests {
     }
 
     #[test]
-    fn folds_are_those_of_the_oracle() {
+    fn folds_match_the_reference() {
         use reference::reduce::Reduction;
         for threads in [1, 3] {
             let pool = ThreadPool::new(threads);
@@ -655,7 +655,7 @@ mod tests {
     }
 
     #[test]
-    fn operands_repeat_in_every_way() {
+    fn operands_broadcast_in_every_way() {
         let pool = ThreadPool::new(2);
         let sum = |a: &[usize], b: &[usize]| {
             let plan = BinaryPlan::new(a, b).unwrap();
@@ -701,7 +701,7 @@ mod tests {
     }
 
     #[test]
-    fn any_byte_but_zero_is_true() {
+    fn nonzero_bytes_are_true() {
         let (isa, mut y) = (Isa::detect(), [9; 4]);
         let (a, b) = (&[0u8, 2, 4, 0][..], Row::Many(&[0u8, 1, 0, 8][..]));
         logic(Logic::And)(isa, &mut y, a, b);

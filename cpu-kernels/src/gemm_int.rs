@@ -483,7 +483,7 @@ mod tests {
     ];
 
     #[test]
-    fn numbers_are_those_of_the_oracle() {
+    fn integer_products_match_the_reference() {
         for threads in [1, 3] {
             let pool = ThreadPool::new(threads);
             for isa in Isa::available() {
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_less_their_zeros_are_those_of_the_oracle() {
+    fn byte_products_with_zero_points_match_the_reference() {
         let pool = ThreadPool::new(2);
         for isa in Isa::available() {
             for (m, k, n) in SHAPES {

@@ -628,7 +628,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nan_reaches_extremes() {
+    fn extremes_propagate_nan() {
         for isa in Isa::available() {
             for (reduced, n) in [([true, false], 3), ([false, true], 40)] {
                 let plan = ReducePlan::new(&[40, 3], &reduced).unwrap();
@@ -650,7 +650,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_shared_out_among_threads_and_come_out_the_same() {
+    fn column_split_does_not_change_results() {
         // few columns, in one run and in several, and more than a chunk has at least
         let shapes: [(&[usize], &[bool]); 4] = [
             (&[1, 300, 100], &[false, true, false]),
@@ -679,7 +679,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nan_of_a_long_line_is_its_extreme() {
+    fn nan_is_the_extreme_of_a_long_line() {
         let plan = ReducePlan::new(&[2, 100], &[false, true]).unwrap();
         for isa in Isa::available() {
             for at in [0, 50, 95, 96, 99] {
@@ -698,7 +698,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nan_of_a_short_line_is_its_extreme() {
+    fn nan_is_the_extreme_of_a_short_line() {
         let lines = [
             [1.0, f32::NAN, 3.0],
             [f32::NAN, 1.0, 2.0],

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn every_bf16_is_widened_and_every_f32_rounded_as_the_crate_half_does() {
+    fn bf16_conversions_match_crate_half() {
         let pool = ThreadPool::new(1);
         let all: Vec<bf16> = (0..=u16::MAX).map(bf16::from_bits).collect();
         // around every value: itself, ties and their neighbours
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_on_bf16_are_those_on_f32_rounded() {
+    fn bf16_kernels_match_rounded_f32_kernels() {
         let pool = ThreadPool::new(2);
         for isa in Isa::available() {
             for (rows, n) in [(1, 1), (3, 7), (5, 33), (40, 384), (0, 4)] {

@@ -545,7 +545,7 @@ mod tests {
 
     #[cfg(all(target_os = "linux", not(miri)))]
     #[test]
-    fn threads_of_a_pinned_pool_keep_to_their_processors() {
+    fn pinned_threads_stay_on_their_processors() {
         let all = CpuSet::of_this_thread().mask;
         let word = all.iter().position(|&word| word != 0).unwrap();
         let cpu = word * 64 + all[word].trailing_zeros() as usize;
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_reaches_the_caller_and_the_pool_survives() {
+    fn panic_propagates_and_pool_survives() {
         let pool = ThreadPool::new(2);
         let result = catch_unwind(AssertUnwindSafe(|| pool.run(8, &|chunk| assert!(chunk != 5))));
         assert!(result.is_err());
@@ -594,7 +594,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_cover_everything_in_order() {
+    fn shares_cover_the_range_in_order() {
         for (len, chunks, align) in [(0, 3, 4), (1, 2, 1), (49, 4, 12), (100, 7, 1), (5, 9, 2)] {
             let mut next = 0;
             for chunk in 0..chunks {

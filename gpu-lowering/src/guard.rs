@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_read_back() {
+    fn stored_choice_is_read_back() {
         for verdict in [Verdict::Right, Verdict::Wrong("value 3 is off".to_owned())] {
             assert_eq!(read(&written(&verdict)), Some(verdict));
         }

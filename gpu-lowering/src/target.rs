@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_that_cut_alike_have_one_setting() {
+    fn equal_split_rates_share_a_setting() {
         let of = |f32_macs| Rates {
             f32_macs,
             f16_macs: 2 * f32_macs,

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_stands_unless_another_is_clearly_faster() {
+    fn first_candidate_is_kept_unless_clearly_slower() {
         assert_eq!(choose(&[1.0, 0.97, 1.2]), 0);
         assert_eq!(choose(&[1.0, 0.97, 0.5]), 2);
         assert_eq!(choose(&[1.0, f64::INFINITY]), 0);

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_stay_within_what_is_stated() {
+    fn errors_stay_within_the_stated_bounds() {
         type Exact = fn(f64) -> f64;
         // the error over the larger of the result and the last number
         let table: [(Unary, Exact, f64, f64); 11] = [

@@ -321,7 +321,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
         #[test]
-        fn products_are_those_of_the_decoded_weights(
+        fn products_match_decoded_weights(
             rows in 1usize..14, depth in 1usize..100, columns in 1usize..40, blocks in 1usize..5, seed in any::<u32>(),
         ) {
             let block = [8, 16, 32, 128][blocks - 1];
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_are_not_whole_words_are_refused() {
+    fn block_must_be_a_multiple_of_a_word() {
         assert!(Int4Plan::new(Isa::SCALAR, 24, 1, 12).is_err());
         assert!(Int4Plan::new(Isa::SCALAR, 24, 1, 0).is_err());
         assert!(Int4Plan::new(Isa::SCALAR, 11, 1, 12).is_ok());

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_core_is_refused_by_name() {
+    fn unknown_core_names_are_refused() {
         let server = machine("cpu_capacity", &[1024, 1024]);
         for text in ["2", "fast", "", "1-0", "0-99999999"] {
             let error = chosen_under(server.path(), text).unwrap_err().to_string();

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn products_of_bytes_take_their_own_rate() {
+    fn byte_products_have_their_own_rate() {
         let time = |byte_macs_per_s, dtype| {
             let peaks = Peaks {
                 macs_per_s: 1_000_000_000,

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_run_has_a_pool_of_its_own() {
+    fn each_run_has_its_own_pool() {
         let pools = Pools::new(Vec::new());
         let shared = pools.shared(2);
         let first = pools.take(2);

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_read_and_what_is_torn_is_not() {
+    fn stored_rates_are_read_and_damaged_ones_are_not() {
         let rates = Rates {
             peaks: Peaks::stated(Isa::SCALAR, &processor("", 0)),
             measured_s: Some(7),
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_measured_and_near_to_what_is_stated() {
+    fn measured_rate_is_near_the_stated_one() {
         let (isa, processor) = (Isa::detect(), Processor::find());
         let (stated, measured) = (Peaks::stated(isa, &processor), Peaks::measure(isa, &[]).unwrap());
         eprintln!("stated {stated:?}\nmeasured {measured:?}");

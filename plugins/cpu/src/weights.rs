@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn what_some_part_holds_is_not_packed_again() {
+    fn shared_sections_are_not_packed_again() {
         let (weights, pool) = (Weights::default(), ThreadPool::new(2));
         let some = packers(&[(100, 1.0), (3, 2.0), (0, 5.0), (100, 1.0)]);
         let first = weights.pack(&some, &pool).unwrap();

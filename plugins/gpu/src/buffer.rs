@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_are_named_with_commas_between_them() {
+    fn memory_kinds_are_comma_separated() {
         let kinds = named("memfd, dma-buf").unwrap();
         assert_eq!(kinds, MemoryKinds::of(&[MemoryKind::Memfd, MemoryKind::DmaBuf]));
         let error = named("dmabuf").unwrap_err();

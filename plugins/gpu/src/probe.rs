@@ -203,7 +203,7 @@ mod tests {
     use crate::driver::gpu::Commands;
 
     #[test]
-    fn a_device_that_is_there_is_measured_in_finite_figures() {
+    fn probe_of_an_available_device_is_finite() {
         let Ok(found) = adapter::find(None) else {
             return absent(Need::Vulkan, "no GPU's driver is installed");
         };

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_link_of_a_device_is_the_best_that_it_can_have() {
+    fn link_rate_is_the_best_supported() {
         let sys = tempfile::tempdir().unwrap();
         let device = sys.path().join("bus/pci/devices/0000:0a:00.0");
         fs::create_dir_all(&device).unwrap();

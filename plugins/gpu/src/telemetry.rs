@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phones_gpu_is_read_where_there_is_one_only() {
+    fn mobile_gpu_is_read_if_it_is_the_only_one() {
         let sys = tempfile::tempdir().unwrap();
         let root = sys.path();
         write(root, "class/devfreq/1c00000.gpu/cur_freq", "700000000\n");

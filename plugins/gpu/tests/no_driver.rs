@@ -10,7 +10,7 @@ use polychip_host::Host;
 const CHILD: &str = "POLYCHIP_TEST_WITHOUT_DRIVER";
 
 #[test]
-fn without_a_driver_the_plugin_is_refused_with_words_and_a_remedy() {
+fn plugin_without_a_driver_is_refused_with_a_remedy() {
     if std::env::var_os(CHILD).is_some() {
         let host = Host::builder().linked(polychip_gpu::query).build();
         assert!(host.devices().is_empty());

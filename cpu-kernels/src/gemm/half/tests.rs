@@ -59,7 +59,7 @@ fn same(got: &[f32], want: &[f32], words: &str) {
 }
 
 #[test]
-fn results_are_to_the_bit_those_of_weights_widened_beforehand() {
+fn results_equal_those_of_widened_weights() {
     for threads in [1, 3] {
         let pool = ThreadPool::new(threads);
         for isa in Isa::available() {

@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_say_what_the_numbers_say() {
+    fn element_runs_match_the_indices() {
         let numbers = [0, 0, 5, 6, 7, 3, 2, 1, 4, 4, 4, 0, 1, 3, 9, 8, 1];
         let runs = runs(&numbers);
         let mut back = Vec::new();

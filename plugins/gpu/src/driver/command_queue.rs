@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_race_in_the_books_of_wgpu_is_told_from_a_loss() {
+    fn wgpu_bookkeeping_race_is_not_a_device_loss() {
         let words = |text: &str| is_race(&text.to_owned());
         assert!(words(
             "If the queue is empty, the current submission index (3) should be at least"

@@ -410,7 +410,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urgent_runs_go_to_a_family_that_draws_nothing_or_else_to_a_second_queue() {
+    fn urgent_runs_use_a_compute_family_or_a_second_queue() {
         let family = |flags, queue_count| vk::QueueFamilyProperties {
             queue_flags: flags,
             queue_count,

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_of_another_driver_or_of_nothing_are_not_handed_to_this_one() {
+    fn cache_of_another_driver_is_not_used() {
         let properties = vk::PhysicalDeviceProperties {
             vendor_id: 0x10de,
             device_id: 0x2335,

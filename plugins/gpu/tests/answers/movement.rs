@@ -11,7 +11,7 @@ pub(crate) const TESTS: &[Test] = &tests![
     splits_of_bytes,
     joins_pads_tiles_and_gathers,
     images_resized_and_blocks_moved,
-    a_reshape_before_a_port_of_channels_last,
+    reshape_before_a_channels_last_port,
 ];
 
 fn views_transposes_and_slices() {
@@ -111,7 +111,7 @@ fn images_resized_and_blocks_moved() {
     net.check();
 }
 
-fn a_reshape_before_a_port_of_channels_last() {
+fn reshape_before_a_channels_last_port() {
     let mut net = Net::new();
     let (x, w) = (net.input(&[1, 6]), net.weights(&[6, 48]));
     let product = net.plain(Op::MatMul, &[x, w]);

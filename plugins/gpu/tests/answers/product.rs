@@ -21,10 +21,10 @@ pub(crate) const TESTS: &[Test] = &tests![
     bytes_larger_than_a_binding_are_split_along_the_columns,
     tensors_of_the_run_larger_than_a_binding_are_refused_with_size_and_limit,
     attention_with_a_mask,
-    an_op_that_is_refused_is_computed_as_what_it_was_recomposed_from,
+    refused_op_is_computed_by_its_decomposition,
     attention_between_transposes_of_heads,
     a_transpose_between_two_attentions,
-    a_right_side_that_was_transposed,
+    transposed_right_operand,
 ];
 
 fn products_with_bias_activation_and_residual() {
@@ -278,7 +278,7 @@ fn attention_with_a_mask() {
     net.check();
 }
 
-fn an_op_that_is_refused_is_computed_as_what_it_was_recomposed_from() {
+fn refused_op_is_computed_by_its_decomposition() {
     let gpu = gpu();
     // too wide for a workgroup's memory
     const WIDTH: usize = 16 << 10;
@@ -374,7 +374,7 @@ fn a_transpose_between_two_attentions() {
     net.check();
 }
 
-fn a_right_side_that_was_transposed() {
+fn transposed_right_operand() {
     let mut net = Net::new();
     let (a, b) = (net.input(&[2, 3, 5, 7]), net.input(&[2, 3, 4, 7]));
     let turned = net.node(

@@ -21,7 +21,7 @@ impl Net {
 }
 
 #[test]
-fn places_that_are_not_zero() {
+fn non_zero_coordinates() {
     for (dtype, shape) in [
         (DType::I64, &[3usize, 20][..]),
         (DType::U8, &[70]),
@@ -37,7 +37,7 @@ fn places_that_are_not_zero() {
 }
 
 #[test]
-fn different_elements_in_both_orders() {
+fn unique_elements_in_both_orders() {
     for dtype in [DType::I64, DType::U8, DType::F32, DType::I32] {
         for sorted in [0, 1] {
             let mut net = Net::default();
@@ -66,7 +66,7 @@ fn different_elements_in_both_orders() {
 }
 
 #[test]
-fn boxes_that_do_not_overlap() {
+fn non_max_suppression_of_boxes() {
     let mut net = Net::default();
     let (boxes, scores) = (
         net.input(DType::F32, &[2, 40, 4]),

@@ -21,7 +21,7 @@ fn products_and_functions() {
 }
 
 #[test]
-fn sizes_that_operands_tell() {
+fn shapes_from_operand_values() {
     let mut net = Net::default();
     let x = net.input(DType::F32, &[4, 6]);
     let to = net.feed(Boxed::from_i64s(vec![2], vec![8, 3]).unwrap());
@@ -71,7 +71,7 @@ fn other_sizes_after_each_other() {
 }
 
 #[test]
-fn more_sizes_than_are_kept() {
+fn more_shapes_than_cached() {
     let mut net = Net::default();
     let x = net.tensor(DType::F32, None);
     net.part.inputs.push(x);

@@ -44,7 +44,7 @@ fn recurrent_layers_are_priced_by_their_products() {
 
 /// Of f64, which the reference evaluator has.
 #[test]
-fn an_einstein_sum_is_priced_by_all_its_labels() {
+fn einsum_cost_covers_all_labels() {
     for (equation, a, b, units, results) in [
         ("ij,jk->ik", vec![30, 20], vec![20, 10], 30 * 20 * 10, 30 * 10),
         (
@@ -72,7 +72,7 @@ fn an_einstein_sum_is_priced_by_all_its_labels() {
 }
 
 #[test]
-fn the_largest_elements_are_priced_by_a_look_at_each() {
+fn top_k_cost_covers_each_element() {
     let mut net = Net::default();
     let x = net.input(DType::F32, &[32, 1000]);
     let k = net.ints(&[5]);
@@ -98,7 +98,7 @@ fn refused_node_has_no_steps_and_later_nodes_are_lowered() {
 }
 
 #[test]
-fn an_axis_that_shrinks_to_almost_nothing_has_no_weights_ahead() {
+fn strongly_shrunk_axis_has_no_precomputed_weights() {
     let steps = |pixels: usize| {
         let mut part = Part::default();
         for (dtype, dims) in [

@@ -104,7 +104,7 @@ fn ask(guard: &Guard, claim: &Claim) -> Result<(), String> {
 }
 
 #[test]
-fn a_right_kernel_is_permitted_and_judged_once() {
+fn correct_kernel_is_permitted_and_verified_once() {
     let Some((gpu, limits)) = device() else { return };
     let kept = Kept::default();
     assert_eq!(ask(&guard(&kept, "one", &gpu, limits), &Claim::right()), Ok(()));
@@ -117,7 +117,7 @@ fn a_right_kernel_is_permitted_and_judged_once() {
 }
 
 #[test]
-fn a_wrong_kernel_is_quarantined_for_its_device_only() {
+fn wrong_kernel_is_quarantined_on_its_device_only() {
     let Some((gpu, limits)) = device() else { return };
     let kept = Kept::default();
     let first = guard(&kept, "one", &gpu, limits);
@@ -138,7 +138,7 @@ fn a_wrong_kernel_is_quarantined_for_its_device_only() {
 }
 
 #[test]
-fn a_kernel_that_the_driver_refuses_is_quarantined() {
+fn kernel_refused_by_the_driver_is_quarantined() {
     let Some((gpu, limits)) = device() else { return };
     let kept = Kept::default();
     let claim = Claim {
@@ -151,7 +151,7 @@ fn a_kernel_that_the_driver_refuses_is_quarantined() {
 }
 
 #[test]
-fn a_large_kernel_is_judged_by_its_small_instance_or_not_at_all() {
+fn large_kernel_is_verified_by_its_sample_instance() {
     let Some((gpu, limits)) = device() else { return };
     let kept = Kept::default();
     let guard = guard(&kept, "one", &gpu, limits);

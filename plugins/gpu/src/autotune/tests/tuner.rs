@@ -35,7 +35,7 @@ fn kernels() -> Vec<Kernel> {
 }
 
 #[test]
-fn kernels_are_timed_once_and_what_is_kept_is_chosen() {
+fn kernels_are_timed_once_and_the_stored_choice_is_used() {
     let found = adapter::find(None).unwrap_or_default().into_iter().next();
     let Some(found) = found else {
         return absent(Need::Vulkan, "no GPU");
