@@ -73,9 +73,9 @@ struct Source<'a> {
     heads_inside: bool,
     /// Positions that there are.
     length: u64,
-    /// WgslBuilder of the position behind the last one that is read.
+    /// Text of the position behind the last one that is read.
     end: String,
-    /// WgslBuilder of the position behind the last one that may be seen.
+    /// Text of the position behind the last one that may be seen.
     bound: String,
     /// First column of the mask.
     column: u64,
@@ -218,7 +218,7 @@ impl Attention {
         text.binding("out", Access::Write, self.scalar, w, shapes[3].iter().product());
     }
 
-    /// WgslBuilder that applies the mask to a score of the query `row` and a column of the mask.
+    /// Text that applies the mask to a score of the query `row` and a column of the mask.
     fn masked(&self, score: &str, column: &str) -> String {
         let Some(mask) = self.mask else {
             return String::new();

@@ -74,7 +74,7 @@ pub(crate) fn places(flat: &str, shape: &[u64], prefix: &str) -> String {
     text
 }
 
-/// WgslBuilder that reads element `index` of a binding of width 1, in the type of computation.
+/// Text that reads element `index` of a binding of width 1, in the type of computation.
 pub(crate) fn load(name: &str, scalar: Scalar, index: &str) -> String {
     let word = |bits: u32| {
         let (shift, mask) = if bits == 8 { (2, 3) } else { (1, 1) };
@@ -111,7 +111,7 @@ pub(crate) fn four(scalar: Scalar, count: u64) -> (u32, u64) {
     }
 }
 
-/// WgslBuilder that reads the four elements from `4 * index` of a binding made by [`four`].
+/// Text that reads the four elements from `4 * index` of a binding made by [`four`].
 pub(crate) fn load_four(name: &str, scalar: Scalar, index: &str) -> String {
     let value = format!("{name}[{index}]");
     match scalar {
@@ -137,7 +137,7 @@ pub(crate) fn load_four(name: &str, scalar: Scalar, index: &str) -> String {
     }
 }
 
-/// WgslBuilder of four computed values, named by `value`, as they lie in memory: a vector, or words.
+/// Text of four computed values, named by `value`, as they lie in memory: a vector, or words.
 pub(crate) fn pack_four(scalar: Scalar, value: &str) -> String {
     let bytes = |value: String| {
         format!(
@@ -160,7 +160,7 @@ pub(crate) fn pack_four(scalar: Scalar, value: &str) -> String {
     }
 }
 
-/// WgslBuilder of one computed value as an element of 4 bytes or more, or of `f16`, lies in memory.
+/// Text of one computed value as an element of 4 bytes or more, or of `f16`, lies in memory.
 pub(crate) fn pack(scalar: Scalar, value: &str) -> String {
     match scalar {
         Scalar::F16 => format!("f16({value})"),

@@ -37,7 +37,7 @@ pub struct Binding {
 pub struct Kernel {
     /// What it is: `{op}-{dtypes}[-{tile}]`, the same for all shapes of a variant.
     pub variant: String,
-    /// WgslBuilder in WGSL; the entry is `main`.
+    /// Text in WGSL; the entry is `main`.
     pub wgsl: String,
     /// Threads of a workgroup.
     pub workgroup: [u32; 3],

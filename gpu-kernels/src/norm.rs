@@ -92,7 +92,7 @@ pub struct Lrn {
     pub bias: f32,
 }
 
-/// WgslBuilder that finds the mean (`mean`; 0 where it counts as 0) and the factor (`factor`) of a row of `count` values;
+/// Text that finds the mean (`mean`; 0 where it counts as 0) and the factor (`factor`) of a row of `count` values;
 /// `load` is text that names a step's values `v`.
 fn spread(lines: &Lines, load: &str, count: u64, epsilon: f32, centred: bool) -> String {
     let rows = lines.rows;

@@ -62,7 +62,7 @@ impl Rows {
         (groups, text)
     }
 
-    /// WgslBuilder that does `body` for each step `k` of this thread.
+    /// Text that does `body` for each step `k` of this thread.
     pub(crate) fn each(&self, body: &str) -> String {
         format!(
             "    if live {{
@@ -74,7 +74,7 @@ impl Rows {
         )
     }
 
-    /// WgslBuilder that makes one of the values named `value` of a row's threads, in the shared array `array` (which has
+    /// Text that makes one of the values named `value` of a row's threads, in the shared array `array` (which has
     /// [`Rows::threads`] elements), and calls it `result`.
     pub(crate) fn tree(
         &self,
@@ -99,7 +99,7 @@ impl Rows {
         text
     }
 
-    /// WgslBuilder that finds, of the values named `value` of a row's threads and of what stands for each in the shared
+    /// Text that finds, of the values named `value` of a row's threads and of what stands for each in the shared
     /// array `places`, the pair that `beats` all others; it ends in element `x` of both arrays.
     pub(crate) fn pairs(&self, array: &str, places: &str, value: &str) -> String {
         let mut text = format!("    {array}[slot] = {value};\n    workgroupBarrier();\n");
@@ -186,7 +186,7 @@ impl Lines {
         text.binding(name, access, self.scalar, self.width, count);
     }
 
-    /// WgslBuilder of the place of step `k` of `row`.
+    /// Text of the place of step `k` of `row`.
     pub(crate) fn place(&self) -> String {
         match self.inner {
             1 => format!("row * {}u + k", self.count / u64::from(self.width)),
@@ -197,12 +197,12 @@ impl Lines {
         }
     }
 
-    /// WgslBuilder of a step's values at a place.
+    /// Text of a step's values at a place.
     pub(crate) fn load(&self, name: &str, place: &str) -> String {
         format!("{}({name}[{place}])", self.kind())
     }
 
-    /// WgslBuilder that writes a step's values to a place.
+    /// Text that writes a step's values to a place.
     pub(crate) fn store(&self, name: &str, place: &str, value: &str) -> String {
         match (self.scalar, self.width) {
             (Scalar::F16, 1) => format!("{name}[{place}] = f16({value});"),
@@ -211,7 +211,7 @@ impl Lines {
         }
     }
 
-    /// WgslBuilder of the sum of a step's values.
+    /// Text of the sum of a step's values.
     pub(crate) fn sum(&self, value: &str) -> String {
         match self.width {
             1 => value.to_owned(),
@@ -219,7 +219,7 @@ impl Lines {
         }
     }
 
-    /// WgslBuilder of the largest of a step's values.
+    /// Text of the largest of a step's values.
     pub(crate) fn largest(&self, value: &str) -> String {
         match self.width {
             1 => value.to_owned(),

@@ -22,7 +22,7 @@ pub trait AutotuneDevice: Send + Sync {
     fn timed<'a>(&'a self, kernel: &'a Kernel) -> Result<Box<dyn TimedKernel + 'a>>;
 
     /// Marks the device as lost after a kernel hung, until it is reopened.
-    fn lose(&self, words: String);
+    fn lose(&self, message: String);
 }
 
 /// A kernel that is timed.

@@ -51,9 +51,9 @@ pub trait Keep: Send + Sync {
     /// Keeps a value; where that fails, the variant is judged again in the next process.
     fn write(&self, key: &str, value: &[u8]);
     /// Says that something is wrong.
-    fn warn(&self, words: &str);
+    fn warn(&self, message: &str);
     /// Says what is worth knowing and not wrong.
-    fn note(&self, words: &str);
+    fn note(&self, message: &str);
 }
 
 impl Keep for HostServices {
@@ -65,12 +65,12 @@ impl Keep for HostServices {
         let _ = self.store_write(key, value);
     }
 
-    fn warn(&self, words: &str) {
-        self.log(LogLevel::Warn, words);
+    fn warn(&self, message: &str) {
+        self.log(LogLevel::Warn, message);
     }
 
-    fn note(&self, words: &str) {
-        self.log(LogLevel::Info, words);
+    fn note(&self, message: &str) {
+        self.log(LogLevel::Info, message);
     }
 }
 
@@ -130,11 +130,13 @@ impl Guard {
     /// Whether a kernel may be used; `generator` is what made it. Runs a sample where nothing is known yet.
     ///
     /// # Errors
-    /// Why its variant is quarantined, in words.
+    /// Why its variant is quarantined.
     pub fn permit(&self, generator: &dyn Generate, kernel: &Kernel) -> Result<(), String> {
         match self.verdict(generator, kernel) {
             // short: a refusal has room for a line
-            Some(Verdict::Wrong(words)) => Err(format!("kernel {} is quarantined: {words}", kernel.variant)),
+            Some(Verdict::Wrong(message)) => {
+                Err(format!("kernel {} is quarantined: {message}", kernel.variant))
+            }
             _ => Ok(()),
         }
     }
@@ -153,9 +155,9 @@ impl Guard {
             Some(verdict) => verdict,
             None => {
                 let verdict = self.judge(generator, kernel)?;
-                if let Verdict::Wrong(words) = &verdict {
-                    let words = format!("kernel {variant} is quarantined on {}: {words}", self.identity);
-                    self.keep.warn(&words);
+                if let Verdict::Wrong(message) = &verdict {
+                    let message = format!("kernel {variant} is quarantined on {}: {message}", self.identity);
+                    self.keep.warn(&message);
                 }
                 self.keep.write(&self.key(variant), &written(&verdict));
                 verdict
@@ -196,9 +198,9 @@ impl Guard {
         let after = match device.run(kernel, sample, PATIENCE) {
             Ok(Some(after)) => after,
             Ok(None) => {
-                let words = format!("it did not end within {} s", PATIENCE.as_secs());
-                device.lose(format!("kernel {}: {words}", kernel.variant));
-                return Some(Verdict::Wrong(words));
+                let message = format!("it did not end within {} s", PATIENCE.as_secs());
+                device.lose(format!("kernel {}: {message}", kernel.variant));
+                return Some(Verdict::Wrong(message));
             }
             Err(error) if error.kind() == ErrorKind::Persistent => {
                 return Some(Verdict::Wrong(error.to_string()));
@@ -229,7 +231,7 @@ fn affordable(kernel: &Kernel) -> bool {
 fn written(verdict: &Verdict) -> Vec<u8> {
     match verdict {
         Verdict::Right => b"right".to_vec(),
-        Verdict::Wrong(words) => format!("wrong {words}").into_bytes(),
+        Verdict::Wrong(message) => format!("wrong {message}").into_bytes(),
     }
 }
 
@@ -238,7 +240,7 @@ fn read(bytes: &[u8]) -> Option<Verdict> {
     let text = std::str::from_utf8(bytes).ok()?;
     match text.split_once(' ') {
         None if text == "right" => Some(Verdict::Right),
-        Some(("wrong", words)) => Some(Verdict::Wrong(words.to_owned())),
+        Some(("wrong", message)) => Some(Verdict::Wrong(message.to_owned())),
         _ => None,
     }
 }

@@ -115,8 +115,8 @@ pub fn supports(graph: &GraphView<'_>, target: &Target) -> Vec<Support> {
 
 fn run(part: &Part, options: &CompileOptions, target: &Target, dry: bool) -> Outcome<Lowered> {
     if let Some(node) = part.nodes.iter().find(|node| !node.bodies.is_empty()) {
-        let words = format!("{} has a body graph", node.op_name);
-        return Err(Refusal::new(Reason::Body, words).at(node.index));
+        let message = format!("{} has a body graph", node.op_name);
+        return Err(Refusal::new(Reason::Body, message).at(node.index));
     }
     let mut lowering = Lowering::new(part, options, target, dry);
     lowering.wishes = finish::wishes(part, target, &lowering.layouts);

@@ -66,7 +66,7 @@ impl Target {
     /// Whether a kernel may be used; `generator` is what made it.
     ///
     /// # Errors
-    /// Why its variant is quarantined, in words.
+    /// Why its variant is quarantined.
     pub fn permit(&self, generator: &dyn Generate, kernel: &Kernel) -> Result<(), String> {
         match &self.guard {
             Some(guard) => guard.permit(generator, kernel),

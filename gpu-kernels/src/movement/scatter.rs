@@ -22,7 +22,7 @@ fn text(scalar: Scalar, index: Scalar, unit: u64, counts: [u64; 3]) -> Result<Wg
     Ok(text)
 }
 
-/// WgslBuilder that moves the index named `s` to `0..dim`, or leaves.
+/// Text that moves the index named `s` to `0..dim`, or leaves.
 fn inside(dim: u64) -> String {
     format!("    s = select(s, s + {dim}, s < 0);\n    if s < 0 || s >= {dim} {{ return; }}\n")
 }

@@ -221,7 +221,7 @@ impl<'a> Lowering<'a> {
         let kernel = generator.kernel(&self.target.limits).map_err(of_kernel)?;
         match self.target.permit(generator, &kernel) {
             Ok(()) => Ok(kernel),
-            Err(words) => Err(Refusal::new(Reason::Quarantined, words)),
+            Err(message) => Err(Refusal::new(Reason::Quarantined, message)),
         }
     }
 

@@ -50,7 +50,7 @@ pub(crate) struct Packer {
 /// All that the bytes of a section depend on: who packs it, with which parameters, of what.
 #[derive(Debug, Clone)]
 pub(crate) struct Recipe {
-    words: String,
+    description: String,
     sources: Vec<Arc<Tensor>>,
 }
 
@@ -58,7 +58,7 @@ impl Recipe {
     /// A section made by `packer`; what it depends on follows.
     pub(crate) fn new(packer: &str) -> Self {
         Self {
-            words: packer.to_owned(),
+            description: packer.to_owned(),
             sources: Vec::new(),
         }
     }
@@ -66,7 +66,7 @@ impl Recipe {
     /// It depends on this value, as far as that shows when it is printed.
     pub(crate) fn by(mut self, value: impl std::fmt::Debug) -> Self {
         // nothing fails that writes to a text
-        let _ = write!(self.words, " {value:?}");
+        let _ = write!(self.description, " {value:?}");
         self
     }
 
@@ -84,7 +84,7 @@ impl Recipe {
 
     /// As [`of`](Self::of), of a constant that whoever packs it holds too.
     pub(crate) fn of_shared(mut self, source: &Arc<Tensor>) -> Self {
-        self.words.push_str(" of");
+        self.description.push_str(" of");
         self.sources.push(Arc::clone(source));
         self
     }
@@ -103,7 +103,7 @@ impl Recipe {
             hasher.update(&(bytes.len() as u64).to_le_bytes());
             hasher.update(bytes);
         };
-        feed(&mut hasher, self.words.as_bytes());
+        feed(&mut hasher, self.description.as_bytes());
         feed(&mut hasher, &(len as u64).to_le_bytes());
         for source in &self.sources {
             let Tensor {
@@ -120,8 +120,8 @@ impl Recipe {
             let kind = encoding
                 .as_ref()
                 .map(|encoding| (encoding.kind, encoding.real_dtype));
-            let words = format!("{dtype:?} {plain} {packed} {dims:?} {kind:?} {fill:?}");
-            feed(&mut hasher, words.as_bytes());
+            let description = format!("{dtype:?} {plain} {packed} {dims:?} {kind:?} {fill:?}");
+            feed(&mut hasher, description.as_bytes());
             // of blocks there are millions
             for number in encoding.iter().flat_map(|encoding| &encoding.scales) {
                 hasher.update(&number.to_bits().to_le_bytes());
@@ -377,7 +377,7 @@ impl Packed {
             assert!(
                 same,
                 "invariant: a recipe names all that its section depends on: {}",
-                packer.recipe.words
+                packer.recipe.description
             );
         }
         Ok(())

@@ -25,8 +25,8 @@ impl AutotuneDevice for Gpu {
         Ok(Box::new(KernelTimer::new(self, kernel)?))
     }
 
-    fn lose(&self, words: String) {
-        Gpu::lose(self, words);
+    fn lose(&self, message: String) {
+        Gpu::lose(self, message);
     }
 }
 

@@ -52,7 +52,7 @@ struct Settings {
 
 impl Settings {
     /// Those that change how fast parts run, as they come out on a device.
-    fn words(&self, target: &Target, imports: MemoryKinds) -> String {
+    fn description(&self, target: &Target, imports: MemoryKinds) -> String {
         polychip_sdk::settings([
             ("binding_bytes", target.limits.binding_bytes.to_string()),
             ("commands", format!("{:?}", self.commands).to_lowercase()),
@@ -197,7 +197,7 @@ impl GpuDevice {
             memory_bytes: if found.software() { 0 } else { gpu.local_bytes() },
             peak_macs_per_s: target.rates.f32_macs,
             peak_bytes_per_s: target.rates.memory_bytes,
-            settings: settings.words(&target, import_kinds),
+            settings: settings.description(&target, import_kinds),
             rates_measured_s,
             link_bytes_per_s: if found.discrete() {
                 target.rates.link_bytes

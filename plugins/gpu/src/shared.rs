@@ -101,7 +101,7 @@ impl Shared {
     /// Opens the GPU anew in place of this one: kernels are judged and timed there from now on.
     ///
     /// # Errors
-    /// Where the driver refuses, in its words.
+    /// Where the driver refuses, with the driver's message.
     pub(crate) fn reopen(&self, old: Arc<Gpu>) -> Result<()> {
         let new = open(&self.host, &self.found, &self.identity, self.commands)?;
         if let Some(guard) = &self.target.guard {

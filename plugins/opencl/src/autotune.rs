@@ -44,8 +44,8 @@ impl AutotuneDevice for Gpu {
         Ok(Box::new(timer))
     }
 
-    fn lose(&self, words: String) {
-        Gpu::lose(self, words);
+    fn lose(&self, message: String) {
+        Gpu::lose(self, message);
     }
 }
 

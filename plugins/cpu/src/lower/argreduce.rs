@@ -1,7 +1,6 @@
-//! TensorForms of extremes, ones at places, running totals, reductions of integers: ArgMax, ArgMin, Hardmax, OneHot, CumSum, CumProd,
-//! EyeLike, and Reduce* of what is not f32.
+//! ArgMax, ArgMin, Hardmax, OneHot, EyeLike, and Reduce* of integers.
 //!
-//! Not here: reductions of f32 (`reduce`), what constants alone decide (`selection`).
+//! Not here: CumSum and CumProd (`cumulative`), reductions of f32 (`reduce`), selections by constant indices (`selection`).
 
 use polychip_cpu_kernels::argreduce::{self, ArgRule};
 use polychip_cpu_kernels::elementwise_int::{Fold, fold};

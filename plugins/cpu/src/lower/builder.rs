@@ -473,8 +473,8 @@ impl<'a> Lowering<'a> {
     pub(super) fn source(&self, tensor: TensorIndex) -> Result<Tensor> {
         let t = &self.part.tensors[tensor];
         if !t.is_constant() || t.dims.is_none() {
-            let words = format!("tensor '{}' would have to be a constant", t.name);
-            return Err(Error::unsupported(words).at_tensor(tensor as u32));
+            let message = format!("tensor '{}' would have to be a constant", t.name);
+            return Err(Error::unsupported(message).at_tensor(tensor as u32));
         }
         Ok(t.clone())
     }

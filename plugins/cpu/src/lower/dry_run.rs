@@ -84,7 +84,7 @@ fn admit(part: &Part, node: &Node) -> Outcome<()> {
 
 fn encoding(part: &Part, tensor: TensorIndex) -> Outcome<()> {
     let t = &part.tensors[tensor];
-    let words = match &t.encoding {
+    let message = match &t.encoding {
         Some(encoding) if encoding.real_dtype != DType::F32 => format!(
             "'{}' is quantised from {}, not f32",
             t.name,
@@ -94,7 +94,7 @@ fn encoding(part: &Part, tensor: TensorIndex) -> Outcome<()> {
         Some(_) if t.dims.is_none() => format!("'{}' is quantised and of unknown shape", t.name),
         _ => return Ok(()),
     };
-    Err(Refusal::encoding(words))
+    Err(Refusal::encoding(message))
 }
 
 /// Why a node is refused that cannot be emitted.
@@ -106,11 +106,11 @@ fn refusal(part: &Part, node: &Node, error: &Error) -> Refusal {
     let Err(why) = polychip_reference::supported(node.op, &node.attributes, &dtypes) else {
         return Refusal::op(error.to_string());
     };
-    let words = why.to_string();
-    if words.starts_with("input ") {
-        Refusal::dtype(words)
+    let message = why.to_string();
+    if message.starts_with("input ") {
+        Refusal::dtype(message)
     } else {
-        Refusal::op(words)
+        Refusal::op(message)
     }
 }
 

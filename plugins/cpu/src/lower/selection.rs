@@ -88,7 +88,7 @@ fn covers(part: &Part, node: &Node) -> Option<(TensorIndex, TensorIndex)> {
 
 /// The element map of a node, by the reference evaluator.
 fn element_map(part: &Part, node: &Node, x: TensorIndex, elements: usize) -> Result<ElementMap> {
-    let failed = |words: String| Error::new(ErrorKind::BadArgument, words).at_node(node.index);
+    let failed = |message: String| Error::new(ErrorKind::BadArgument, message).at_node(node.index);
     let shape = part.dims(x).unwrap_or_default().to_vec();
     let count: usize = shape.iter().product();
     let numbers: Vec<i128> = (1..=count as i128).collect();

@@ -137,8 +137,8 @@ fn unpool(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             for (&x, &place) in x.iter().zip(places) {
                 let at = usize::try_from(place).ok().and_then(|place| y.get_mut(place));
                 *at.ok_or_else(|| {
-                    let words = format!("MaxUnpool: place {place} is outside the result");
-                    Error::new(ErrorKind::BadArgument, words)
+                    let message = format!("MaxUnpool: place {place} is outside the result");
+                    Error::new(ErrorKind::BadArgument, message)
                 })? = x;
             }
             Ok(())

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 
 use polychip_gpu_lowering::Keep;
 
-/// What is kept and what is noted, where a test can look.
+/// An in-memory store, and the notes, for tests to inspect.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<BTreeMap<String, Vec<u8>>>>, Arc<Mutex<Vec<String>>>);
+struct MemoryStore(Arc<Mutex<BTreeMap<String, Vec<u8>>>>, Arc<Mutex<Vec<String>>>);
 
-impl Keep for Kept {
+impl Keep for MemoryStore {
     fn read(&self, key: &str) -> Option<Vec<u8>> {
         self.0.lock().unwrap().get(key).cloned()
     }
@@ -23,7 +23,7 @@ impl Keep for Kept {
 
     fn warn(&self, _: &str) {}
 
-    fn note(&self, words: &str) {
-        self.1.lock().unwrap().push(words.to_owned());
+    fn note(&self, message: &str) {
+        self.1.lock().unwrap().push(message.to_owned());
     }
 }

@@ -150,7 +150,7 @@ impl CommandQueue {
             Ok(Ok(_)) => Ok(true),
             Ok(Err(wgpu::PollError::Timeout)) => Ok(false),
             Ok(Err(error)) => Err(Error::new(ErrorKind::DeviceLost, error.to_string())),
-            Err(words) if is_race(words.as_ref()) => Ok(false),
+            Err(message) if is_race(message.as_ref()) => Ok(false),
             Err(_) => Err(Error::new(
                 ErrorKind::DeviceLost,
                 "the driver reported the loss of the GPU while a run was waited for",
@@ -161,7 +161,7 @@ impl CommandQueue {
     /// Runs calls of wgpu that report through error scopes.
     ///
     /// # Errors
-    /// What the scopes caught: `OutOfMemory`, or `Persistent` with wgpu's words.
+    /// What the scopes caught: `OutOfMemory`, or `Persistent` with wgpu's message.
     pub(crate) fn caught<T>(&self, call: impl FnOnce() -> T) -> Result<T> {
         let full = self.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
         let wrong = self.device.push_error_scope(wgpu::ErrorFilter::Validation);
@@ -191,10 +191,10 @@ impl CommandQueue {
 }
 
 /// Whether a panic says that the end was seen by another thread while the wait ran out: the next look finds it.
-fn is_race(words: &(dyn Any + Send)) -> bool {
+fn is_race(message: &(dyn Any + Send)) -> bool {
     const WORDS: &str = "If the queue is empty";
-    let text = words.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| words.downcast_ref::<&str>().copied());
+    let text = message.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| message.downcast_ref::<&str>().copied());
     text.is_some_and(|text| text.starts_with(WORDS))
 }
 
@@ -204,11 +204,11 @@ mod tests {
 
     #[test]
     fn wgpu_bookkeeping_race_is_not_a_device_loss() {
-        let words = |text: &str| is_race(&text.to_owned());
-        assert!(words(
+        let is_text_race = |text: &str| is_race(&text.to_owned());
+        assert!(is_text_race(
             "If the queue is empty, the current submission index (3) should be at least"
         ));
-        assert!(!words("Parent device is lost") && !is_race(&7u8));
+        assert!(!is_text_race("Parent device is lost") && !is_race(&7u8));
         assert!(is_race(&"If the queue is empty"));
     }
 }

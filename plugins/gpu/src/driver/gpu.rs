@@ -1,6 +1,6 @@
 //! An open GPU: its command queues, its pipelines, and whether it is lost.
 //!
-//! Invariant: once lost it stays lost; the first words count. What comes after a reset is another [`Gpu`].
+//! Invariant: once lost it stays lost; the first message is kept. What comes after a reset is another [`Gpu`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -54,7 +54,7 @@ impl Gpu {
     /// Opens an adapter; `cache` are the bytes of an earlier [`Pipelines::bytes`] of the same driver.
     ///
     /// # Errors
-    /// Where the driver refuses, in its words.
+    /// Where the driver refuses, with the driver's message.
     pub(crate) fn open(found: &GpuAdapter, cache: Option<&[u8]>, commands: Commands) -> Result<Arc<Gpu>> {
         let features = found.features();
         let limits = found.adapter.limits();
@@ -72,9 +72,9 @@ impl Gpu {
             let of_loss = Arc::clone(&lost);
             command_queue
                 .device
-                .set_device_lost_callback(move |reason, words| {
+                .set_device_lost_callback(move |reason, message| {
                     if reason != wgpu::DeviceLostReason::Destroyed {
-                        let _ = of_loss.set(format!("the GPU was lost: {words}"));
+                        let _ = of_loss.set(format!("the GPU was lost: {message}"));
                     }
                 });
             let of_error = Arc::clone(&lost);
@@ -192,9 +192,9 @@ impl Gpu {
     }
 
     /// Says that the device is lost.
-    pub(crate) fn lose(&self, words: String) {
-        // the first words are those that tell
-        let _ = self.lost.set(words);
+    pub(crate) fn lose(&self, message: String) {
+        // the first message names the cause
+        let _ = self.lost.set(message);
     }
 
     /// Lets go of a GPU: at once where it has nothing left to do, and otherwise never, for it may still write to
@@ -218,11 +218,11 @@ impl Gpu {
     /// Fails where the device is lost.
     ///
     /// # Errors
-    /// `DeviceLost`, in the driver's words.
+    /// `DeviceLost`, with the driver's message.
     pub(crate) fn alive(&self) -> Result<()> {
         match self.lost.get() {
             None => Ok(()),
-            Some(words) => Err(Error::new(ErrorKind::DeviceLost, words.clone())),
+            Some(message) => Err(Error::new(ErrorKind::DeviceLost, message.clone())),
         }
     }
 }

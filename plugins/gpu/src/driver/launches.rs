@@ -120,7 +120,7 @@ impl Launches {
     /// Hands the launches to the GPU.
     ///
     /// # Errors
-    /// Where the device is lost, in the driver's words.
+    /// Where the device is lost, with the driver's message.
     pub(crate) fn submit(&mut self, gpu: &Gpu) -> Result<Submission> {
         let command_queue = &gpu.command_queues[self.queue_index];
         match &mut self.form {

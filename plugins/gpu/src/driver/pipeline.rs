@@ -122,7 +122,7 @@ impl Pipelines {
     /// The pipelines of kernels for one command queue, in their order, and how many of them are new.
     ///
     /// # Errors
-    /// Where the driver refuses one: its name and the driver's words.
+    /// Where the driver refuses one: its name and the driver's message.
     pub(crate) fn get(
         &self,
         command_queues: &[CommandQueue],

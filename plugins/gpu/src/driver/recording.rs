@@ -320,7 +320,7 @@ impl Recording {
     /// Puts the launches into the queue of a command queue.
     ///
     /// # Errors
-    /// `DeviceLost` and others, in the driver's words.
+    /// `DeviceLost` and others, with the driver's message.
     pub(super) fn submit(&mut self, command_queue: &CommandQueue) -> Result<Submission> {
         let Some((timeline, other)) = command_queue.timelines() else {
             return Err(Error::unsupported("the driver does not count what has ended"));

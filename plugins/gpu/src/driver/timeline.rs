@@ -103,7 +103,7 @@ impl Timeline {
     /// of the last.
     ///
     /// # Errors
-    /// `DeviceLost` and others, in the driver's words.
+    /// `DeviceLost` and others, with the driver's message.
     ///
     /// # Safety
     /// The commands are of this device and family, none is under way, and they and what they use live until the

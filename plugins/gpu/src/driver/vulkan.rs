@@ -174,7 +174,7 @@ fn fma_lanes(
 /// Opens the device.
 ///
 /// # Errors
-/// Where the driver refuses, in its words.
+/// Where the driver refuses, with the driver's message.
 pub(super) fn open(found: &GpuAdapter, features: wgpu::Features) -> Result<Opened> {
     // SAFETY: the guard is dropped here; nothing is destroyed through it.
     let adapter = unsafe { found.adapter.as_hal::<Vulkan>() }

@@ -44,7 +44,7 @@ impl VulkanPipeline {
     /// Makes a kernel ready.
     ///
     /// # Errors
-    /// Where its text is wrong or the driver refuses it, in its words.
+    /// Where its text is wrong or the driver refuses it, with the driver's message.
     pub(super) fn new(raw: &Arc<Raw>, cache: &VulkanCache, kernel: &Kernel) -> Result<VulkanPipeline> {
         let device = raw.device();
         let words = raw

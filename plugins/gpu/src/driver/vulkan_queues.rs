@@ -15,7 +15,7 @@ use super::vulkan::{self, Opened, Raw};
 /// Opens the device with its command queues, at most two.
 ///
 /// # Errors
-/// Where the driver refuses, in its words.
+/// Where the driver refuses, with the driver's message.
 pub(crate) fn open(
     found: &GpuAdapter,
     features: wgpu::Features,

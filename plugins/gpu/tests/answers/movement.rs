@@ -19,7 +19,7 @@ fn views_transposes_and_slices() {
     let x = net.input(&[2, 3, 4, 5]);
     let shape = net.ints(&[6, 20]);
     let flat = net.plain(Op::Reshape, &[x, shape]);
-    let turned = net.node(
+    let transposed = net.node(
         Op::Transpose,
         Attributes::new().with_ints(Attr::Perm, &[1, 0]),
         &[flat],
@@ -30,7 +30,7 @@ fn views_transposes_and_slices() {
         net.ints(&[0, 1]),
         net.ints(&[-3, 2]),
     );
-    let cut = net.plain(Op::Slice, &[turned, starts, ends, axes, steps]);
+    let cut = net.plain(Op::Slice, &[transposed, starts, ends, axes, steps]);
     net.output(cut);
     let last = net.node(
         Op::Transpose,

@@ -55,8 +55,8 @@ pub(crate) fn find(wanted: Option<&str>) -> Result<Vec<ClDevice>> {
              install an OpenCL driver and its loader",
         ),
         _ => {
-            let words = said("no platform of OpenCL (install a driver)", error);
-            Error::unsupported(words.to_string())
+            let message = said("no platform of OpenCL (install a driver)", error);
+            Error::unsupported(message.to_string())
         }
     })?;
     let mut refused = Vec::new();
@@ -78,15 +78,15 @@ pub(crate) fn find(wanted: Option<&str>) -> Result<Vec<ClDevice>> {
             return Ok(found);
         }
     }
-    let mut words = match wanted {
+    let mut message = match wanted {
         Some(wanted) => format!("no OpenCL device whose name or driver contains '{wanted}'"),
         None => "no OpenCL device".to_owned(),
     };
     for why in refused {
-        words.push_str("; ");
-        words.push_str(&why);
+        message.push_str("; ");
+        message.push_str(&why);
     }
-    Err(Error::unsupported(words))
+    Err(Error::unsupported(message))
 }
 
 impl ClDevice {
@@ -95,8 +95,8 @@ impl ClDevice {
         let name = device.name().map_err(ask)?.trim().to_owned();
         let version = device.version().map_err(ask)?;
         let refuse = |what: &str| {
-            let words = format!("{name}: {what}");
-            Err(Error::new(ErrorKind::Unsupported, words))
+            let message = format!("{name}: {what}");
+            Err(Error::new(ErrorKind::Unsupported, message))
         };
         let available = device.available().map_err(ask)?;
         if !available || !device.compiler_available().map_err(ask)? {

@@ -45,7 +45,7 @@ impl Gpu {
     /// An open device that is not known to share memory.
     ///
     /// # Errors
-    /// The driver's words.
+    /// The driver's message.
     pub(super) fn new(cl_device: &ClDevice) -> Result<Gpu> {
         let context = Context::from_device(&cl_device.device)
             .map_err(|error| said("the device does not open", error))?;
@@ -70,14 +70,14 @@ impl Gpu {
     pub(crate) fn alive(&self) -> Result<()> {
         match self.lost.get() {
             None => Ok(()),
-            Some(words) => Err(Error::new(ErrorKind::DeviceLost, words.clone())),
+            Some(message) => Err(Error::new(ErrorKind::DeviceLost, message.clone())),
         }
     }
 
     /// Says that it is lost.
-    pub(crate) fn lose(&self, words: String) {
+    pub(crate) fn lose(&self, message: String) {
         // the first reason counts
-        let _ = self.lost.set(words);
+        let _ = self.lost.set(message);
     }
 
     /// An error of what was enqueued: from then on nothing of the device can be relied on.

@@ -11,7 +11,7 @@ use super::memory::MemoryBlock;
 /// Opens a device.
 ///
 /// # Errors
-/// The driver's words.
+/// The driver's message.
 pub(crate) fn open(cl_device: &ClDevice) -> Result<Arc<Gpu>> {
     let mut gpu = Gpu::new(cl_device)?;
     gpu.shares = cl_device.unified && sees_host_memory(&gpu).unwrap_or(false);

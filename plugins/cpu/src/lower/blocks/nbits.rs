@@ -163,7 +163,7 @@ impl NBitsWeights {
         blocks: &mut Vec<u8>,
     ) {
         let per_column = self.depth.div_ceil(self.block);
-        // a sign is the highest bit, turned
+        // the sign is the highest bit, inverted
         let flip = self.moved_by() as u8;
         for (group, codes) in codes.as_chunks::<GROUP>().0.iter().enumerate() {
             let block = group * GROUP / self.block;

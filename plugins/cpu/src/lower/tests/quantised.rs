@@ -410,8 +410,8 @@ fn in_blocks(
     let program = net.lower(&[Layout::RowMajor; 2], false, &pool);
     let names: Vec<_> = program.steps.iter().map(|step| step.name).collect();
     assert_eq!(names, [name]);
-    let words = format!("{dtype:?} {centred} {rows} {block} {transposed}");
-    close(&run(&program, &pool, &net.fed)[0], &want[0], tolerance, &words);
+    let case = format!("{dtype:?} {centred} {rows} {block} {transposed}");
+    close(&run(&program, &pool, &net.fed)[0], &want[0], tolerance, &case);
 }
 
 #[test]

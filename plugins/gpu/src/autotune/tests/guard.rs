@@ -1,4 +1,4 @@
-//! The guard on the driver that is there: right, wrong and refused kernels, and what is kept of them.
+//! The guard on the driver that is there: right, wrong and refused kernels, and what is store of them.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use polychip_gpu_kernels::{
 use polychip_gpu_lowering::Guard;
 use polychip_needs::{Need, absent};
 
-use super::Kept;
+use super::MemoryStore;
 use crate::driver::adapter;
 use crate::driver::gpu::{Commands, Gpu};
 
-impl Kept {
+impl MemoryStore {
     fn values(&self) -> Vec<String> {
         let values = self.0.lock().unwrap().values().cloned().collect::<Vec<_>>();
         values
@@ -35,8 +35,8 @@ fn device() -> Option<(Arc<Gpu>, Limits)> {
     ))
 }
 
-fn guard(kept: &Kept, identity: &str, gpu: &Arc<Gpu>, limits: Limits) -> Guard {
-    Guard::new(kept.clone(), "build", identity, limits, gpu.clone())
+fn guard(store: &MemoryStore, identity: &str, gpu: &Arc<Gpu>, limits: Limits) -> Guard {
+    Guard::new(store.clone(), "build", identity, limits, gpu.clone())
 }
 
 /// Adds two tensors, and claims what `claimed` claims.
@@ -106,55 +106,55 @@ fn ask(guard: &Guard, claim: &Claim) -> Result<(), String> {
 #[test]
 fn correct_kernel_is_permitted_and_verified_once() {
     let Some((gpu, limits)) = device() else { return };
-    let kept = Kept::default();
-    assert_eq!(ask(&guard(&kept, "one", &gpu, limits), &Claim::right()), Ok(()));
-    assert_eq!(kept.values(), ["right"]);
+    let store = MemoryStore::default();
+    assert_eq!(ask(&guard(&store, "one", &gpu, limits), &Claim::right()), Ok(()));
+    assert_eq!(store.values(), ["right"]);
     let unasked = Claim {
         claimed: |_| panic!("judged twice"),
         ..Claim::right()
     };
-    assert_eq!(ask(&guard(&kept, "one", &gpu, limits), &unasked), Ok(()));
+    assert_eq!(ask(&guard(&store, "one", &gpu, limits), &unasked), Ok(()));
 }
 
 #[test]
 fn wrong_kernel_is_quarantined_on_its_device_only() {
     let Some((gpu, limits)) = device() else { return };
-    let kept = Kept::default();
-    let first = guard(&kept, "one", &gpu, limits);
+    let store = MemoryStore::default();
+    let first = guard(&store, "one", &gpu, limits);
     for _ in 0..2 {
-        let words = ask(&first, &Claim::wrong()).unwrap_err();
-        assert!(words.starts_with("kernel elementwise-f32-f32"), "{words}");
-        assert!(words.contains("value 7 of 20"), "{words}");
+        let message = ask(&first, &Claim::wrong()).unwrap_err();
+        assert!(message.starts_with("kernel elementwise-f32-f32"), "{message}");
+        assert!(message.contains("value 7 of 20"), "{message}");
     }
-    let words = kept.values();
+    let verdicts = store.values();
     assert!(
-        words.len() == 1 && words[0].starts_with("wrong of its sample value 7"),
-        "{words:?}"
+        verdicts.len() == 1 && verdicts[0].starts_with("wrong of its sample value 7"),
+        "{verdicts:?}"
     );
     // the next process reads it
-    assert!(ask(&guard(&kept, "one", &gpu, limits), &Claim::right()).is_err());
+    assert!(ask(&guard(&store, "one", &gpu, limits), &Claim::right()).is_err());
     // another driver is another matter
-    assert_eq!(ask(&guard(&kept, "two", &gpu, limits), &Claim::right()), Ok(()));
+    assert_eq!(ask(&guard(&store, "two", &gpu, limits), &Claim::right()), Ok(()));
 }
 
 #[test]
 fn kernel_refused_by_the_driver_is_quarantined() {
     let Some((gpu, limits)) = device() else { return };
-    let kept = Kept::default();
+    let store = MemoryStore::default();
     let claim = Claim {
         text: |text| text.replace("fn main", "fn another"),
         ..Claim::right()
     };
-    let words = ask(&guard(&kept, "one", &gpu, limits), &claim).unwrap_err();
-    assert!(words.contains(" is quarantined: "), "{words}");
+    let message = ask(&guard(&store, "one", &gpu, limits), &claim).unwrap_err();
+    assert!(message.contains(" is quarantined: "), "{message}");
     assert_eq!(gpu.alive(), Ok(()));
 }
 
 #[test]
 fn large_kernel_is_verified_by_its_sample_instance() {
     let Some((gpu, limits)) = device() else { return };
-    let kept = Kept::default();
-    let guard = guard(&kept, "one", &gpu, limits);
+    let store = MemoryStore::default();
+    let guard = guard(&store, "one", &gpu, limits);
     let mut claim = Claim {
         made: sum((1 << 21) + 4),
         ..Claim::wrong()
@@ -162,8 +162,8 @@ fn large_kernel_is_verified_by_its_sample_instance() {
     for _ in 0..2 {
         assert_eq!(ask(&guard, &claim), Ok(()));
     }
-    assert_eq!(kept.values().len(), 0);
-    let notes = kept.1.lock().unwrap().clone();
+    assert_eq!(store.values().len(), 0);
+    let notes = store.1.lock().unwrap().clone();
     assert!(
         notes.len() == 1 && notes[0].contains("2097156 steps is too large"),
         "{notes:?}"

@@ -1,4 +1,4 @@
-//! The tuner on the driver that is there: kernels are timed once, and what is kept is chosen.
+//! The tuner on the driver that is there: kernels are timed once, and what is store is chosen.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use polychip_gpu_kernels::{Epilogue, Gemm, GemmTile, Generate, Kernel, Limits, R
 use polychip_gpu_lowering::{Keep, Tuner};
 use polychip_needs::{Need, absent};
 
-use super::Kept;
+use super::MemoryStore;
 use crate::driver::adapter;
 use crate::driver::gpu::{Commands, Gpu};
 
@@ -41,20 +41,20 @@ fn kernels_are_timed_once_and_the_stored_choice_is_used() {
         return absent(Need::Vulkan, "no GPU");
     };
     let gpu = Gpu::open(&found, None, Commands::Recorded).unwrap();
-    let kept = Kept::default();
-    let tuner = Tuner::new(kept.clone(), "build", "device", gpu.clone());
+    let store = MemoryStore::default();
+    let tuner = Tuner::new(store.clone(), "build", "device", gpu.clone());
     let all = kernels();
     let best = tuner.fastest(&all);
-    let (key, value) = kept.0.lock().unwrap().pop_first().unwrap();
+    let (key, value) = store.0.lock().unwrap().pop_first().unwrap();
     assert_eq!(value, all[best].variant.as_bytes());
-    // another process finds what is kept, whatever it is, and times nothing
-    kept.write(&key, all[2].variant.as_bytes());
-    let other = Tuner::new(kept.clone(), "build", "device", gpu.clone());
+    // another process finds what is store, whatever it is, and times nothing
+    store.write(&key, all[2].variant.as_bytes());
+    let other = Tuner::new(store.clone(), "build", "device", gpu.clone());
     assert_eq!(other.fastest(&all), 2);
     // what names none of them is timed again
-    kept.write(&key, b"no such kernel");
+    store.write(&key, b"no such kernel");
     let again = other.fastest(&all);
-    assert_eq!(kept.read(&key).unwrap(), all[again].variant.as_bytes());
+    assert_eq!(store.read(&key).unwrap(), all[again].variant.as_bytes());
     // one kernel is no choice
     assert_eq!(other.fastest(&all[..1]), 0);
     gpu.retire(Duration::from_secs(5));
