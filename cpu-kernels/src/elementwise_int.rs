@@ -82,7 +82,7 @@ pub enum Row<'a, T> {
     Many(&'a [T]),
 }
 
-/// A function of two operands, over rows. Where the first is one value, whoever calls it repeats it.
+/// A function of two operands, over rows. If the first is one value, the caller repeats it.
 pub type Rows<T, U> = fn(Isa, &mut [U], &[T], Row<'_, T>);
 
 /// How many times a first operand that is one value for all of a row is written down at a time: the loops over it are those

@@ -3,7 +3,7 @@
 //! 1. Nothing is allocated after [`ThreadPool::new`].
 //! 2. A pool of one thread has no threads and costs a loop.
 //! 3. A chunk belongs to the thread whose compare-and-swap took it. A step ends when every chunk has ended, never
-//!    when every thread has looked at it, so a thread that the system has put aside delays nobody. This also makes
+//!    when every thread has looked at it, so a descheduled thread delays no other. This also makes
 //!    shares fair between unlike cores.
 //! 4. The caller claims from the front and the others from the back, so that steps over the same rows, one after the
 //!    other, tend to find them in the cache of the same core.
@@ -59,7 +59,7 @@ struct Line<T>(T);
 /// What is written once per step by the caller, and by every claim.
 #[derive(Debug, Default)]
 struct Step {
-    /// The chunks that nobody has claimed yet: the first one in the upper half, the end in the lower one.
+    /// The unclaimed chunks: the first one in the upper half, the end in the lower one.
     open: AtomicU64,
     /// What runs a chunk; written only while no chunk is open or running, read only after a claim.
     call: AtomicPtr<()>,

@@ -9,7 +9,7 @@
 //! 3. A sample is judged where its truth is quickly computed: else the generator's smaller instance of the same
 //!    variant, and where there is none the variant stands unjudged, which is said once.
 //!
-//! Not here: who asks (`lower`), and the reason that a refused node gets.
+//! Not here: the caller (`lower`), and the reason that a refused node gets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

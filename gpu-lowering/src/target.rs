@@ -56,9 +56,9 @@ pub struct Target {
     pub discrete: bool,
     /// What it achieves.
     pub rates: Rates,
-    /// Who judges the kernels; nobody where that is not wished.
+    /// Verifies kernels, if that is enabled.
     pub guard: Option<Arc<Guard>>,
-    /// Who times kernels that compute the same; nobody where the rule is to choose.
+    /// Times kernels that compute the same; without it, the rule chooses.
     pub tuner: Option<Arc<Tuner>>,
 }
 

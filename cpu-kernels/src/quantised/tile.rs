@@ -373,7 +373,7 @@ unsafe fn tile_and_finish<B: Bytes, const NV: usize>(b: B, rows: usize, args: Ar
     }
 }
 
-/// Sums of rows that become results, by whoever has the sums: `rows` rows of `width` columns.
+/// Turns sums that the caller computed into results: `rows` rows of `width` columns.
 #[cfg(target_arch = "x86_64")]
 pub(super) struct FinishRows {
     /// The panel's header.

@@ -176,7 +176,7 @@ impl Drop for Lent<'_> {
 mod tests {
     use super::*;
 
-    /// Floats of the arenas that nobody has, in order.
+    /// Sizes of the free arenas in floats, in order.
     fn free(arenas: &Arenas) -> Vec<usize> {
         let mut all: Vec<usize> = arenas.stock().free.iter().map(|arena| arena.len()).collect();
         all.sort_unstable();

@@ -236,7 +236,7 @@ impl Peaks {
 
 /// A batch is at least so long, so that reading clocks takes nothing of it.
 const BATCH: Duration = Duration::from_millis(2);
-/// Batches in which nobody else had the core, of which the median is taken.
+/// Batches in which the core was not shared; the median of these counts.
 const BATCHES: usize = 31;
 /// How long they are waited for on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -82,7 +82,7 @@ impl Recipe {
         self.of_shared(&Arc::new(source.clone()))
     }
 
-    /// As [`of`](Self::of), of a constant that whoever packs it holds too.
+    /// As [`of`](Self::of), of a constant that the packer holds, too.
     pub(crate) fn of_shared(mut self, source: &Arc<Tensor>) -> Self {
         self.description.push_str(" of");
         self.sources.push(Arc::clone(source));

@@ -5,7 +5,7 @@
 //!    run over it and kept.
 //! 2. Runs of one part follow one another on the GPU, for they share its arena.
 //!
-//! Not here: runs and their fences (`run`), the thread that serves runs nobody waits for (`runner`).
+//! Not here: runs and their fences (`run`), the thread that polls runs without a waiting caller (`runner`).
 
 mod bind;
 mod port_binding;

@@ -5,7 +5,7 @@
 //! 1. Nothing is measured unless the host asks for it (configuration `gpu.rates`); until then a device has the rates that
 //!    are stated of it (`stated`), so that two processes reckon alike.
 //! 2. A measured figure is what this plugin's own kernels reach after the clocks have risen, not a data sheet's.
-//! 3. A software GPU is not measured: its figures are nobody's, and an order of magnitude will do.
+//! 3. A software GPU is not measured: an order of magnitude suffices.
 //!
 //! Not here: the cost of a part (`Target` says what one would be made of).
 

@@ -12,7 +12,7 @@ use crate::driver::gpu::{Commands, Gpu};
 
 /// How long a GPU that was given up is waited for before what it may write to is kept for good.
 const RETIRES: Duration = Duration::from_secs(5);
-/// The same of one in software, which goes on, and writes to the host's memory in place.
+/// The same of a software GPU, which continues, and writes to the host's memory in place.
 const SLOWLY: Duration = Duration::from_secs(60);
 
 /// A lock whose holder may have unwound: the state is whole.

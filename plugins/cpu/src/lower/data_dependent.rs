@@ -1,6 +1,6 @@
 //! Ops with data-dependent result sizes: NonZero, NonMaxSuppression, and Unique of all elements.
 //!
-//! Invariant: inputs have known extents; results are boxed.
+//! Invariant: inputs have known extents and are not boxed; results without known extents are boxed.
 //!
 //! Not here: Compress of a known mask (`selection`), Unique of slices along an axis.
 

@@ -1,8 +1,8 @@
-//! Which kernels a node is given to: the one place that judges it, for support and estimates as for a program.
+//! Chooses the kernels of a node; support, estimates and programs all use this choice.
 //!
 //! Invariants:
-//! 1. Kernels answer `false` for what they do not cover, and have added nothing by then.
-//! 2. What no kernel covers falls to the reference evaluator, never to a wrong answer.
+//! 1. A `lower` function returns `false` for a node that it does not cover, before it adds anything.
+//! 2. A node that no kernel covers falls to the reference evaluator, never to a wrong result.
 
 use polychip_lowering::OpClass;
 use polychip_sdk::Result;
@@ -18,11 +18,11 @@ use super::{
 };
 use crate::part::{Node, TensorIndex};
 
-/// Emits one node with what is fused behind it.
+/// Emits one node with its fused epilogue.
 pub(super) fn emit(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) -> Result<()> {
     let filled = |t: &Option<TensorIndex>| t.is_some_and(|t| l.part.tensors[t].fill.is_some());
     if node.outputs.iter().all(filled) {
-        // whoever reads it makes it, as a constant
+        // its readers make it, as a constant
         return Ok(());
     }
     let done = l.all_known(node)

@@ -176,7 +176,7 @@ fn lives(l: &Lowering<'_>) -> Vec<Option<(usize, usize)>> {
     lives
 }
 
-/// Lets first results overwrite operands that nobody reads later.
+/// Lets first results overwrite operands that are not read later.
 fn share(l: &mut Lowering<'_>) {
     let mut lives = lives(l);
     // what an allocation was merged into

@@ -1,4 +1,4 @@
-//! The guard and the tuner on the driver that is there.
+//! The guard and the tuner on the available driver.
 
 mod guard;
 mod tuner;

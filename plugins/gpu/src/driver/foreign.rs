@@ -1,6 +1,6 @@
 //! Memory that others made, as buffers of this GPU: taken by a handle, and handed over between us and them.
 //!
-//! Invariant: whoever else uses such memory does so as a foreign family of queues: a submission that touches it takes
+//! Invariant: other users of such memory are a foreign queue family: a submission that touches it takes
 //! it over from there first and gives it back last ([`Raw::take`], [`Raw::give`]).
 //!
 //! Not here: what the driver imports (`external`), the processor's view of the memory (`polychip_sdk::HostBuffer`).
@@ -43,7 +43,7 @@ pub(super) enum Way {
 
 impl Raw {
     /// A buffer over the bytes of a dma-buf from `offset` on, one of wgpu's per command queue, and its size: `bytes`, or up to
-    /// the next multiple of `round` where the dma-buf goes on that far.
+    /// the next multiple of `round` if the dma-buf is that long.
     ///
     /// # Errors
     /// `Unsupported` where the driver does not take this memory.

@@ -1,7 +1,7 @@
 //! Launches made ready to be run on a command queue as often as wanted: recorded where the driver is Vulkan's, encoded by
 //! wgpu for each run elsewhere.
 //!
-//! Invariant: launches are under way at most once at a time; whoever submits them holds them until they have ended.
+//! Invariant: launches are under way at most once at a time; the submitter holds them until they have ended.
 
 use std::sync::Arc;
 

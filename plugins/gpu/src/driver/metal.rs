@@ -1,6 +1,6 @@
 //! Host memory as Metal's, without a copy.
 //!
-//! Invariant: the memory outlives the buffer's use, as whoever imports it promises.
+//! Invariant: the memory outlives the buffer's use, as the importer promises.
 
 #![allow(unsafe_code, reason = "calls of Metal, and wgpu's own entries to it")]
 

@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. Checks at run time (bounds, loops) are left out: kernels are this project's own, and sizes of bindings are
 //!    checked when a part is loaded.
-//! 2. Bytes of a cache come from the same driver only: whoever keeps them guards them by its identity.
+//! 2. Bytes of a cache come from the same driver only: the store keys them by its identity.
 
 #![allow(
     unsafe_code,

@@ -4,7 +4,7 @@
 //! in that than the GPU in a small model.
 //!
 //! Invariants:
-//! 1. A recording is under way at most once at a time; whoever submits it holds it until it has ended.
+//! 1. A recording is under way at most once at a time; the submitter holds it until it has ended.
 //! 2. It holds the pipelines and the memory that it names. What the GPU may still be executing is never freed.
 //! 3. Launches wait for each other where one writes what the other touches, and for whatever the queue was given
 //!    before the recording; what is written is seen by whatever comes behind it, the host included.
@@ -35,7 +35,7 @@ pub(super) struct Recording {
     pool: vk::CommandPool,
     commands: Vec<vk::CommandBuffer>,
     descriptors: vk::DescriptorPool,
-    /// Begin and end; null where nobody asked for them.
+    /// Begin and end; null unless requested.
     times: vk::QueryPool,
     /// The last submission.
     under_way: Option<(Arc<Timeline>, u64)>,

@@ -1,7 +1,7 @@
 //! A run, which is its own fence: held back, submitted, ended.
 //!
 //! Not `polychip_sdk::Run`: nothing here is a call that waits. The driver takes a run at once and a timeline tells its
-//! end, so several are under way in one queue, and whoever waits looks instead of computing.
+//! end, so several are under way in one queue, and a waiting thread polls instead of computing.
 //!
 //! Invariants:
 //! 1. A run ends once: with its outputs written, or with an error, after which the GPU's writes go nowhere that
@@ -74,7 +74,7 @@ impl Runs {
         }
     }
 
-    /// A run that nobody holds, or a new one.
+    /// A free run, or a new one.
     pub(super) fn take(&self) -> Arc<GpuRun> {
         let mut runs = lock(&self.all);
         for run in runs.iter_mut() {
@@ -126,7 +126,7 @@ impl GpuRun {
         }
     }
 
-    /// Makes a run that nobody holds as new; false where it has not ended.
+    /// Resets a free run; false if it has not ended.
     fn renew(&mut self) -> bool {
         let free = matches!(*self.state.get_mut(), IDLE | ENDED);
         if free {

@@ -17,7 +17,7 @@ use polychip_sdk::{Error, ErrorKind, Result};
 use super::said;
 use crate::source::Half;
 
-/// A device that is there.
+/// An available device.
 #[derive(Debug, Clone)]
 pub(crate) struct ClDevice {
     pub(crate) device: Device,

@@ -1,4 +1,4 @@
-//! Ops whose results have a size that the values tell, and losses.
+//! Ops with data-dependent result sizes, and losses.
 
 use super::*;
 

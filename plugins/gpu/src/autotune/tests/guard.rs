@@ -1,4 +1,4 @@
-//! The guard on the driver that is there: right, wrong and refused kernels, and what is store of them.
+//! The guard on the available driver: correct, wrong and refused kernels, and the stored verdicts.
 
 use std::sync::Arc;
 

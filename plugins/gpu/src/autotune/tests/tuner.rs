@@ -1,4 +1,4 @@
-//! The tuner on the driver that is there: kernels are timed once, and what is store is chosen.
+//! The tuner on the available driver: it times kernels once, and then uses the stored choice.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ fn kernels_are_timed_once_and_the_stored_choice_is_used() {
     let best = tuner.fastest(&all);
     let (key, value) = store.0.lock().unwrap().pop_first().unwrap();
     assert_eq!(value, all[best].variant.as_bytes());
-    // another process finds what is store, whatever it is, and times nothing
+    // another process uses the stored choice, whatever it is, and times nothing
     store.write(&key, all[2].variant.as_bytes());
     let other = Tuner::new(store.clone(), "build", "device", gpu.clone());
     assert_eq!(other.fastest(&all), 2);
