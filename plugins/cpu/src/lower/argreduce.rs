@@ -8,7 +8,6 @@ use polychip_ops::{Attr, DType, Op, axis};
 use polychip_sdk::Result;
 
 use super::builder::Lowering;
-use super::cumulative;
 use crate::part::{Node, TensorIndex};
 use crate::step::{Operands, Plain};
 use crate::work::Class;
@@ -28,7 +27,6 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         Op::ArgMax | Op::ArgMin => arg(l, node, x, y),
         Op::Hardmax => hardmax(l, node, x, y),
         Op::OneHot => one_hot(l, node, x, y),
-        Op::CumSum | Op::CumProd => cumulative::lower(l, node, x, y),
         Op::EyeLike => eye(l, node, y),
         Op::ReduceSum | Op::ReduceMax | Op::ReduceMin | Op::ReduceProd => reduce(l, node, x, y),
         _ => Ok(false),

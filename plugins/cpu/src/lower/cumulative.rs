@@ -14,7 +14,14 @@ use crate::step::{Plain, Run};
 use crate::work::Class;
 
 /// Lowers CumSum or CumProd.
-pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> Result<bool> {
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
+    let (Op::CumSum | Op::CumProd, Some(x), Some(y)) = (node.op, node.input(0), node.output(0)) else {
+        return Ok(false);
+    };
+    let plain = |t: TensorIndex| l.part.tensors[t].encoding.is_none();
+    if !node.reads().chain([y]).all(plain) {
+        return Ok(false);
+    }
     let along = node.input(1).and_then(|t| l.part.scalar(t));
     let Some(shape) = along.and_then(|along| around(l.shape(x).ok()?, along as i64)) else {
         return Ok(false);

@@ -11,10 +11,10 @@ use super::builder::Lowering;
 use super::encoding::is_rounded;
 use super::epilogue::FusedEpilogue;
 use super::{
-    argreduce, attention, blocks, body, cached, cast, concat, control, conv, conv_transpose, data_dependent,
-    einsum, elementwise, elementwise_int, forest, gather, gemm_int, int4, int8, integers, loss, matmul,
-    movement, normalise, pool, recurrent, reduce, reference, resize, resize_axes, rotary, sample, scan,
-    scatter, selection, softmax, sort, statistics, window_max,
+    argreduce, attention, blocks, body, cached, cast, concat, control, conv, conv_transpose, cumulative,
+    data_dependent, einsum, elementwise, elementwise_int, forest, gather, gemm_int, int4, int8, integers,
+    loss, matmul, movement, normalise, pool, recurrent, reduce, reference, resize, resize_axes, rotary,
+    sample, scan, scatter, selection, softmax, sort, statistics, window_max,
 };
 use crate::part::{Node, TensorIndex};
 
@@ -90,6 +90,7 @@ fn by_class(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) -> Result<
             reduce::lower(l, node)?
                 || statistics::lower(l, node)?
                 || argreduce::lower(l, node)?
+                || cumulative::lower(l, node)?
                 || loss::lower(l, node)?
         }
         OpClass::Pooling => pool::lower(l, node)? || sample::lower(l, node)? || window_max::lower(l, node)?,

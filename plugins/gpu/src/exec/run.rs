@@ -35,7 +35,7 @@ const CLAIMED: u8 = 2;
 /// The GPU has it.
 const SUBMITTED: u8 = 3;
 /// The GPU is done, and a thread takes back what the run had; its fence is about to say so.
-const ENDING: u8 = 4;
+const FINISHING: u8 = 4;
 /// It has ended.
 const ENDED: u8 = 5;
 
@@ -438,7 +438,7 @@ impl GpuRun {
             }
         };
         if let Some(result) = result
-            && self.claim(SUBMITTED, ENDING)
+            && self.claim(SUBMITTED, FINISHING)
         {
             // the last hold of the part is the run's own
             drop(executable);
@@ -468,7 +468,7 @@ impl Fence for GpuRun {
                 HELD => self.release(until),
                 SUBMITTED => self.look(left),
                 // the run is over, whatever time the caller had left; the fence follows at once
-                ENDING | ENDED => return self.fence.wait(NO_TIMEOUT),
+                FINISHING | ENDED => return self.fence.wait(NO_TIMEOUT),
                 // another thread moves it on
                 _ => {
                     let short = left.min(Duration::from_millis(1));
@@ -482,7 +482,7 @@ impl Fence for GpuRun {
                 return result;
             }
             // a run that another thread began to end meanwhile is over
-            let is_over = matches!(self.state.load(Ordering::Acquire), ENDING | ENDED);
+            let is_over = matches!(self.state.load(Ordering::Acquire), FINISHING | ENDED);
             if !is_over && until.is_some_and(|until| Instant::now() >= until) {
                 return Err(Error::new(ErrorKind::Timeout, "the run goes on"));
             }
@@ -503,7 +503,7 @@ impl Fence for GpuRun {
 
     fn cancel(&self) -> Result<()> {
         self.fence.cancel()?;
-        if self.claim(HELD, ENDING) {
+        if self.claim(HELD, FINISHING) {
             let why = Error::new(ErrorKind::Cancelled, "the run was cancelled");
             self.end(lock(&self.work), Err(why));
         }

@@ -9,7 +9,7 @@ use crate::{Test, tests};
 pub(crate) const TESTS: &[Test] = &tests![
     views_transposes_and_slices,
     splits_of_bytes,
-    joins_pads_tiles_and_gathers,
+    concats_pads_tiles_and_gathers,
     images_resized_and_blocks_moved,
     reshape_before_a_channels_last_port,
 ];
@@ -58,7 +58,7 @@ fn splits_of_bytes() {
     net.check();
 }
 
-fn joins_pads_tiles_and_gathers() {
+fn concats_pads_tiles_and_gathers() {
     let mut net = Net::new();
     let (x, y) = (net.input(&[2, 3, 5]), net.input(&[2, 1, 5]));
     let joined = net.node(Op::Concat, Attributes::new().with_int(Attr::Axis, 1), &[x, y, x]);
