@@ -1,7 +1,7 @@
 //! Calibration before a plan is made: devices whose plugins state what is not true, on virtual time; and the CPU on its own.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../cli/tests/command/model.rs"]
+#[path = "../../apps/cli/tests/command/model.rs"]
 mod model;
 #[path = "scripted/session.rs"]
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]

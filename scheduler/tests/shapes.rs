@@ -1,7 +1,7 @@
 //! Sessions of models whose sizes the inputs give: plans per sizes, states between runs, memory of the app.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../cli/tests/command/model.rs"]
+#[path = "../../apps/cli/tests/command/model.rs"]
 mod model;
 
 use std::sync::atomic::{AtomicUsize, Ordering};

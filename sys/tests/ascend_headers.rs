@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use polychip_needs::{Need, skipped};
+use polychip_test_requirements::{Need, skipped};
 use polychip_sys::ascend::bindings as acl;
 
 const OURS: &str = include_str!("../headers/ascend.h");

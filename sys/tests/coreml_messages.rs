@@ -13,7 +13,7 @@ use std::process::Command;
 
 use cargo_metadata::MetadataCommand;
 use libtest_mimic::{Arguments, Failed, Trial};
-use polychip_needs::{Need, skipped};
+use polychip_test_requirements::{Need, skipped};
 use polychip_sys::coreml::{CLASSES, MESSAGES};
 
 // where they can be built, they are

@@ -82,7 +82,7 @@ fn build(debug: bool, form: Option<&str>) -> Result<PathBuf> {
     Ok(target.join(if debug { "debug" } else { "release" }))
 }
 
-/// The version by which programs find the library again; capi/build.rs writes the same into it.
+/// The version by which programs find the library again; bindings/c/build.rs writes the same into it.
 fn soversion(version: &str) -> String {
     let mut parts = version.split('.');
     let (major, minor) = (parts.next().unwrap_or("0"), parts.next().unwrap_or("0"));

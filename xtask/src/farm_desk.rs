@@ -8,7 +8,7 @@
 //! 3. What is missing on this machine is named with how to get it, and fails the chore.
 //!
 //! Not here: the desk itself and what must come of it (`device-tests/farm-desk`), what the page must show
-//! (`cli/page/test/farm-desk.test.js`).
+//! (`apps/cli/page/test/farm-desk.test.js`).
 
 mod cross;
 mod packages;

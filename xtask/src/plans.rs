@@ -327,7 +327,7 @@ fn models() -> Result<Vec<Model>> {
         "light_densenet121",
         "minilm_l6",
     ] {
-        let path = PathBuf::from(format!("models/generated/{name}.onnx"));
+        let path = PathBuf::from(format!("device-tests/generated/models/{name}.onnx"));
         if root().join(&path).is_file() {
             found.push(Model {
                 path,

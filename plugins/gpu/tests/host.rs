@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
 use polychip_host::{CompileOptions, Device, ErrorKind, FlatGraph, Host, Submission};
-use polychip_needs::{Need, skipped};
+use polychip_test_requirements::{Need, skipped};
 use polychip_ops::{DType, Op};
 use polychip_parts::{
     buffers, cached_bytes_load_and_changed_ones_are_refused, floats, load, numbers, read, reason,

@@ -12,7 +12,7 @@ use polychip_graph::{Encoding, EncodingAxis, Graph, TensorId};
 use polychip_host::{
     Access, Buffer, CompileOptions, Device, ErrorKind, Executable, FlatGraph, Host, Memory, Submission,
 };
-use polychip_needs::libraries;
+use polychip_test_requirements::libraries;
 use polychip_ops::{Attr, AttrValue, DType, Op};
 use polychip_parts::{constant, floats, node, numbers, relu_of_sum, tensor};
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use polychip_host::{Clock, Priority};
-use polychip_lanes::Class;
+use polychip_device_queue::Class;
 
 use crate::error::{Error, ErrorKind};
 use crate::lane::{Asked, Lane, Turn};

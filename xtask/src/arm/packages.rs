@@ -71,7 +71,7 @@ const LOADED: [(&str, &[&str]); 13] = [
         ],
     ),
     ("polychip-farm", &["polychip-runner"]),
-    ("polychip-needs", &["polychip-plugin-null"]),
+    ("polychip-test-requirements", &["polychip-plugin-null"]),
     ("polychip-nnrt", &["polychip-emulator-nnrt"]),
     ("polychip-neuron", &["polychip-emulator-neuron"]),
     ("polychip-coreml", &["polychip-emulator-coreml"]),

@@ -2,7 +2,7 @@
 
 use crate::bench::{Bench, add_relu, floats};
 use polychip_host::{Clock, Host};
-use polychip_needs::libraries;
+use polychip_test_requirements::libraries;
 
 #[test]
 fn a_loaded_library_gives_what_the_linked_plugin_gives() {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use polychip_abi as abi;
 use polychip_host::Host;
-use polychip_needs::libraries;
+use polychip_test_requirements::libraries;
 
 /// Compiles a C file to a plugin library, by the compiler that Rust links with.
 fn compile(folder: &Path, name: &str, source: &str) -> PathBuf {

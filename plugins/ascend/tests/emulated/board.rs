@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use polychip_host::{Device, Executable, Host, Submission};
-use polychip_needs::libraries;
+use polychip_test_requirements::libraries;
 use polychip_parts::{buffers, floats, numbers, read, write};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

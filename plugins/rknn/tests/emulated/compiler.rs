@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use polychip_host::{CompileOptions, Device, FlatGraph};
-use polychip_needs::{Need, absent};
+use polychip_test_requirements::{Need, absent};
 use polychip_parts::{load, relu_of_sum};
 use tempfile::TempDir;
 

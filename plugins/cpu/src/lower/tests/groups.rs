@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use polychip_graph::{Evaluate, onnx, passes};
 use polychip_host::FlatGraph;
-use polychip_needs::{Need, absent};
+use polychip_test_requirements::{Need, absent};
 use polychip_ops::Literal;
 use polychip_sdk::GraphView;
 
