@@ -6,8 +6,7 @@ use std::path::Path;
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     if std::env::var("TARGET").is_ok_and(|target| target == "x86_64-unknown-linux-gnu") && is_small() {
-        let script =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/minimal/no-unwind-tables.ld");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/minimal/no-unwind-tables.ld");
         println!("cargo:rerun-if-changed={}", script.display());
         println!("cargo:rustc-link-arg-bins=-Wl,--icf=all");
         println!("cargo:rustc-link-arg-bins=-Wl,-T,{}", script.display());

@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use polychip_host::{Clock, Device, DeviceInfo, Fence, Signal};
 use polychip_device_queue::{Class, Entry, Queue, Settings, Ticket};
+use polychip_host::{Clock, Device, DeviceInfo, Fence, Signal};
 
 use crate::session::notifier::Waker;
 

@@ -24,7 +24,7 @@ const SCRIPT: &str = "
     cost = { fixed_ns = 1, ps_per_mac = 0.8, ps_per_byte = 8.0, fixed_nj = 1e3, pj_per_byte = 0.0 }
 ";
 
-const SHAPES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../models/shapes/shapes.onnx");
+const SHAPES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/shapes/shapes.onnx");
 
 fn runtime(profile: &Path) -> (Runtime, polychip::Model) {
     let (runtime, _) = runtime_with(SCRIPT, |builder: Builder| builder.profiles(profile));

@@ -94,7 +94,7 @@ fn soversion(version: &str) -> String {
 
 /// Copies the header and the libraries, and writes what says where they are.
 pub(crate) fn lay_out(prefix: &Prefix, libraries: &[PathBuf], version: &str) -> Result<()> {
-    let source = root().join("capi");
+    let source = root().join("bindings/c");
     let (include, lib) = (prefix.folder.join("include"), prefix.folder.join("lib"));
     let (pkgconfig, cmake) = (lib.join("pkgconfig"), lib.join("cmake/polychip"));
     for folder in [&include, &pkgconfig, &cmake] {

@@ -265,7 +265,12 @@ fn lacks(program: &str) -> Option<String> {
 
 fn command_line(_: &Built) -> Result<Command> {
     let mut command = program("target/debug/polychip");
-    command.args(["run", DEMO[0], "--input", "image=examples/shapes/pictures/star.png"]);
+    command.args([
+        "run",
+        DEMO[0],
+        "--input",
+        "image=examples/shapes/pictures/star.png",
+    ]);
     command.args(["--labels", DEMO[2]]);
     Ok(command)
 }

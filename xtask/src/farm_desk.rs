@@ -134,14 +134,14 @@ fn models(options: &Options) -> Result<Vec<PathBuf>> {
     }
     // small ones: a processor that is emulated takes fifty times as long
     let names = [
-        "shapes/shapes",
-        "generated/kws_dscnn",
-        "generated/quantised/encoder_u16",
-        "generated/quantised/encoder_mixed",
+        "examples/shapes/shapes",
+        "device-tests/generated/models/kws_dscnn",
+        "device-tests/generated/models/quantised/encoder_u16",
+        "device-tests/generated/models/quantised/encoder_mixed",
     ];
     let models: Vec<PathBuf> = names
         .iter()
-        .map(|name| root().join(format!("models/{name}.onnx")))
+        .map(|name| root().join(format!("{name}.onnx")))
         .collect();
     if let Some(model) = models.iter().find(|model| !model.is_file()) {
         bail!(

@@ -190,7 +190,10 @@ fn reports(out: &Path, is_built: bool) -> Result<Pages> {
                 .args(["--devices", "null"])
                 .args(arguments)
                 .current_dir(out)
-                .env("POLYCHIP_NULL_SCRIPT", root().join("apps/cli/page/test/devices.toml"))
+                .env(
+                    "POLYCHIP_NULL_SCRIPT",
+                    root().join("apps/cli/page/test/devices.toml"),
+                )
                 .stdout(std::process::Stdio::null()),
         )
     };

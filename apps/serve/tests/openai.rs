@@ -14,8 +14,8 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use libtest_mimic::{Arguments, Failed, Trial};
 use polychip_llm::LanguageModel;
-use polychip_test_requirements::{Need, skipped};
 use polychip_serve::{Options, Server};
+use polychip_test_requirements::{Need, skipped};
 
 const MODEL: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
 const KEY: &str = "secret";

@@ -108,7 +108,8 @@ fn package() -> &'static Path {
 
 fn root() -> &'static Path {
     package()
-        .parent()
+        .ancestors()
+        .nth(2)
         .expect("invariant: the package lies in the repository")
 }
 
@@ -150,7 +151,7 @@ fn picture() -> Outcome {
     let frame = reader.next_frame(&mut pixels)?;
     let mut wanted = format!("P6\n{} {}\n255\n", frame.width, frame.height).into_bytes();
     wanted.extend_from_slice(&pixels);
-    let found = std::fs::read(package().join("examples/star.ppm"))?;
+    let found = std::fs::read(root().join("examples/shapes/star.ppm"))?;
     match found == wanted {
         true => Ok(()),
         false => Err("examples/shapes/star.ppm is not the picture examples/shapes/pictures/star.png".into()),
@@ -181,13 +182,13 @@ fn header_alone(compiler: Compiler) -> Outcome {
 /// The example in a compiler's language says what the README's first command says.
 fn star(compiler: Compiler) -> Outcome {
     let source = match compiler.language() {
-        Language::C => "examples/label.c",
-        Language::Cpp => "examples/label.cpp",
+        Language::C => "examples/c/label.c",
+        Language::Cpp => "examples/c/label.cpp",
     };
-    let program = Program::made(&package().join(source), compiler, &[])?;
+    let program = Program::made(&root().join(source), compiler, &[])?;
     let said = program.run(&[
         &shapes(),
-        &package().join("examples/star.ppm"),
+        &root().join("examples/shapes/star.ppm"),
         &root().join("examples/shapes/labels.txt"),
     ])?;
     let (label, report) = said.split_once("\n\n").ok_or("no report")?;
@@ -250,7 +251,8 @@ fn run(name: &str, sanitizers: Option<&str>) -> Outcome {
     let folder = tempfile::tempdir()?;
     models::write(folder.path())?;
     if name == SCRIPTED {
-        let library = polychip_test_requirements::libraries::plugin("null").map_err(|error| format!("{error:#}"))?;
+        let library =
+            polychip_test_requirements::libraries::plugin("null").map_err(|error| format!("{error:#}"))?;
         let plugins = folder.path().join("plugins");
         std::fs::create_dir(&plugins)?;
         std::fs::copy(

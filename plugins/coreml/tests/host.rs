@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use polychip_graph::Graph;
 use polychip_host::{CompileOptions, Device, DeviceKind, ErrorKind, Executable, FlatGraph, Host, Submission};
-use polychip_test_requirements::libraries;
 use polychip_ops::{DType, Op};
 use polychip_parts::{
     binary, buffers, constant, floats, load, node, numbers, read, relu_of_sum, tensor, write,
 };
+use polychip_test_requirements::libraries;
 
 static TURN: Mutex<()> = Mutex::new(());
 

@@ -12,9 +12,9 @@ use polychip_graph::{Encoding, EncodingAxis, Graph, TensorId};
 use polychip_host::{
     Access, Buffer, CompileOptions, Device, ErrorKind, Executable, FlatGraph, Host, Memory, Submission,
 };
-use polychip_test_requirements::libraries;
 use polychip_ops::{Attr, AttrValue, DType, Op};
 use polychip_parts::{constant, floats, node, numbers, relu_of_sum, tensor};
+use polychip_test_requirements::libraries;
 
 /// One after the other: the library's faults and counts are the process's.
 fn turn() -> MutexGuard<'static, ()> {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use polychip_graph::Graph;
 use polychip_host::{CompileOptions, Device, ErrorKind, Executable, FlatGraph, Host, Submission};
-use polychip_test_requirements::libraries;
 use polychip_parts::{buffers, floats, load, numbers, read, relu_of_sum, write};
+use polychip_test_requirements::libraries;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Trial};
 use polychip_graph::{Encoding, EncodingAxis, Graph, State, TensorId};
 use polychip_host::{CompileOptions, Device, ErrorKind, Executable, FlatGraph, Host, Submission};
-use polychip_test_requirements::{Need, skipped};
 use polychip_ops::{DType, Op};
 use polychip_parts::{buffers, constant, floats, load, node, numbers, read, tensor, write};
+use polychip_test_requirements::{Need, skipped};
 
 /// Where the library is, or why the tests are skipped.
 fn library() -> Result<PathBuf, String> {

@@ -288,6 +288,6 @@ mod tests {
         let (name, own) = of_folder(&root().join("device-tests/isa")).unwrap();
         assert_eq!(name, "polychip-isa-tests");
         assert!(own.contains("op_suite"));
-        assert!(of_folder(&root().join("cli")).unwrap().1.is_empty());
+        assert!(of_folder(&root().join("apps/cli")).unwrap().1.is_empty());
     }
 }

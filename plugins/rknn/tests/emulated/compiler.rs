@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use polychip_host::{CompileOptions, Device, FlatGraph};
-use polychip_test_requirements::{Need, absent};
 use polychip_parts::{load, relu_of_sum};
+use polychip_test_requirements::{Need, absent};
 use tempfile::TempDir;
 
 use crate::board::{Board, compiler};

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use polychip_test_requirements::{Need, absent};
 use polychip_ops::Op;
 use polychip_reference::{Tensor, tensor_from_literal};
+use polychip_test_requirements::{Need, absent};
 
 use super::{Options, canonical, execute};
 use crate::{Graph, onnx};
