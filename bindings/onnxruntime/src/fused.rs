@@ -382,7 +382,7 @@ impl Compiled {
             {
                 // SAFETY: `compute` returns when no run uses the memory any more, and the session's next run has other
                 // memory; nobody else touches it, and its room is that of its sizes.
-                let memory = unsafe { Memory::lent(place.data()?, *bytes, ()) };
+                let memory = unsafe { Memory::external(place.data()?, *bytes, ()) };
                 bound.push(self.session.output_in_memory(&port.spec.name, shape, &memory)?);
                 lent.push(memory);
             }
@@ -427,7 +427,7 @@ impl Compiled {
             return Err(Failure::argument(words));
         }
         // SAFETY: as above; `compute` returns when no run uses the memory any more, and the next run has other.
-        let memory = unsafe { Memory::lent(NonNull::from(bytes).cast(), bytes.len() as u64, ()) };
+        let memory = unsafe { Memory::external(NonNull::from(bytes).cast(), bytes.len() as u64, ()) };
         let input = self.session.input_from(name, &sizes, &memory)?;
         lent.push(memory);
         Ok((input, sizes))

@@ -141,7 +141,7 @@ impl Array {
         };
         // SAFETY: the owner keeps the elements where they are; inputs are read only, and who writes an array while a
         // run reads it gets what a race gives, as the documentation of `run` says.
-        unsafe { Memory::lent(data, bytes, owner) }
+        unsafe { Memory::external(data, bytes, owner) }
     }
 }
 

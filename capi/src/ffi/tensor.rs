@@ -197,7 +197,7 @@ pub unsafe extern "C" fn polychip_tensor_lend(
         // SAFETY: the caller's promise, rule 6 of the header.
         let (owner, armed) = unsafe { Release::new(release, user) };
         // SAFETY: the caller's promise: the memory stays until it is released, and is used as this call says.
-        let memory = unsafe { Memory::lent(data, form.bytes, owner) };
+        let memory = unsafe { Memory::external(data, form.bytes, owner) };
         let tensor = Tensor::new(form, memory)?.into_handle()?;
         armed.arm();
         place.put(tensor);

@@ -22,7 +22,7 @@ use crate::services::{Services, Store};
 pub struct Plugin(Arc<Instance>);
 
 impl Plugin {
-    /// Asks a table who it is.
+    /// Reads the identity of a plugin from its table.
     pub(crate) fn identify(table: &abi::polychip_plugin_table, path: Option<PathBuf>) -> Result<PluginInfo> {
         let subject = path
             .as_ref()
@@ -56,7 +56,7 @@ impl Plugin {
         })
     }
 
-    /// Makes an instance of a table that has been checked.
+    /// Makes an instance from a checked table.
     pub(crate) fn create(
         table: abi::polychip_plugin_table,
         info: PluginInfo,
@@ -88,13 +88,13 @@ impl Plugin {
         })))
     }
 
-    /// What the plugin says of itself.
+    /// The plugin's identity.
     #[must_use]
     pub fn info(&self) -> &PluginInfo {
         &self.0.info
     }
 
-    /// Opens all devices. A device that does not open is left out, with its error.
+    /// Opens all devices. A device that fails to open is left out, with its error. May block.
     ///
     /// # Errors
     /// The plugin cannot count its devices.

@@ -82,8 +82,8 @@ fn broken_files_are_refused() {
         std::fs::write(&path, bytes).unwrap();
         path
     };
-    assert!(reason(&file("garbage", b"this is no library at all, just text")).contains("no shared library"));
-    assert!(reason(&file("nil", b"")).contains("no shared library"));
+    assert!(reason(&file("garbage", b"this is no library at all, just text")).contains("not a shared library"));
+    assert!(reason(&file("nil", b"")).contains("not a shared library"));
     let mut elf = vec![0u8; 4096];
     elf[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
     let foreign = if cfg!(target_arch = "s390x") { 62 } else { 22 };
