@@ -27,13 +27,13 @@ mod dma_buf;
 mod encoding;
 mod error;
 mod executable;
+mod execution_slots;
 mod fence;
 mod graph;
 #[cfg(target_os = "android")]
 mod hardware_buffer;
 mod memory;
 pub mod onnx;
-mod places;
 mod plugin;
 mod port;
 mod queue;
@@ -62,8 +62,8 @@ pub use graph::{
 pub use memory::{AlignedBytes, HostBuffer};
 pub use plugin::{Plugin, PluginInfo};
 pub use port::{Layout, Port};
-pub use queue::{QueuedRun, RunQueue, Runner, Turn};
-pub use run::{Bound, Compute, Pace, Run, RunContext, Span};
+pub use queue::{QueueGrant, QueuedRun, RunQueue, Runner};
+pub use run::{Compute, Pace, PortBuffer, Run, RunContext, Span};
 pub use run_fence::RunFence;
 pub use services::{HostServices, LogLevel, RatesWanted};
 pub use submit::{Binding, Priority, Shared, Submit};

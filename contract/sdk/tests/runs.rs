@@ -12,7 +12,7 @@ use polychip_host::{
 };
 use polychip_ops::{DType, Op, TensorType};
 use polychip_sdk::{
-    Bound, Compute, Device, DeviceInfo, DeviceKind, Executable, ExecutableInfo, GraphView, HostBuffer,
+    PortBuffer, Compute, Device, DeviceInfo, DeviceKind, Executable, ExecutableInfo, GraphView, HostBuffer,
     HostServices, LoadSource, Memory, Offers, Pace, Plugin, PluginInfo, Port, Result, Run, RunContext,
     RunQueue, Runner, Span, Submit, Support, plugin_query,
 };
@@ -53,7 +53,7 @@ impl<const MAY_HANG: bool> Compute for ToyPart<MAY_HANG> {
         Some(&self.pace)
     }
 
-    fn compute(&self, bound: &[Bound<HostBuffer>], run: &RunContext<'_>) -> Result<Span> {
+    fn compute(&self, bound: &[PortBuffer<HostBuffer>], run: &RunContext<'_>) -> Result<Span> {
         let mut byte = [0];
         bound[0].copy_out(0, &mut byte)?;
         self.order

@@ -28,7 +28,7 @@ const ALIGN: usize = 64;
 
 /// A run, and the fence that tells its end.
 pub type AscendRun = Run<AscendExecutable>;
-type Bound = polychip_sdk::Bound<AscendBuffer>;
+type PortBuffer = polychip_sdk::PortBuffer<AscendBuffer>;
 
 /// What one run at a time works with. The model goes before memory that it names.
 struct Seat {
@@ -77,7 +77,7 @@ impl AscendExecutable {
     }
 
     /// Whether the library may be given a port's memory itself.
-    fn is_direct(&self, port: usize, bound: &[Bound]) -> bool {
+    fn is_direct(&self, port: usize, bound: &[PortBuffer]) -> bool {
         let bytes = |port: usize| self.ports[port].bytes as usize;
         let place = &bound[port];
         let overlaps = |other: usize| {
@@ -95,7 +95,7 @@ impl Compute for AscendExecutable {
     type Buffer = AscendBuffer;
     const MAY_HANG: bool = true;
 
-    fn compute(&self, bound: &[Bound], run: &RunContext<'_>) -> Result<Span> {
+    fn compute(&self, bound: &[PortBuffer], run: &RunContext<'_>) -> Result<Span> {
         self.opening.alive()?;
         let mut seat = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
         let Seat { model, spare, said } = &mut *seat;

@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip_ops::DType;
 use polychip_sdk::{
-    AlignedBytes, Bound, Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, LogLevel, Port,
-    Result, Run, RunContext, RunQueue, Span, Submit,
+    AlignedBytes, Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, LogLevel, Port,
+    PortBuffer, Result, Run, RunContext, RunQueue, Span, Submit,
 };
 use polychip_sys::coreml::{Array, DataType, Features, Options};
 
@@ -200,7 +200,7 @@ impl CoremlExecutable {
         }
     }
 
-    fn check(&self, bound: &[Bound<HostBuffer>]) -> Result<()> {
+    fn check(&self, bound: &[PortBuffer<HostBuffer>]) -> Result<()> {
         for (number, bound) in bound.iter().enumerate() {
             let bytes = self.ports[number].bytes as usize;
             let size = polychip_sdk::Buffer::bytes(&**bound.buffer());
@@ -218,8 +218,8 @@ fn is_widened(port: &Port) -> bool {
 }
 
 /// Whether memory of a port lies on that of an input.
-fn lies_on(one: &Bound<HostBuffer>, inputs: &[Bound<HostBuffer>]) -> bool {
-    let start = |bound: &Bound<HostBuffer>| bound.address().addr();
+fn lies_on(one: &PortBuffer<HostBuffer>, inputs: &[PortBuffer<HostBuffer>]) -> bool {
+    let start = |bound: &PortBuffer<HostBuffer>| bound.address().addr();
     inputs
         .iter()
         .any(|input| start(one) < start(input) + input.bytes() && start(input) < start(one) + one.bytes())
@@ -229,12 +229,12 @@ impl Compute for CoremlExecutable {
     type Buffer = HostBuffer;
     const MAY_HANG: bool = true;
 
-    fn admit(&self, port: u32, bound: &Bound<HostBuffer>) -> Result<()> {
+    fn admit(&self, port: u32, bound: &PortBuffer<HostBuffer>) -> Result<()> {
         let dtype: DType = self.ports[port as usize].dtype;
         bound.check_aligned(port, dtype)
     }
 
-    fn compute(&self, bound: &[Bound<HostBuffer>], run: &RunContext<'_>) -> Result<Span> {
+    fn compute(&self, bound: &[PortBuffer<HostBuffer>], run: &RunContext<'_>) -> Result<Span> {
         if self.resets.load(Ordering::Acquire) != self.loaded_at {
             let words = "the device was reset since the part was loaded";
             return Err(Error::new(ErrorKind::DeviceLost, words));

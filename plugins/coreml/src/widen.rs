@@ -5,7 +5,7 @@
 
 use half::f16;
 use polychip_ops::DType;
-use polychip_sdk::{AlignedBytes, Bound, HostBuffer, Port, Result};
+use polychip_sdk::{AlignedBytes, HostBuffer, Port, PortBuffer, Result};
 
 /// Alignment of the arrays.
 const ALIGN: usize = 64;
@@ -44,7 +44,7 @@ impl Widened {
     }
 
     /// Fills the array from where the port is bound.
-    pub(crate) fn widen(&mut self, from: &Bound<HostBuffer>) -> Result<()> {
+    pub(crate) fn widen(&mut self, from: &PortBuffer<HostBuffer>) -> Result<()> {
         from.copy_out(0, &mut self.bytes)?;
         for (half, &byte) in self.halves.as_chunks_mut::<2>().0.iter_mut().zip(&self.bytes) {
             let value = match self.signed {
@@ -57,7 +57,7 @@ impl Widened {
     }
 
     /// Writes the array to where the port is bound.
-    pub(crate) fn narrow(&mut self, to: &Bound<HostBuffer>) -> Result<()> {
+    pub(crate) fn narrow(&mut self, to: &PortBuffer<HostBuffer>) -> Result<()> {
         for (byte, half) in self.bytes.iter_mut().zip(self.halves.as_chunks::<2>().0) {
             let value = f16::from_le_bytes(*half).to_f32();
             *byte = match self.signed {

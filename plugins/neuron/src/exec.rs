@@ -15,8 +15,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip_sdk::{
-    Bound, Buffer as _, Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Memory,
-    MemoryKind, Port, Result, Run, RunContext, RunQueue, Span, Submit,
+    Buffer as _, Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Memory, MemoryKind, Port,
+    PortBuffer, Result, Run, RunContext, RunQueue, Span, Submit,
 };
 
 use crate::api::Execution;
@@ -91,7 +91,7 @@ impl Compute for NeuronExecutable {
         !self.shared.api.is_emulated()
     }
 
-    fn compute(&self, bound: &[Bound<NeuronBuffer>], _run: &RunContext<'_>) -> Result<Span> {
+    fn compute(&self, bound: &[PortBuffer<NeuronBuffer>], _run: &RunContext<'_>) -> Result<Span> {
         if self.epoch != self.shared.epoch.load(Ordering::Acquire) {
             let what = "the device was reset since the part was loaded";
             return Err(Error::new(ErrorKind::DeviceLost, what));

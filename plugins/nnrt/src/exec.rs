@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use polychip_sdk::{
-    Bound, Buffer as _, Compute, Error, ErrorKind, Executable, ExecutableInfo, Memory, MemoryKind, Port,
+    Buffer as _, Compute, Error, ErrorKind, Executable, ExecutableInfo, Memory, MemoryKind, Port, PortBuffer,
     Result, Run, RunContext, RunQueue, Span, Submit,
 };
 
@@ -133,7 +133,7 @@ impl Compute for NnrtExecutable {
         !self.api.is_emulated()
     }
 
-    fn compute(&self, bound: &[Bound<NnrtBuffer>], _run: &RunContext<'_>) -> Result<Span> {
+    fn compute(&self, bound: &[PortBuffer<NnrtBuffer>], _run: &RunContext<'_>) -> Result<Span> {
         if self.loaded_at != self.resets.load(Ordering::Acquire) {
             let what = "the device was reset since the part was loaded";
             return Err(Error::new(ErrorKind::DeviceLost, what));

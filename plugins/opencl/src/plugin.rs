@@ -201,7 +201,7 @@ impl Device for OpenclDevice {
         let shared = &self.shared;
         shared.gpu().lose("the device was reset".to_owned());
         // runs that the driver has end first; those behind them fail
-        let turns: Vec<_> = self.queues.iter().map(|queue| queue.turn()).collect();
+        let turns: Vec<_> = self.queues.iter().map(|queue| queue.acquire_all()).collect();
         shared.reopened(open::open(&self.found)?);
         drop(turns);
         Ok(())

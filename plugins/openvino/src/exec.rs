@@ -48,7 +48,7 @@ struct Seat {
 }
 
 /// A buffer bound to a port.
-type Bound = polychip_sdk::Bound<HostBuffer>;
+type PortBuffer = polychip_sdk::PortBuffer<HostBuffer>;
 
 /// A run, and the fence that tells its end.
 pub type OpenvinoRun = Run<OpenvinoExecutable>;
@@ -144,7 +144,7 @@ impl OpenvinoExecutable {
 }
 
 /// Refuses what the library would cut: it computes i64 in 32 bits.
-fn fits_32_bits(number: usize, place: &Bound, bytes: usize) -> Result<()> {
+fn fits_32_bits(number: usize, place: &PortBuffer, bytes: usize) -> Result<()> {
     let mut chunk = [0u8; 8 * 128];
     let mut done = 0;
     while done + 8 <= bytes {
@@ -166,8 +166,8 @@ fn fits_32_bits(number: usize, place: &Bound, bytes: usize) -> Result<()> {
 }
 
 /// Whether a binding lies on one of others.
-fn overlaps(one: &Bound, others: &[Bound]) -> bool {
-    let range = |bound: &Bound| {
+fn overlaps(one: &PortBuffer, others: &[PortBuffer]) -> bool {
+    let range = |bound: &PortBuffer| {
         let start = bound.address() as usize;
         start..start.saturating_add(bound.bytes())
     };
@@ -182,7 +182,7 @@ impl Compute for OpenvinoExecutable {
     type Buffer = HostBuffer;
     const INTERRUPTS: bool = true;
 
-    fn admit(&self, port: u32, bound: &Bound) -> Result<()> {
+    fn admit(&self, port: u32, bound: &PortBuffer) -> Result<()> {
         bound.check_aligned(port, self.ports[port as usize].dtype)
     }
 
@@ -191,7 +191,7 @@ impl Compute for OpenvinoExecutable {
         self.shared.is_cpu.then_some(&self.pace)
     }
 
-    fn compute(&self, bound: &[Bound], run: &RunContext<'_>) -> Result<Span> {
+    fn compute(&self, bound: &[PortBuffer], run: &RunContext<'_>) -> Result<Span> {
         let mut seat = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
         let seat = &mut *seat;
         for (number, place) in bound[..self.inputs].iter().enumerate() {

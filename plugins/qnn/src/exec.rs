@@ -30,7 +30,7 @@ const PLACES: usize = 64;
 
 /// A run, and the fence that tells its end.
 pub type QnnRun = Run<QnnExecutable>;
-type Bound = polychip_sdk::Bound<QnnBuffer>;
+type PortBuffer = polychip_sdk::PortBuffer<QnnBuffer>;
 
 /// A buffer's range that the context knows.
 struct Place {
@@ -83,7 +83,7 @@ impl QnnExecutable {
         self.seat.forget()
     }
 
-    fn run_in(&self, Seat { places, context }: &mut Seat, bound: &[Bound]) -> Result<()> {
+    fn run_in(&self, Seat { places, context }: &mut Seat, bound: &[PortBuffer]) -> Result<()> {
         for (port, bound) in bound.iter().enumerate() {
             // fits, as a port was made of a tensor of this many bytes
             let bytes = self.ports[port].bytes as usize;
@@ -111,7 +111,7 @@ impl QnnExecutable {
 /// The memory of a bound range, registered where the context does not know it.
 fn known<'a>(
     places: &'a mut Vec<Place>,
-    bound: &Bound,
+    bound: &PortBuffer,
     register: impl FnOnce() -> Result<Registered>,
 ) -> Result<&'a Registered> {
     // a weak pointer keeps the address from being used again
@@ -141,7 +141,7 @@ impl Compute for QnnExecutable {
         !self.emulated
     }
 
-    fn compute(&self, bound: &[Bound], _run: &RunContext<'_>) -> Result<Span> {
+    fn compute(&self, bound: &[PortBuffer], _run: &RunContext<'_>) -> Result<Span> {
         let void = || {
             Error::new(
                 ErrorKind::DeviceLost,

@@ -31,7 +31,7 @@ const PLACES: usize = 64;
 
 /// A run, and the fence that tells its end.
 pub type RknnRun = Run<RknnExecutable>;
-type Bound = polychip_sdk::Bound<RknnBuffer>;
+type PortBuffer = polychip_sdk::PortBuffer<RknnBuffer>;
 
 /// The lanes of a device.
 pub(crate) type Lanes = Vec<Arc<RunQueue<RknnRun>>>;
@@ -173,7 +173,7 @@ impl RknnExecutable {
         &self,
         context: &Arc<Context>,
         seats: &mut [Seat],
-        bound: &[Bound],
+        bound: &[PortBuffer],
         run: &RunContext<'_>,
     ) -> Result<()> {
         for (port, (seat, place)) in seats.iter_mut().zip(bound).enumerate() {
@@ -225,7 +225,7 @@ impl Room {
     }
 
     /// An input, as the runtime has it.
-    fn taken(&mut self, from: &Bound) -> Result<&mut [u8]> {
+    fn taken(&mut self, from: &PortBuffer) -> Result<&mut [u8]> {
         from.buffer().copy_out(from.offset(), &mut self.stored)?;
         if let Some((linear, reals)) = &mut self.reals {
             linear.reals(&self.stored, reals);
@@ -234,7 +234,7 @@ impl Room {
     }
 
     /// Gives an output that the runtime has written.
-    fn given(&mut self, to: &Bound) -> Result<()> {
+    fn given(&mut self, to: &PortBuffer) -> Result<()> {
         if let Some((linear, reals)) = &self.reals {
             linear.stored(reals, &mut self.stored);
         }
@@ -244,7 +244,12 @@ impl Room {
 
 impl Seat {
     /// The memory of a buffer's range.
-    fn known(&mut self, context: &Arc<Context>, place: &Bound, bytes: usize) -> Result<Arc<DeviceMemory>> {
+    fn known(
+        &mut self,
+        context: &Arc<Context>,
+        place: &PortBuffer,
+        bytes: usize,
+    ) -> Result<Arc<DeviceMemory>> {
         let here = |known: &Place| {
             known.offset == place.offset() && std::ptr::eq(known.buffer.as_ptr(), Arc::as_ptr(place.buffer()))
         };
@@ -303,8 +308,8 @@ fn void() -> Error {
 }
 
 /// Whether an output lies on an input, as the two halves of a state may.
-fn overlaps(one: &Bound, bytes: usize, inputs: &[Bound]) -> bool {
-    let range = |bound: &Bound, bytes: usize| {
+fn overlaps(one: &PortBuffer, bytes: usize, inputs: &[PortBuffer]) -> bool {
+    let range = |bound: &PortBuffer, bytes: usize| {
         let start = bound
             .buffer()
             .address(bound.offset(), 0)
@@ -322,7 +327,7 @@ impl Compute for RknnExecutable {
     type Buffer = RknnBuffer;
     const MAY_HANG: bool = true;
 
-    fn admit(&self, port: u32, bound: &Bound) -> Result<()> {
+    fn admit(&self, port: u32, bound: &PortBuffer) -> Result<()> {
         let align = self.ports[port as usize].dtype.byte_width().unwrap_or(1);
         let address = bound.buffer().address(bound.offset(), 0)? as usize;
         if address.is_multiple_of(align) {
@@ -332,7 +337,7 @@ impl Compute for RknnExecutable {
         Err(Error::bad_argument(what).at_tensor(port))
     }
 
-    fn compute(&self, bound: &[Bound], run: &RunContext<'_>) -> Result<Span> {
+    fn compute(&self, bound: &[PortBuffer], run: &RunContext<'_>) -> Result<Span> {
         let mut lane = self.lane(run.lane())?;
         let Lane { way, context } = lane.as_mut().ok_or_else(void)?;
         match way {
