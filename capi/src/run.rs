@@ -204,7 +204,7 @@ fn given(outputs: Outputs) -> Box<Given> {
     })
 }
 
-/// What is left until `end`; none where there is no end.
+/// What is left until `end`; none if there is no end.
 fn left(end: Option<Instant>) -> Option<Duration> {
     end.map(|end| end.saturating_duration_since(Instant::now()))
 }

@@ -35,7 +35,7 @@ pub const POLYCHIP_ERROR_DEVICE_FAILED: u32 = 8;
 pub const POLYCHIP_ERROR_DEVICE_LOST: u32 = 9;
 /// Memory is in use by a run in flight or mapped, or as many runs are in flight as the policy allows.
 pub const POLYCHIP_ERROR_IN_FLIGHT: u32 = 10;
-/// The wait ran out of time; the run goes on.
+/// The wait timed out; the run goes on.
 pub const POLYCHIP_ERROR_TIMEOUT: u32 = 11;
 /// The run was cancelled.
 pub const POLYCHIP_ERROR_CANCELLED: u32 = 12;

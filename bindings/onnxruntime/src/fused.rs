@@ -197,7 +197,7 @@ enum Target {
 }
 
 impl Making {
-    /// A session for a fused node, of the plans that were compiled ahead where there are any.
+    /// A session for a fused node, of the plans that were compiled ahead if there are any.
     fn compiled(
         &self,
         model: messages::Model,

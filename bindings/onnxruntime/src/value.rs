@@ -60,7 +60,7 @@ impl Value {
         form
     }
 
-    /// Where the elements are; anywhere where there are none.
+    /// Where the elements are; anywhere if there are none.
     pub(crate) fn data(self) -> Result<NonNull<u8>> {
         let mut data = ptr::null();
         let get = ort!(self.api, GetTensorData)?;

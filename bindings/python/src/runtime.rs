@@ -208,7 +208,7 @@ impl Runtime {
         Ok(made)
     }
 
-    /// The proof of all sessions that are admitted now; None where there are none.
+    /// The proof of all sessions that are admitted now; None if there are none.
     #[getter]
     fn admitted<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         match py.detach(|| self.0.runtime.admitted()) {

@@ -124,7 +124,7 @@ pub unsafe extern "C" fn polychip_runtime_admit(
     unsafe { entry(failure, call) }
 }
 
-/// The proof of all sessions that are admitted now, as they run, with a POLYCHIP_FORMAT_*; empty where there are none.
+/// The proof of all sessions that are admitted now, as they run, with a POLYCHIP_FORMAT_*; empty if there are none.
 /// Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_runtime_admitted(

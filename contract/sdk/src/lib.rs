@@ -1,16 +1,16 @@
-//! Safe Rust for plugin authors: implement [`Plugin`] and four more traits, get the C table from
-//! [`plugin_table`].
+//! Safe Rust for plugin authors: implement [`Plugin`] and four more traits, and get the C table
+//! from [`plugin_table`].
 //!
 //! Invariants:
-//! 1. A plugin author writes no unsafe code for the contract: arguments are checked and unwinds are
-//!    caught at each entry, before and after the author's code.
+//! 1. A plugin author writes no unsafe code for the contract: each entry checks the arguments
+//!    before the author's code and catches unwinds after it.
 //! 2. Structs from the host may be smaller or larger than ours: only the common prefix is read or
 //!    written, and a size that ends inside a field is refused.
-//! 3. A [`GraphView`] is checked whole when it is made, so that reading it cannot fail later.
+//! 3. A [`GraphView`] is checked as a whole when it is made, so reading it cannot fail later.
 //! 4. Objects behind handles are `Arc`s: a run keeps its executable and its buffers alive.
 //!
-//! Not here: loading plugins (`contract/host`), any device.
-//! Start reading at [`Plugin`], then [`Device`]; `cargo xtask new-plugin NAME` writes a plugin that works.
+//! Not here: loading plugins (`contract/host`), any device. Start reading at [`Plugin`], then
+//! [`Device`]. `cargo xtask new-plugin NAME` writes a working plugin.
 
 #![deny(unsafe_code)]
 

@@ -85,7 +85,7 @@ impl Atc {
     /// Compiles a model for a chip: the `.om` file.
     ///
     /// # Errors
-    /// `Unsupported` where the compiler refuses; `Transient` where the machine failed it; both name the compiler.
+    /// `Unsupported` if the compiler refuses; `Transient` where the machine failed it; both name the compiler.
     pub(crate) fn compile(&self, graph: &GraphView<'_>, model: &[u8], soc: &str) -> Result<Vec<u8>> {
         let folder = Folder::new(PREFIX)?;
         let onnx = folder.write("part.onnx", model)?;

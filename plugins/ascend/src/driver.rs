@@ -112,7 +112,7 @@ impl Driver {
     }
 }
 
-/// A text of the library's, where there is one.
+/// A text of the library's, if there is one.
 fn text(from: *const std::ffi::c_char) -> Option<String> {
     if from.is_null() {
         return None;

@@ -78,7 +78,7 @@ pub(crate) fn write(made_by: &str, graph: &GraphView<'_>, package: &Package) -> 
 /// Reads a blob of this build and this part.
 ///
 /// # Errors
-/// `BadBlob` where it is torn, or of another build, chip or part.
+/// `BadBlob` if it is torn, or of another build, chip or part.
 pub(crate) fn read(made_by: &str, bytes: &[u8], graph: Option<&GraphView<'_>>) -> Result<Stored> {
     let torn = || Error::bad_blob("the ports of the blob are torn");
     let blob = BlobReader::open(bytes, made_by)?;

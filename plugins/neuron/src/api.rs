@@ -258,7 +258,7 @@ impl Api {
     /// What the library says of each operation of a program.
     ///
     /// # Errors
-    /// Where it takes not even the question.
+    /// If it takes not even the question.
     pub(crate) fn ask(&self, program: &Program) -> Result<Vec<bool>> {
         let compilation = self.compilation(self.model(program)?)?;
         self.supported(&compilation, program.operations.len())
@@ -267,7 +267,7 @@ impl Api {
     /// Compiles a program: the library's bytes of it.
     ///
     /// # Errors
-    /// Where it refuses one, at its node, or the whole.
+    /// If it refuses one, at its node, or the whole.
     pub(crate) fn compile(&self, program: &Program) -> Result<Vec<u8>> {
         let symbols = self.symbols();
         let compilation = self.compilation(self.model(program)?)?;
@@ -310,7 +310,7 @@ impl Api {
     /// What [`Api::compile`] gave, ready to run.
     ///
     /// # Errors
-    /// `BadBlob` where the library does not take it.
+    /// `BadBlob` if the library does not take it.
     pub(crate) fn restore(&self, bytes: &[u8]) -> Result<Compilation> {
         let (mut model, mut raw) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the places are ours; the bytes live during the call.
@@ -339,7 +339,7 @@ impl Api {
     /// Memory that host and library share, behind a descriptor, which is duplicated.
     ///
     /// # Errors
-    /// Where the library does not take it.
+    /// If the library does not take it.
     #[cfg(unix)]
     pub(crate) fn memory(&self, memory: &polychip_sdk::Memory) -> Result<Memory> {
         const READ_WRITE: c_int = 3;
@@ -453,7 +453,7 @@ impl Compilation {
     /// Bytes of memory that a port takes: its elements, where the library does not say more.
     ///
     /// # Errors
-    /// Where the library has no such port.
+    /// If the library has no such port.
     pub(crate) fn padded(&self, output: bool, place: usize, bytes: u64) -> Result<u64> {
         let api = &self.model.api;
         let mut size = 0usize;
@@ -477,7 +477,7 @@ impl Compilation {
     /// What runs are made of.
     ///
     /// # Errors
-    /// Where the library makes none.
+    /// If the library makes none.
     pub(crate) fn execution(self) -> Result<Execution> {
         let api = self.model.api.clone();
         let mut raw = ptr::null_mut();
@@ -535,7 +535,7 @@ impl Execution {
     /// Binds a range of a buffer to a port: shared memory where it is, else the host's address.
     ///
     /// # Errors
-    /// Where the library refuses it.
+    /// If the library refuses it.
     ///
     /// # Safety
     /// The range lies in the buffer, and both live until the next run has ended. Nobody else uses it meanwhile where the
@@ -588,7 +588,7 @@ impl Execution {
     /// Tells how fast the next runs should be.
     ///
     /// # Errors
-    /// Where the library does not take it.
+    /// If the library does not take it.
     pub(crate) fn boost(&mut self, boost: u8) -> Result<()> {
         let Some(set) = offered!(self.api, NeuronExecution_setBoostHint) else {
             return Ok(());

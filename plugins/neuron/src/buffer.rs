@@ -44,7 +44,7 @@ impl NeuronBuffer {
     /// A buffer of the wanted kind.
     ///
     /// # Errors
-    /// Where memory runs out, or the library does not share it.
+    /// If memory runs out, or the library does not share it.
     pub(crate) fn create(device: &Shared, wanted: &Memory) -> Result<Arc<NeuronBuffer>> {
         let host = HostBuffer::create(wanted)?;
         let shared = match wanted.kind() {
@@ -57,7 +57,7 @@ impl NeuronBuffer {
     /// A buffer over memory of the host.
     ///
     /// # Errors
-    /// `Unsupported` where the kind is not imported, or the library does not take it.
+    /// `Unsupported` if the kind is not imported, or the library does not take it.
     pub(crate) fn import(device: &Shared, memory: &Memory) -> Result<Arc<NeuronBuffer>> {
         if !imports(device.api.is_emulated()).contains(memory.kind()) {
             let what = format!("memory of kind {:?} would be copied", memory.kind());

@@ -98,7 +98,7 @@ unsafe fn copied<T: Copy>(data: *const T, count: u32) -> Vec<T> {
 /// The devices of the runtime, in its order.
 ///
 /// # Errors
-/// Where it does not answer.
+/// If it does not answer.
 pub(crate) fn devices(library: &Library) -> Result<Vec<Found>> {
     let symbols = library.symbols();
     let (mut ids, mut count) = (ptr::null(), 0);
@@ -310,7 +310,7 @@ impl Api {
     /// What the runtime says of each operation of a program.
     ///
     /// # Errors
-    /// Where it takes not even the question.
+    /// If it takes not even the question.
     pub(crate) fn ask(&self, program: &Program) -> Result<Vec<bool>> {
         self.available(&self.model(program)?, program.operations.len())
     }
@@ -351,7 +351,7 @@ impl Api {
     /// Builds a program.
     ///
     /// # Errors
-    /// Where the runtime refuses an operation, at its node, or the whole.
+    /// If the runtime refuses an operation, at its node, or the whole.
     pub(crate) fn compile(&self, program: &Program) -> Result<Compilation> {
         let symbols = self.symbols();
         let model = self.model(program)?;
@@ -385,7 +385,7 @@ impl Api {
     /// The runtime's bytes of what was compiled; none where it, or the device's driver, exports none.
     ///
     /// # Errors
-    /// Where there is no memory for them.
+    /// If there is no memory for them.
     pub(crate) fn export(&self, compilation: &Compilation, constants: usize) -> Result<Option<Vec<u8>>> {
         let Some(export) = self.symbols().OH_NNCompilation_ExportCacheToBuffer.as_ref().ok() else {
             return Ok(None);
@@ -414,7 +414,7 @@ impl Api {
     /// What [`Api::export`] gave, ready to run.
     ///
     /// # Errors
-    /// `BadBlob` where the runtime does not take it.
+    /// `BadBlob` if the runtime does not take it.
     pub(crate) fn import(&self, bytes: &[u8], reduced: bool) -> Result<Compilation> {
         let symbols = self.symbols();
         let calls = (
@@ -448,7 +448,7 @@ impl Api {
     /// A tensor of a run over a file's memory: `whole` bytes of it, in which it begins at `offset`.
     ///
     /// # Errors
-    /// Where the runtime does not map it.
+    /// If the runtime does not map it.
     pub(crate) fn tensor(
         &self,
         of: &Tensor,
@@ -538,7 +538,7 @@ impl Compilation {
     /// What runs are made of, for so many inputs and outputs.
     ///
     /// # Errors
-    /// Where the runtime makes none, or one of other counts.
+    /// If the runtime makes none, or one of other counts.
     pub(crate) fn executor(self, wanted: (usize, usize)) -> Result<Executor> {
         let symbols = self.symbols;
         // SAFETY: a built compilation.

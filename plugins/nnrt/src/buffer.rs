@@ -49,7 +49,7 @@ impl NnrtBuffer {
     /// A buffer of the wanted kind; where the kind is not said, of one that the runtime takes.
     ///
     /// # Errors
-    /// Where memory runs out, or the kind is none of the runtime's.
+    /// If memory runs out, or the kind is none of the runtime's.
     pub(crate) fn create(emulated: bool, wanted: &Memory) -> Result<Arc<NnrtBuffer>> {
         let kind = match wanted.kind() {
             MemoryKind::Host if emulated => MemoryKind::Memfd,
@@ -75,7 +75,7 @@ impl NnrtBuffer {
     /// A buffer over memory of the host.
     ///
     /// # Errors
-    /// `Unsupported` where the kind is none of the runtime's.
+    /// `Unsupported` if the kind is none of the runtime's.
     pub(crate) fn import(emulated: bool, memory: &Memory) -> Result<Arc<NnrtBuffer>> {
         if !kinds(emulated).contains(memory.kind()) {
             let what = format!("memory of kind {:?} would be copied", memory.kind());
@@ -87,7 +87,7 @@ impl NnrtBuffer {
     /// The file, where in it a range begins, and how long the file is at least.
     ///
     /// # Errors
-    /// Where the range leaves the buffer.
+    /// If the range exceeds the buffer.
     pub(crate) fn range(&self, offset: usize, bytes: usize) -> Result<(&OwnedFd, usize, usize)> {
         if offset
             .checked_add(bytes)

@@ -97,7 +97,7 @@ impl NnrtExecutable {
         })
     }
 
-    /// The place of a port's list that holds a range as a tensor, made where there is none.
+    /// The place of a port's list that holds a range as a tensor, made if there is none.
     fn place(
         &self,
         places: &mut VecDeque<Place>,

@@ -58,7 +58,7 @@ pub struct ScriptError(String);
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeviceScript {
-    /// Name for people.
+    /// Human-readable name.
     pub name: String,
     /// `cpu`, `gpu`, `npu` or `dsp`.
     pub kind: String,
@@ -218,7 +218,7 @@ fn vendor() -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Work {
-    /// Time whatever its size, in nanoseconds.
+    /// Time independent of its size, in nanoseconds.
     pub fixed_ns: f64,
     /// Time of a multiply-add, in picoseconds.
     pub ps_per_mac: f64,
@@ -226,7 +226,7 @@ pub struct Work {
     pub ps_per_element: f64,
     /// Time of a byte read or written, in picoseconds.
     pub ps_per_byte: f64,
-    /// Energy whatever its size, in nanojoules.
+    /// Energy independent of its size, in nanojoules.
     pub fixed_nj: f64,
     /// Energy of a multiply-add, in picojoules.
     pub pj_per_mac: f64,
@@ -428,7 +428,7 @@ pub enum Giving {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// A passing fault.
+    /// A temporary fault.
     Transient,
     /// It fails again.
     #[default]
@@ -464,7 +464,7 @@ impl Script {
     /// Reads a script.
     ///
     /// # Errors
-    /// Where a key or name is not known, or a number is out of range.
+    /// If a key or name is not known, or a number is out of range.
     pub fn parse(text: &str) -> Result<Script, ScriptError> {
         let script: Script = toml::from_str(text).map_err(|error| ScriptError(error.to_string()))?;
         for (index, device) in script.devices.iter().enumerate() {

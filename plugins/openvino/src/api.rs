@@ -399,7 +399,7 @@ impl CompiledModel {
         )
     }
 
-    /// A property as text; `None` where there is none of that name.
+    /// A property as text; `None` if there is none of that name.
     pub(crate) fn property(&self, key: &str) -> Option<String> {
         let key = c_text(key).ok()?;
         let mut value = std::ptr::null_mut();

@@ -90,7 +90,7 @@ pub(crate) fn write(
 /// Reads a blob of this build.
 ///
 /// # Errors
-/// `BadBlob` where it is torn, corrupt, or of another build, library, chip or part.
+/// `BadBlob` if it is torn, corrupt, or of another build, library, chip or part.
 pub(crate) fn read(build_id: &str, bytes: &[u8], graph: Option<&GraphView<'_>>) -> Result<Part> {
     let blob = BlobReader::open(bytes, build_id)?;
     let content = blob.section(CONTENT)?;

@@ -14,7 +14,7 @@ pub(crate) struct Soc {
     pub(crate) id: u32,
     /// The maker's part number; empty where only the id is known.
     pub(crate) name: &'static str,
-    /// Hexagon architecture, as in `v73`; 0 where not known.
+    /// Hexagon architecture, as in `v73`; 0 if unknown.
     pub(crate) arch: u32,
     /// Whether the NPU computes in 16-bit floats.
     pub(crate) floats: bool,
@@ -78,7 +78,7 @@ impl Soc {
         })
     }
 
-    /// Name for people.
+    /// Human-readable name.
     pub(crate) fn title(&self) -> String {
         match (self.arch, self.name) {
             (0, _) => format!("Hexagon (SoC {})", self.id),

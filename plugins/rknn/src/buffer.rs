@@ -149,7 +149,7 @@ impl RknnBuffer {
     /// The address of a range.
     ///
     /// # Errors
-    /// Where the range leaves the buffer.
+    /// If the range exceeds the buffer.
     pub(crate) fn address(&self, offset: usize, bytes: usize) -> Result<*mut u8> {
         self.check(offset, bytes)?;
         Ok(self.host.as_ptr().wrapping_add(self.start + offset))
@@ -158,7 +158,7 @@ impl RknnBuffer {
     /// Copies a range out, for a run that cannot bind it.
     ///
     /// # Errors
-    /// Where the range leaves the buffer.
+    /// If the range exceeds the buffer.
     pub(crate) fn copy_out(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         self.check(offset, to.len())?;
         self.each(DeviceMemory::invalidate)?;
@@ -168,7 +168,7 @@ impl RknnBuffer {
     /// Copies a range in, for a run that cannot bind it.
     ///
     /// # Errors
-    /// Where the range leaves the buffer.
+    /// If the range exceeds the buffer.
     pub(crate) fn copy_in(&self, offset: usize, from: &[u8]) -> Result<()> {
         self.check(offset, from.len())?;
         // as an access of the processor's: another port of the run may know the memory
@@ -180,7 +180,7 @@ impl RknnBuffer {
     /// A range of it as memory that a context knows; what the processor wrote before is shown to the chip.
     ///
     /// # Errors
-    /// Where the runtime does not take it.
+    /// If the runtime does not take it.
     pub(crate) fn made_known(
         &self,
         context: &Arc<Context>,

@@ -16,7 +16,7 @@
 pub(crate) struct Chip {
     /// The toolkit's name of it.
     pub(crate) target: &'static str,
-    /// Name for people.
+    /// Human-readable name.
     pub(crate) title: &'static str,
     /// Cores of the NPU.
     pub(crate) cores: usize,

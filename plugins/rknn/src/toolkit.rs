@@ -125,7 +125,7 @@ impl Toolkit {
     /// Compiles a model for a target. The compiled part carries `mark`, which the runtime gives back.
     ///
     /// # Errors
-    /// `Unsupported` where the toolkit refuses; `Transient` where the machine failed it; both name the compiler.
+    /// `Unsupported` if the toolkit refuses; `Transient` where the machine failed it; both name the compiler.
     pub(crate) fn compile(&self, model: &[u8], target: &str, mark: &str) -> Result<Compiled> {
         let folder = Folder::new(PREFIX)?;
         folder.write("part.onnx", model)?;

@@ -86,7 +86,7 @@ impl Library {
     /// `ASCEND_HOME_PATH`, else of the system. It stays open for ever.
     ///
     /// # Errors
-    /// Where the file is not found, cannot be opened, or lacks a call that is needed.
+    /// If the file is not found, cannot be opened, or lacks a call that is needed.
     pub fn open(folder: Option<&Path>) -> Result<&'static Library> {
         let place = match folder {
             Some(folder) => Some(Place::new(folder, "the option lib_dir")),

@@ -286,7 +286,7 @@ impl Library {
     /// `COREML_LIB_DIR`, else the system's own. It stays open for ever.
     ///
     /// # Errors
-    /// Where it is not there, or older than [`OLDEST`].
+    /// If it is not there, or older than [`OLDEST`].
     pub fn open(folder: Option<&Path>) -> Result<&'static Library, Error> {
         let folder = folder.map(Path::to_owned).or_else(|| {
             std::env::var_os("COREML_LIB_DIR")

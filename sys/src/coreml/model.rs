@@ -60,7 +60,7 @@ impl Array {
     /// An array over memory.
     ///
     /// # Errors
-    /// Where Core ML refuses the extents.
+    /// If Core ML refuses the extents.
     ///
     /// # Safety
     /// The memory holds a dense array of these extents and stays as long as the array and all that was made of it.
@@ -133,7 +133,7 @@ impl Features {
     /// These arrays.
     ///
     /// # Errors
-    /// Where Core ML refuses them.
+    /// If Core ML refuses them.
     pub fn of(library: &'static Library, arrays: &[(&str, &Array)]) -> Result<Features, Failure> {
         library.pool(|| {
             let class = library.classes.feature_value.0;
@@ -174,7 +174,7 @@ impl Options {
     /// Outputs into these arrays.
     ///
     /// # Errors
-    /// Where the objects cannot be made.
+    /// If the objects cannot be made.
     pub fn into(library: &'static Library, backings: &[(&str, &Array)]) -> Result<Options, Failure> {
         library.pool(|| {
             let options = ns::new(library, library.classes.options.0)?;

@@ -117,7 +117,7 @@ impl Library {
     /// `OPENVINO_LIB_DIR`, else of the system by its versioned names. It stays open for ever.
     ///
     /// # Errors
-    /// Where none is found, the one found cannot be opened, or it is older than [`OLDEST`].
+    /// If none is found, the one found cannot be opened, or it is older than [`OLDEST`].
     pub fn open(folder: Option<&Path>) -> Result<&'static Library, Error> {
         let folder = folder.map(Path::to_owned).or_else(|| {
             std::env::var_os("OPENVINO_LIB_DIR")

@@ -68,7 +68,7 @@ impl Library {
     /// `RKNN_LIB_DIR`, else of the system. It stays open for ever.
     ///
     /// # Errors
-    /// Where neither file is found, the one found cannot be opened, or it lacks a call that is needed.
+    /// If neither file is found, the one found cannot be opened, or it lacks a call that is needed.
     pub fn open(folder: Option<&Path>) -> Result<&'static Library> {
         let place = match folder {
             Some(folder) => Some(Place::new(folder, "the option lib_dir")),

@@ -50,7 +50,7 @@ impl Piece {
     /// The board's address of a range.
     ///
     /// # Errors
-    /// Where the range leaves the memory.
+    /// If the range leaves the memory.
     pub(crate) fn address(&self, offset: usize, bytes: usize) -> Result<*mut c_void> {
         if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
             let all = self.bytes;

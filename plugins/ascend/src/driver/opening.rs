@@ -86,7 +86,7 @@ impl Opening {
     /// Makes its context the thread's.
     ///
     /// # Errors
-    /// Where the board was reset or is lost.
+    /// If the board was reset or is lost.
     pub(super) fn enter(&self) -> Result<()> {
         // SAFETY: the context lives as long as `self`.
         let code = unsafe { self.driver.library.symbols().aclrtSetCurrentContext(self.context) };
@@ -101,7 +101,7 @@ impl Opening {
     /// Whether it is still the board's.
     ///
     /// # Errors
-    /// Where a reset put another in its place.
+    /// If a reset put another in its place.
     pub(crate) fn alive(&self) -> Result<()> {
         if self.lost.load(Ordering::Acquire) {
             return Err(Error::new(
@@ -174,7 +174,7 @@ impl Opening {
     /// Free and all bytes of the board's memory, where the library says so.
     ///
     /// # Errors
-    /// Where the board is lost.
+    /// If the board is lost.
     pub(crate) fn memory(&self) -> Result<Option<(u64, u64)>> {
         let symbols = self.driver.library.symbols();
         if symbols.aclrtGetMemInfo.is_err() {

@@ -63,7 +63,7 @@ impl Session {
     /// Compiles a program.
     ///
     /// # Errors
-    /// `Unsupported` where the library refuses an operation or the whole, at the node concerned.
+    /// `Unsupported` if the library refuses an operation or the whole, at the node concerned.
     pub(crate) fn compile(&self, program: &Program) -> Result<Compiled> {
         let table = self.table();
         let device = lock(&self.device);
@@ -322,7 +322,7 @@ impl Context {
     /// Loads a binary with these ports, of which the first `inputs` are inputs.
     ///
     /// # Errors
-    /// Where the library refuses it, or it is not one of these ports.
+    /// If the library refuses it, or it is not one of these ports.
     pub(crate) fn load(
         session: &Arc<Session>,
         binary: &[u8],
@@ -392,7 +392,7 @@ impl Context {
     /// Points a port to its elements for the next run.
     ///
     /// # Errors
-    /// Where `bytes` is not exactly what the port holds.
+    /// If `bytes` is not exactly what the port holds.
     pub(crate) fn bind(&mut self, port: usize, data: *mut u8, bytes: usize) -> Result<()> {
         if self.ports.get(port).map(|port| port.1) != Some(bytes) {
             return Err(Error::bad_argument(
@@ -406,7 +406,7 @@ impl Context {
     /// Makes a range known that holds a port's elements. It must go before the context does.
     ///
     /// # Errors
-    /// Where the library does not take it.
+    /// If the library does not take it.
     pub(crate) fn register(&self, port: usize, range: Range) -> Result<Registered> {
         let (ty, bytes) = self.ports[port];
         self.session.register(self.context, range, ty, bytes)
@@ -420,7 +420,7 @@ impl Context {
     /// Runs the graph and waits for it.
     ///
     /// # Errors
-    /// `DeviceLost` where the subsystem restarted, else what the library says.
+    /// `DeviceLost` if the subsystem restarted, else what the library says.
     ///
     /// # Safety
     /// Every port was bound since the last run to memory that lives until this returns, that nobody writes to

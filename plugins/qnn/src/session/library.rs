@@ -78,7 +78,7 @@ impl Session {
     /// Opens the libraries and a device of a chip.
     ///
     /// # Errors
-    /// Where a library is missing or of another version, or does not know the chip; the words name library,
+    /// If a library is missing or of another version, or does not know the chip; the words name library,
     /// version and remedy.
     pub(crate) fn open(folder: Option<&Path>, soc: Soc, host: &HostServices) -> Result<Session> {
         let qnn = Qnn::load(folder).map_err(unusable)?;
@@ -260,7 +260,7 @@ impl Session {
     /// still being freed keeps it, too.
     ///
     /// # Errors
-    /// Where the library makes none.
+    /// If the library makes none.
     pub(crate) fn renew_device(&self, leak: bool) -> Result<()> {
         let mut device = lock(&self.device);
         // none is made meanwhile, as that takes the lock of the device

@@ -101,7 +101,7 @@ impl Votes {
     /// A vote that stands as long as the result lives; none where no mode was chosen.
     ///
     /// # Errors
-    /// Where the library refuses.
+    /// If the library refuses.
     pub(crate) fn stand(&self) -> Result<Option<Arc<Power>>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(mode) = state.mode else {
@@ -122,7 +122,7 @@ impl Votes {
     /// Chooses the mode, for the vote that stands and those to come.
     ///
     /// # Errors
-    /// Where the library refuses.
+    /// If the library refuses.
     pub(crate) fn choose(&self, mode: &'static Mode) -> Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(standing) = state.standing.upgrade() {
@@ -170,7 +170,7 @@ impl Power {
     /// Votes for a mode.
     ///
     /// # Errors
-    /// Where the library refuses.
+    /// If the library refuses.
     fn set(&self, session: &Session, mode: &Mode) -> Result<()> {
         let set = self
             .infrastructure
