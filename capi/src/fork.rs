@@ -1,4 +1,4 @@
-//! Children of `fork`: they have none of the library's threads, and locks as they happened to be.
+//! Children of `fork`: they have none of the library's threads, and locks in arbitrary states.
 //!
 //! Invariant: a child is refused by a flag alone, without a lock.
 

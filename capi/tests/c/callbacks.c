@@ -68,7 +68,7 @@ static void a_callback_comes_once_from_another_thread(polychip_session_t session
     CHECK(alone.calls == 1);
 }
 
-static void a_wait_runs_out_and_the_run_goes_on(polychip_session_t session, polychip_tensor_t image)
+static void wait_times_out_and_the_run_continues(polychip_session_t session, polychip_tensor_t image)
 {
     int ran_out = 0;
     for (int turn = 0; turn < 200 && !ran_out; turn++) {
@@ -79,7 +79,7 @@ static void a_wait_runs_out_and_the_run_goes_on(polychip_session_t session, poly
         ran_out = status == POLYCHIP_ERROR_TIMEOUT;
         if (ran_out) {
             const void *data;
-            CHECK(strstr(failure.message, "goes on") != NULL);
+            CHECK(strstr(failure.message, "has not ended") != NULL);
             status = polychip_run_output(run, 0, NULL, &data, &failure);
             CHECK(status == POLYCHIP_ERROR_IN_FLIGHT && strstr(failure.message, "polychip_run_wait") != NULL);
         }
@@ -202,7 +202,7 @@ int main(int count, char **arguments)
     OK(polychip_session_create(runtime, model, 0, &session, &failure));
     polychip_tensor_t image = lend(pixels, 4, image_shape);
     a_callback_comes_once_from_another_thread(session, image);
-    a_wait_runs_out_and_the_run_goes_on(session, image);
+    wait_times_out_and_the_run_continues(session, image);
     a_cancelled_run_ends_one_way(session, image);
     several_threads_wait_for_one_run(session, image);
     places_are_waited_for(runtime, arguments[2], image);
