@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn no_elf_is_said_so() {
+    fn non_elf_file_is_reported() {
         for bytes in [&b""[..], b"MZ", &[0; 20]] {
             assert_eq!(check(bytes).unwrap_err(), "it is no ELF library");
         }

@@ -261,7 +261,7 @@ mod tests {
     const REMEDY: &str = "install it";
 
     #[test]
-    fn a_missing_library_names_every_place_and_the_remedy() {
+    fn missing_library_error_names_every_path_and_the_remedy() {
         let error = Library::open(
             "libnone.so",
             &[
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_place_that_holds_the_file_decides() {
+    fn first_path_with_the_file_is_used() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("libtext.so"), "no library").unwrap();
         let places = [
@@ -313,7 +313,7 @@ mod tests {
 
     #[test]
     #[cfg(any(feature = "neuron", feature = "nnrt", feature = "qnn"))]
-    fn a_library_that_says_so_emulates_anywhere_and_any_other_on_x86_alone() {
+    fn library_emulates_if_declared_or_on_x86() {
         for (says_so, arch, is_emulated) in [
             (true, "aarch64", true),
             (false, "aarch64", false),
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn what_the_loader_says_is_passed_on() {
+    fn loader_error_is_passed_on() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("libcut.so");
         // the header of this very program and nothing behind it

@@ -32,7 +32,7 @@ mod tests {
 
     /// Sizes, offsets and codes that clients of others use, seen in their calls.
     #[test]
-    fn layouts_and_codes_are_those_of_other_clients() {
+    fn layouts_and_codes_equal_those_of_other_clients() {
         assert_eq!(size_of::<NeuronOperandType>(), 24);
         let fields = [
             offset_of!(NeuronOperandType, type_),

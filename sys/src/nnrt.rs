@@ -31,7 +31,7 @@ mod tests {
 
     /// The list's layout and some codes as noted, not as our header gave them.
     #[test]
-    fn the_list_and_codes_are_as_noted() {
+    fn list_and_codes_equal_the_recorded_facts() {
         assert_eq!(size_of::<OH_NN_UInt32Array>(), 16);
         assert_eq!(offset_of!(OH_NN_UInt32Array, size), 8);
         let codes = [

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_major_version_is_not_an_old_one() {
+    fn second_major_version_is_not_an_old_one() {
         assert!(Version::of("2.0.0") > Version(1, ORT_VERSION_SHAPES));
         assert!(Version::of("1.9.3") < Version(1, ORT_VERSION));
         assert_eq!(Version::of("1.26.0+cuda"), Version(1, 26));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_behind_the_end_of_a_table() {
+    fn reads_stay_within_the_table() {
         // what release 1.23 has, and nothing behind it: Miri and sanitizers see a read that goes further
         let words = vec![0usize; FIRST_BYTES / size_of::<usize>()];
         let ort = Table {

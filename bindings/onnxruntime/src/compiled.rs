@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_those_of_the_models_folder() {
+    fn external_files_come_from_the_models_folder() {
         let around = tempfile::tempdir().unwrap();
         let folder = around.path().join("model");
         std::fs::create_dir_all(folder.join("below")).unwrap();

@@ -541,7 +541,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_by_rank_are_few_and_that_used_longest_ago_goes() {
+    fn sessions_by_rank_are_bounded_and_evicted_least_recently_used_first() {
         let mut made = ByRank::default();
         let ranks = |rank: usize| Ranks::from_slice(&[rank, 1]);
         let first = made.slot(&ranks(0)).0;

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_compiled_a_model_is_told_from_others() {
+    fn identity_detects_stale_and_unreadable_models() {
         let identity = |form, polychip: &str, devices: &[(&str, &str)]| Identity {
             form,
             polychip: polychip.to_owned(),

@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_of_the_same_settings_share_a_runtime_and_none_is_kept_for_ever() {
+    fn sessions_with_equal_settings_share_a_runtime_until_unused() {
         let settings = || {
             ["only-given-folders", "measure-rates"]
                 .map(|name| (name.to_owned(), "yes".to_owned()))
@@ -263,14 +263,14 @@ mod tests {
     }
 
     #[test]
-    fn options_of_other_providers_are_told_apart() {
+    fn options_of_other_providers_are_ignored() {
         assert_eq!(of_ours("learn"), Some("learn"));
         assert_eq!(of_ours("ep.polychipexecutionprovider.learn"), Some("learn"));
         assert_eq!(of_ours("ep.dynamic.workload_type"), None);
     }
 
     #[test]
-    fn options_are_words_of_the_command_line() {
+    fn options_are_named_like_the_command_line() {
         let read = |pairs: &[(&str, &str)]| Options::of(pairs.iter().copied());
         let options = read(&[
             ("threads", "1"),

@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_warning_says_how_much_and_why() {
+    fn warning_states_amount_and_reason() {
         let refused = |op: &str, why: &str| (op.to_owned(), why.to_owned());
         let mut claim = Claim {
             sets: vec![vec![0, 1]],
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_are_written_where_they_have_room() {
+    fn reports_are_written_if_they_fit() {
         let held = begin();
         let mut text = vec![1u8; 4096];
         // SAFETY: null is allowed, and the room is that of the text.

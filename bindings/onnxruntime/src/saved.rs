@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn saved_data_is_read_back() {
         let mut bytes = written();
         assert_ne!(bytes.last(), Some(&0));
         // ONNX Runtime may add a zero
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_data_is_refused_with_the_reason() {
         let bytes = written();
         assert!(words(Vec::new()).contains("cut off"));
         assert!(words(b"something else".repeat(9)).contains("does not begin"));
@@ -349,7 +349,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_are_a_crash(at in 0usize..2000, to: u8, cut in 0usize..2000, holds: bool) {
+        fn arbitrary_bytes_never_crash(at in 0usize..2000, to: u8, cut in 0usize..2000, holds: bool) {
             let mut bytes = written();
             let at = at % bytes.len();
             bytes[at] = to;

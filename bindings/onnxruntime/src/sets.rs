@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_fused_is_one_set_and_what_others_stand_between_is_two() {
+    fn fusible_nodes_form_one_set_and_separated_ones_two() {
         let diamond = graph(&[&[], &[0], &[0], &[1, 2]]);
         let values = [TENSOR; 4];
         assert_eq!(sets(&diamond, &values, &mut [true; 4], true), [vec![0, 1, 2, 3]]);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tensor_stays_within_a_set_or_its_nodes_are_not_claimed() {
+    fn non_tensors_stay_within_a_set_or_are_not_claimed() {
         let chain = graph(&[&[], &[0], &[1], &[2]]);
         let mut values = [TENSOR; 4];
         values[1].is_tensor = false;
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_gets_what_a_node_of_its_set_reads_or_writes() {
+    fn body_sees_what_nodes_of_its_set_read_or_write() {
         let mut nodes = graph(&[&[], &[0], &[1]]);
         nodes[2].captures = vec![0];
         let mut claimed = [true; 3];

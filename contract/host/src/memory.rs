@@ -483,7 +483,7 @@ mod tests {
     use crate::access::Access;
 
     #[test]
-    fn memory_that_a_run_reads_can_be_duplicated() {
+    fn memory_read_by_a_run_can_be_duplicated() {
         let memory = Memory::new(100).unwrap();
         memory.access(Access::Write).unwrap()[99] = 7;
         memory.shared.begin_run(false).unwrap();

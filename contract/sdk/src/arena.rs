@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_needs_two_places() {
+    fn chain_needs_two_offsets() {
         let pieces: Vec<_> = (0..10)
             .map(|i| Piece {
                 bytes: 100,
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arena_beyond_the_address_space_is_refused() {
+    fn arena_beyond_the_address_space_is_refused() {
         let piece = Piece {
             bytes: isize::MAX as u64 - 100,
             first: 0,
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_pieces_alive_together_are_placed() {
+    fn hundred_thousand_overlapping_pieces_are_placed() {
         let piece = Piece {
             bytes: 8,
             first: 0,
@@ -179,7 +179,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_alive_together_never_overlap(
+        fn pieces_with_overlapping_lifetimes_never_overlap(
             pieces in prop::collection::vec((0u64..1000, 0usize..30, 0usize..6), 0..40)
         ) {
             let pieces: Vec<Piece> = pieces

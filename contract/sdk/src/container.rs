@@ -206,7 +206,7 @@ mod tests {
     use crate::ErrorKind;
 
     #[test]
-    fn sections_come_back_aligned() {
+    fn sections_are_read_back_aligned() {
         let blob = BlobWriter::new("null 1")
             .section(1, b"code")
             .section(2, &[7; 100])
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn any_changed_byte_and_any_cut_is_refused() {
+    fn every_changed_byte_and_truncation_is_refused() {
         let blob = BlobWriter::new("b").section(1, &[1, 2, 3]).finish().unwrap();
         for index in 0..blob.len() {
             let mut changed = blob.to_vec();

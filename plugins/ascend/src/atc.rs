@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_compilers_reasons_are_told_from_its_other_words() {
+    fn compiler_reasons_are_extracted_from_its_output() {
         assert!(is_reason(
             "E10001: Value [x] for parameter [--soc_version] is invalid."
         ));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_is_read_where_it_is_a_word() {
+    fn release_is_read_only_as_a_whole_word() {
         assert_eq!(stated("Name=x\nVersion=8.0.0.1\n"), Some("8.0.0.1".to_owned()));
         assert_eq!(stated("Version=8 0\n"), None);
         assert_eq!(stated("version 8"), None);

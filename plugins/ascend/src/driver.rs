@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_have_a_class_and_words() {
+    fn codes_have_a_class_and_a_message() {
         for (code, kind, words) in [
             (100_000, ErrorKind::Unsupported, "parameter"),
             (100_011, ErrorKind::DeviceLost, "void"),

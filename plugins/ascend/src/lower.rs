@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_that_is_another_is_named_by_what_differs() {
+    fn port_mismatch_names_the_difference() {
         let port = Port::dense(false, DType::F32, &[2, 3]).unwrap();
         let seen = |extents: &[i64], is_f32, bytes| Seen {
             extents: extents.to_vec(),

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_name_counts_and_others_have_no_rates() {
+    fn longest_matching_name_is_used_and_others_have_no_rates() {
         assert_eq!(Rates::of("Ascend310P3").unwrap().bytes_per_s, 204.8e9);
         assert_eq!(Rates::of("Ascend310B4").unwrap().macs_per_s, 5e12);
         assert_eq!(Rates::of("Ascend310").unwrap().macs_per_s, 4e12);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longer_of_arithmetic_and_memory_counts() {
+    fn slower_of_arithmetic_and_memory_is_used() {
         let rates = Rates::of("Ascend310P3").unwrap();
         assert_eq!(rates.work_ns(35_000_000, 1), 1000);
         assert_eq!(rates.work_ns(1, 204_800), 1000);

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chips_are_known_by_how_their_name_starts() {
+    fn chips_are_identified_by_name_prefix() {
         assert_eq!(Chip::named("Apple A17 Pro").name, "Apple A17");
         assert_eq!(Chip::named("Apple M1 Max").name, "Apple M1");
         assert_eq!(Chip::named("Intel"), UNKNOWN);

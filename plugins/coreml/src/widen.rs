@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_of_bytes_have_arrays_and_others_have_none() {
+    fn byte_ports_have_arrays_and_others_have_none() {
         let port = |dtype| Port::dense(false, dtype, &[2, 3]).unwrap();
         let widened = Widened::of(&port(DType::U8)).unwrap().unwrap();
         assert_eq!((widened.size(), widened.signed), (12, false));

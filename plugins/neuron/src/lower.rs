@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn images_stay_channels_last_between_convolutions_and_a_relu_is_the_convolutions_own() {
+    fn images_stay_channels_last_and_relu_is_fused_into_the_convolution() {
         let program = whole(&chain(), false).unwrap();
         let codes: Vec<u32> = program
             .operations
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn an_op_without_a_rule_is_refused_by_its_name() {
+    fn op_without_a_rule_is_refused_by_name() {
         let mut part = chain();
         part.nodes[1] = Node {
             index: 1,

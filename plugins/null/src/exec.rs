@@ -297,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn channels_go_last_and_come_back() {
+    fn channels_last_conversion_round_trips() {
         let bytes: Vec<u8> = (0..12).collect();
         let shape = [1, 3, 2, 2];
         let last = permute(&bytes, &shape, 1, Order::ToChannelsLast);

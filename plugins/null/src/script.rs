@@ -625,7 +625,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_out_has_defaults() {
+    fn omitted_keys_have_defaults() {
         let script = Script::parse(
             r#"
             [[device]]
@@ -645,7 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_of_scripts_has_each_key_and_its_blocks_are_scripts() {
+    fn scripts_page_documents_every_key_and_its_examples_parse() {
         let page = include_str!("../../../docs/null-scripts.md");
         let blocks: Vec<&str> = page
             .split("```toml\n")
@@ -690,7 +690,7 @@ mod tests {
     }
 
     #[test]
-    fn misspelt_words_are_errors() {
+    fn misspelt_keys_are_errors() {
         for (text, word) in [
             ("[[device]]\nlatency = 3", "latency"),
             ("[[device]]\nkind = \"tpu\"", "tpu"),

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn another_part_costs_the_switch_and_what_gives_way_ends_later() {
+    fn part_switch_costs_time_and_preempted_run_ends_later() {
         let script = script("switch_ns = 500\npreemption = \"any_time\"\npreemption_bound_ns = 100");
         let mut meter = Meter::new(&script);
         let of = |part: u64, ready_ns: u64, instead_from_ns: Option<u64>| Work {
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_may_take_other_times_than_are_stated() {
+    fn actual_times_may_differ_from_stated_ones() {
         let script = script("actual = [{ time_permille = 1500 }, { after_ms = 10, time_permille = 500 }]");
         let mut meter = Meter::new(&script);
         let first = meter.spend(&script, WORK, &work(0, 0, 1000)).end_ns;

@@ -565,7 +565,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_the_library_become_one_line() {
+    fn library_messages_become_one_line() {
         let text = "Exception from src/inference/src/cpp/core.cpp:84:\nCheck 'false' failed at src/frontends/x.cpp:151:\n\
                     FrontEnd API failed with OpConversionFailure:\nModel wasn't fully converted.\nSummary:\n\
                     -- No conversion rule found for operations: BitCast-26\n\n";

@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_kept_as_lines_and_torn_ones_asked_again() {
+    fn answers_are_stored_as_lines_and_torn_ones_queried_again() {
         let answers = [
             (*blake3::hash(b"a").as_bytes(), Support::Yes),
             (

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_read_and_nonsense_is_named() {
+    fn lists_are_parsed_and_invalid_entries_named() {
         assert_eq!(Cores::read("3,0-1, 1").unwrap(), Cores(vec![0, 1, 3]));
         assert_eq!(Cores::read("3,0-1").unwrap().described(8), "3@0,1,3");
         assert_eq!(Cores::default().described(8), "8");
@@ -120,7 +120,7 @@ mod tests {
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[test]
-    fn a_thread_is_kept_and_let_go() {
+    fn thread_affinity_is_set_and_restored() {
         let before = sched_getaffinity(None).unwrap();
         let first = (0..MOST).find(|cpu| before.is_set(*cpu)).unwrap();
         let kept = Cores(vec![first]).keep().unwrap();

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_emulator_takes_the_hosts_memory_as_it_is_and_a_chip_what_it_maps() {
+    fn emulator_uses_host_memory_directly_and_chip_maps_it() {
         let imports = |way, emulated| Reach { way, emulated }.imports();
         assert!(imports(Way::Address, true).contains(MemoryKind::Host));
         for kind in [MemoryKind::Host, MemoryKind::Memfd, MemoryKind::DmaBuf] {

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_words_on_the_operation_are_kept() {
+    fn only_messages_about_the_operation_are_kept() {
         let lasting = |code| {
             is_lasting(&Refused {
                 code,
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_come_back_and_torn_ones_are_dropped() {
+    fn stored_answers_are_read_back_and_torn_ones_dropped() {
         let known = BTreeMap::from([
             ([1; 32], None),
             ([2; 32], Some((3110, "no such type".to_owned()))),

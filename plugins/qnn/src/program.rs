@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_come_back() {
+    fn codes_round_trip() {
         for code in 0..0x600 {
             if let Some(ty) = from_code(code) {
                 assert_eq!(self::code(ty), code);

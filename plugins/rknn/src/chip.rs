@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn cycles_become_the_boards_time() {
+    fn cycles_are_converted_to_board_time() {
         let chip = Chip::find("rk3588").unwrap();
         // ResNet-50 in 8 bits: 5.73 ms of cycles, 9.08 ms on a board, and the scalar is a mean over two nets
         let ns = chip.cycles_ns(5_730_000);

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_comes_back() {
+    fn every_byte_round_trips() {
         for (zero, signed) in [
             (0, true),
             (-128, true),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtimes_scale_is_told_from_another() {
+    fn runtime_scale_is_compared_with_a_tolerance() {
         let linear = Linear {
             scale: 0.1,
             zero: 200,

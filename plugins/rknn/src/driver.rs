@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_have_a_class_and_words() {
+    fn codes_have_a_class_and_a_message() {
         for (code, kind, words) in [
             (-1, ErrorKind::Persistent, "failed"),
             (-2, ErrorKind::Transient, "in time"),

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn costs_are_kept_as_lines_and_torn_ones_forgotten() {
+    fn costs_are_stored_as_lines_and_torn_lines_dropped() {
         let costs: BTreeMap<Hash, u64> = [(*blake3::hash(b"a").as_bytes(), 7), ([9; 32], u64::MAX)].into();
         let mut bytes = print(&costs);
         assert_eq!(parse(&bytes), costs);

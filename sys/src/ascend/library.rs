@@ -163,7 +163,7 @@ mod tests {
     use crate::ErrorKind;
 
     #[test]
-    fn a_folder_without_the_file_names_the_ways_out() {
+    fn folder_without_the_file_names_the_remedies() {
         let folder = tempfile::tempdir().unwrap();
         let error = Library::open(Some(folder.path())).map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Missing);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_of_another_kind_is_refused_by_the_call_it_lacks() {
+    fn library_of_another_kind_is_refused_by_its_missing_function() {
         let Ok(other) = dlopen(Path::new("libm.so.6")) else {
             return;
         };

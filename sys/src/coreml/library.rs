@@ -417,7 +417,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_library_names_the_systems_the_place_and_the_remedy() {
+    fn missing_library_error_names_systems_path_and_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let words = Library::open(Some(folder.path()))
             .map(drop)
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_of_another_kind_is_refused_by_the_symbol_it_lacks() {
+    fn library_of_another_kind_is_refused_by_its_missing_symbol() {
         let folder = tempfile::tempdir().unwrap();
         let name = format!(
             "{}CoreML{}",

@@ -214,7 +214,7 @@ mod tests {
     use crate::ErrorKind;
 
     #[test]
-    fn a_folder_without_it_is_named_with_the_remedy() {
+    fn folder_without_the_library_is_named_with_the_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let error = Library::open(Some(folder.path())).map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Missing);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_library_is_refused_under_its_own_name() {
+    fn invalid_library_file_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("libneuronusdk_adapter.mtk.so"), "no library").unwrap();
         std::fs::write(folder.path().join("libneuron_adapter.so"), "no library").unwrap();

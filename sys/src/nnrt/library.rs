@@ -149,7 +149,7 @@ mod tests {
     use crate::ErrorKind;
 
     #[test]
-    fn a_folder_without_it_and_a_file_that_is_none_are_refused_by_name() {
+    fn missing_or_invalid_library_file_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let error = Library::open(Some(folder.path())).map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Missing);

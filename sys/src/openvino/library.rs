@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_file_of_a_folder_is_taken() {
+    fn newest_file_of_a_folder_is_chosen() {
         let folder = folder("newest");
         for name in [
             "libopenvino_c.so.2540",
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_library_names_the_version_the_place_and_the_remedy() {
+    fn missing_library_error_names_version_path_and_remedy() {
         let folder = folder("missing");
         for place in [folder.clone(), folder.join("nowhere")] {
             let words = Library::open(Some(&place)).map(drop).unwrap_err().to_string();
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_of_another_kind_is_refused_by_the_call_it_lacks() {
+    fn library_of_another_kind_is_refused_by_its_missing_function() {
         // any library of the system that has none of the calls
         let Ok(other) = dlopen(Path::new("libm.so.6")) else {
             return;

@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_without_either_file_names_both_ways_out() {
+    fn folder_without_either_file_names_both_remedies() {
         let folder = tempfile::tempdir().unwrap();
         let error = Library::open(Some(folder.path())).map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Missing);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_boards_library_goes_first_and_what_is_wrong_with_it_is_said() {
+    fn board_library_is_tried_first_and_its_error_reported() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(HOST_FILE), "text").unwrap();
         let host = Library::open(Some(folder.path())).map(drop).unwrap_err();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_of_another_kind_is_refused_by_the_call_it_lacks() {
+    fn library_of_another_kind_is_refused_by_its_missing_function() {
         let Ok(other) = dlopen(Path::new("libm.so.6")) else {
             return;
         };

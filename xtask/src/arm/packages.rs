@@ -144,7 +144,7 @@ const SKIPPED: [(&str, &[&str], &str); 6] = [
     ),
     (
         "polychip-rknn::emulated",
-        &["compiler::without_a_compiler_every_node_says_why"],
+        &["compiler::without_a_compiler_every_node_states_the_reason"],
         SPAWN,
     ),
     (

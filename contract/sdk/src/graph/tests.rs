@@ -202,7 +202,7 @@ fn walk(graph: &GraphView<'_>) -> usize {
 }
 
 #[test]
-fn everything_that_a_graph_says_comes_back() {
+fn every_field_of_a_graph_is_read_back() {
     let fixture = Fixture::new();
     let graph = fixture.view().unwrap();
     assert!(walk(&graph) > 0);
@@ -227,7 +227,7 @@ fn everything_that_a_graph_says_comes_back() {
 }
 
 #[test]
-fn structs_of_an_older_and_of_a_later_build_are_read() {
+fn structs_of_older_and_later_builds_are_read() {
     // older: nodes without bodies and decomposition
     let mut fixture = Fixture::new();
     for node in &mut fixture.nodes {
@@ -267,7 +267,7 @@ fn structs_of_an_older_and_of_a_later_build_are_read() {
 }
 
 #[test]
-fn an_op_of_a_later_contract_is_custom() {
+fn op_of_a_later_contract_is_custom() {
     let mut fixture = Fixture::new();
     fixture.nodes[0].op = 60_000;
     assert_eq!(fixture.view().unwrap().node(0).op(), Op::Custom);
@@ -441,7 +441,7 @@ fn handed_out(constant: &Constant) -> (Vec<u8>, Vec<usize>) {
 }
 
 #[test]
-fn constants_are_handed_out_in_blocks_from_memory() {
+fn constants_are_read_in_blocks_from_memory() {
     let memory: Vec<u8> = (0..2 * Constant::BLOCK + 5).map(|i| i as u8).collect();
     let constant = Constant {
         data: memory.as_ptr(),
@@ -455,7 +455,7 @@ fn constants_are_handed_out_in_blocks_from_memory() {
 
 #[cfg(all(unix, not(miri)))]
 #[test]
-fn constants_of_a_file_are_read_from_it_and_from_memory_where_it_is_short() {
+fn constants_are_read_from_the_file_or_from_memory_if_it_is_short() {
     use std::os::fd::AsRawFd;
     let path = std::env::temp_dir().join(format!("polychip-blocks-{}", std::process::id()));
     std::fs::write(&path, vec![7; 3 + Constant::BLOCK]).unwrap();

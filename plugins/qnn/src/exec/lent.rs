@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_that_panics_gives_back_what_it_had() {
+    fn panicking_run_returns_its_resource() {
         let context = Lendable::new(7);
         let run = || context.lend().unwrap().with(|_| panic!("the bug of a run"));
         assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_not_given_back() {
+    fn forgotten_resource_is_not_returned() {
         let context = Lendable::new(7);
         let lent = context.lend().unwrap();
         assert!(context.lend().is_none());

@@ -140,7 +140,7 @@ Unkown op target: 0
     }
 
     #[test]
-    fn what_is_no_row_is_passed_by() {
+    fn invalid_rows_are_skipped() {
         for line in [
             "",
             "]",

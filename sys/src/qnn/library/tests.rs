@@ -73,7 +73,7 @@ fn the_provider_of_the_right_version_is_chosen() {
 
 /// A vendor's library for x86 is an emulator, too, and says nothing of it.
 #[test]
-fn a_library_that_says_it_emulates_is_told_from_one_that_does_not() {
+fn emulating_library_is_detected() {
     let (marked, plain) = (open(&[("EMULATES", 1)]).unwrap(), open(&[]).unwrap());
     assert!(marked.says_it_emulates() && marked.is_emulated());
     assert!(!plain.says_it_emulates());
@@ -112,7 +112,7 @@ fn other_versions_are_refused_with_both_named() {
 }
 
 #[test]
-fn a_list_that_makes_no_sense_is_refused() {
+fn inconsistent_list_is_refused() {
     for (values, part) in [
         ([("COUNT", 0)], "0 providers"),
         ([("COUNT", 65)], "65 providers"),
@@ -128,7 +128,7 @@ fn a_list_that_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn an_incomplete_installation_is_said_so() {
+fn incomplete_installation_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     compile(folder.path(), HTP, &[]);
     let error = Qnn::open(&[Place::new(folder.path(), "the test")]).unwrap_err();
@@ -164,7 +164,7 @@ fn a_library_without_the_export_is_refused() {
 
 #[test]
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-fn places_are_the_setting_alone_or_the_variables_in_order() {
+fn search_paths_are_the_setting_or_the_variables_in_order() {
     let set = |name: &str| match name {
         LIB_DIR => Some(OsString::from("/libs")),
         SDK_ROOT => Some(OsString::from("/sdk")),
@@ -188,7 +188,7 @@ fn places_are_the_setting_alone_or_the_variables_in_order() {
 }
 
 #[test]
-fn a_process_holds_one_set() {
+fn process_loads_one_set_of_libraries() {
     let one = tempfile::tempdir().unwrap();
     let other = tempfile::tempdir().unwrap();
     for folder in [&one, &other] {
