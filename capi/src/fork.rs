@@ -29,7 +29,7 @@ pub(crate) fn check() -> Result<()> {
     if FORKED.load(Ordering::Relaxed) {
         return Err(crate::failure::Failure::new(
             crate::status::POLYCHIP_ERROR_FORKED,
-            "this process was forked after the library was first used: its threads are not here; call exec, or fork \
+            "this process was forked after the library was first used: its threads do not exist in the child; call exec, or fork \
              before the first call",
         ));
     }

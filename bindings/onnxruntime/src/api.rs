@@ -1,11 +1,12 @@
-//! The functions that ONNX Runtime hands in.
+//! The functions that ONNX Runtime passes in.
 //!
 //! Invariants:
-//! 1. Every table is one that the runtime gave for a version it has, and none is ever freed.
-//! 2. Nothing is read behind the end of a table: older ones are shorter than ours says, so that there is no reference to one.
-//! 3. A status that is no success is released once its words are read.
+//! 1. Every table comes from the runtime, for a version that it has, and is never freed.
+//! 2. Nothing is read beyond the end of a table: older tables are shorter than our declaration, so
+//!    no reference to one is made.
+//! 3. A failed status is released once its message is read.
 //!
-//! Not here: which arguments a function takes (each call says why they are what it wants).
+//! Not here: the arguments of each function, which each call justifies.
 
 #![allow(unsafe_code)]
 
@@ -112,7 +113,7 @@ impl Version {
     }
 }
 
-/// Why a runtime has no table of ours.
+/// The reason why a runtime has no table for us.
 fn unfit(version: &str) -> String {
     let reason = if Version::of(version) < Version(1, ORT_VERSION) {
         "is too old for the Polychip provider, which needs"
@@ -137,8 +138,8 @@ impl Api {
     /// `base` is null or what ONNX Runtime gave.
     pub(crate) unsafe fn new(base: *const OrtApiBase) -> std::result::Result<Api, String> {
         // SAFETY: the caller's promise.
-        let base = unsafe { base.as_ref() }.ok_or("ONNX Runtime gave no functions")?;
-        let get = base.GetApi.ok_or("ONNX Runtime gave no functions")?;
+        let base = unsafe { base.as_ref() }.ok_or("ONNX Runtime passed no functions")?;
+        let get = base.GetApi.ok_or("ONNX Runtime passed no functions")?;
         // SAFETY: any version may be asked for; what is given is null or lives as long as the runtime.
         let table = |version: u32| unsafe { get(version) };
         // SAFETY: the runtime's version is constant text.
@@ -172,7 +173,7 @@ impl Api {
             hands_captures: Version::of(version) >= HANDS_CAPTURES,
             has_shapes: newer.is_some(),
         };
-        let without = "this ONNX Runtime was built without providers in libraries";
+        let without = "this ONNX Runtime was built without support for provider libraries";
         let ep = ort!(api, GetEpApi).map_err(|_| without)?;
         // SAFETY: it takes nothing, and what it gives is null or lives as long as the runtime.
         let raw = unsafe { ep() };

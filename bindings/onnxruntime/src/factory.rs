@@ -1,6 +1,7 @@
-//! What ONNX Runtime calls first: the library's two exports, and the factory that makes a provider for each session.
+//! The library's two exports, which ONNX Runtime calls first, and the factory that makes a provider
+//! for each session.
 //!
-//! Invariant: a device of the system is offered where one of ours is of its kind; the processor always is.
+//! Invariant: a device of the system is offered if one of ours is of its kind; the CPU always is.
 
 #![allow(unsafe_code)]
 

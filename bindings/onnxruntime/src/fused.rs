@@ -1,11 +1,12 @@
-//! A set of nodes that ONNX Runtime sees as one: a session of ours, with inputs and outputs where ONNX Runtime has them.
+//! A set of nodes that ONNX Runtime sees as one: a session whose inputs and outputs are in ONNX
+//! Runtime's memory.
 //!
 //! Invariants:
-//! 1. Tensors are read and written in place; an output whose size only the run knows, strings, and an output that no run
-//!    writes are copied, and counted.
-//! 2. Any number of threads may compute at once: a run waits for its place among the runs in flight.
-//! 3. A node is claimed by sizes that stand for open ones (`claim`): where those of a run cannot be run after all, a warning says
-//!    why, and the run's error.
+//! 1. Tensors are read and written in place. An output whose size is known only after the run,
+//!    strings, and an output that no run writes are copied and counted.
+//! 2. Any number of threads may compute at once: a run waits for a slot among the runs in flight.
+//! 3. A node with open sizes is claimed by sample sizes (`claim`). If the sizes of a run turn out
+//!    to be unsupported, a warning and the run's error state the reason.
 
 #![allow(unsafe_code)]
 
@@ -43,7 +44,7 @@ const KEPT: usize = 64;
 
 /// So many sessions are kept of a node whose inputs come with ranks that the model does not tell; that which was used longest
 /// ago goes first.
-const KEPT_RANKS: usize = 8;
+const MAX_RANK_SESSIONS: usize = 8;
 
 /// What sessions of a fused node are made with.
 #[derive(Clone)]
@@ -62,20 +63,20 @@ pub(crate) struct Making {
 pub(crate) struct Fused {
     seen: sys::OrtNodeComputeInfo,
     making: Making,
-    places: Places,
+    places: PortMapping,
     sessions: Sessions,
 }
 
-/// Where the node has what the model names: its inputs, and its outputs.
+/// Mapping from the names of the model to the node's inputs and outputs.
 #[derive(Clone, Default)]
-pub(crate) struct Places {
+pub(crate) struct PortMapping {
     inputs: BTreeMap<String, usize>,
     outputs: BTreeMap<String, usize>,
 }
 
-impl Places {
+impl PortMapping {
     /// Of a node whose model has the node's own names.
-    pub(crate) fn of(node: Node<'_>) -> Result<Places> {
+    pub(crate) fn of(node: Node<'_>) -> Result<PortMapping> {
         let [inputs, outputs] = names(node)?;
         let placed = |names: Vec<String>| {
             names
@@ -84,14 +85,19 @@ impl Places {
                 .map(|(place, name)| (name, place))
                 .collect()
         };
-        Ok(Places {
+        Ok(PortMapping {
             inputs: placed(inputs),
             outputs: placed(outputs),
         })
     }
 
     /// The same for a model that has these names, in the order in which `inner` has them of the node.
-    pub(crate) fn renamed(&self, inner: Node<'_>, inputs: &[String], outputs: &[String]) -> Result<Places> {
+    pub(crate) fn renamed(
+        &self,
+        inner: Node<'_>,
+        inputs: &[String],
+        outputs: &[String],
+    ) -> Result<PortMapping> {
         let [given, gives] = names(inner)?;
         let renamed = |what: &str, now: Vec<String>, then: &[String], places: &BTreeMap<String, usize>| {
             if now.len() != then.len() {
@@ -108,7 +114,7 @@ impl Places {
                 .filter_map(|(then, now)| Some((then.clone(), *places.get(now)?)));
             Ok(placed.collect::<BTreeMap<String, usize>>())
         };
-        Ok(Places {
+        Ok(PortMapping {
             inputs: renamed("inputs", given, inputs, &self.inputs)?,
             outputs: renamed("outputs", gives, outputs, &self.outputs)?,
         })
@@ -156,7 +162,7 @@ impl ByRank {
         };
         let slot = Arc::clone(&used.1);
         self.0.insert(0, used);
-        let gone = (self.0.len() > KEPT_RANKS).then(|| self.0.pop()).flatten();
+        let gone = (self.0.len() > MAX_RANK_SESSIONS).then(|| self.0.pop()).flatten();
         (slot, gone.map(|(_, slot)| slot))
     }
 }
@@ -191,7 +197,7 @@ type Shapes = SmallVec<[Sizes; 4]>;
 /// How an output comes to ONNX Runtime.
 enum Target {
     /// Written in place: its sizes.
-    Bound(Vec<usize>, Vec<i64>, u64),
+    InPlace(Vec<usize>, Vec<i64>, u64),
     /// Copied behind the run.
     Copied,
 }
@@ -201,7 +207,7 @@ impl Making {
     fn compiled(
         &self,
         model: messages::Model,
-        places: &Places,
+        places: &PortMapping,
         made: &[Precompiled],
     ) -> Result<Arc<Compiled>> {
         let graph = imported(model)?;
@@ -260,7 +266,7 @@ impl Fused {
     pub(crate) fn new(
         making: Making,
         model: messages::Model,
-        places: Places,
+        places: PortMapping,
         made: &[Precompiled],
     ) -> Result<Fused> {
         let unranked = unranked(&model);
@@ -377,7 +383,7 @@ impl Compiled {
         let targets = self.targets(shapes).map_err(|failure| making.unfit(failure))?;
         let mut bound: SmallVec<[Output; 4]> = SmallVec::new();
         for (port, target) in self.outputs.iter().zip(&*targets) {
-            if let Target::Bound(shape, sizes, bytes) = target
+            if let Target::InPlace(shape, sizes, bytes) = target
                 && let Some(place) = context.output(port.place, sizes)?
             {
                 // SAFETY: `compute` returns when no run uses the memory any more, and the session's next run has other
@@ -502,7 +508,7 @@ fn targets(session: &Session, specs: Vec<Option<TensorSpec>>) -> Arc<[Target]> {
             return Target::Copied;
         }
         let sizes = spec.shape.iter().map(|size| *size as i64).collect();
-        Target::Bound(spec.shape, sizes, spec.bytes)
+        Target::InPlace(spec.shape, sizes, spec.bytes)
     };
     specs.into_iter().map(target).collect()
 }
@@ -545,18 +551,18 @@ mod tests {
         let mut made = ByRank::default();
         let ranks = |rank: usize| Ranks::from_slice(&[rank, 1]);
         let first = made.slot(&ranks(0)).0;
-        for rank in 1..KEPT_RANKS {
+        for rank in 1..MAX_RANK_SESSIONS {
             assert!(
                 made.slot(&ranks(rank)).1.is_none(),
-                "there is room for {KEPT_RANKS}"
+                "there is room for {MAX_RANK_SESSIONS}"
             );
         }
         assert!(
             Arc::ptr_eq(&first, &made.slot(&ranks(0)).0),
             "the same ranks are the same session"
         );
-        let (_, gone) = made.slot(&ranks(KEPT_RANKS));
-        assert_eq!(made.0.len(), KEPT_RANKS);
+        let (_, gone) = made.slot(&ranks(MAX_RANK_SESSIONS));
+        assert_eq!(made.0.len(), MAX_RANK_SESSIONS);
         assert!(gone.is_some() && !made.0.iter().any(|(known, _)| *known == ranks(1)));
         assert!(Arc::ptr_eq(&first, &made.slot(&ranks(0)).0), "it was used since");
     }

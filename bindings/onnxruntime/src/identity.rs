@@ -1,6 +1,7 @@
-//! What a compiled model says of who compiled it, for apps that ask whether it fits before they make a session of it.
+//! The identity of a compiled model's compiler, for apps that ask whether the model fits before
+//! they make a session.
 //!
-//! Invariant: this is no more than a hint. What is stale is refused when the session is made, by what was compiled itself, since
+//! Invariant: this is only a hint. Stale content itself is refused when the session is made, since
 //! only then devices and options are known.
 
 use polychip::{Device, Runtime};
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::saved::FORM;
 
-/// Who compiled a model.
+/// Compiler of a model.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     /// Of what nodes hold.
@@ -18,7 +19,7 @@ pub(crate) struct Identity {
     devices: Vec<(String, String)>,
 }
 
-/// What is thought of a compiled model.
+/// Verdict on a compiled model.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     NotOurs,

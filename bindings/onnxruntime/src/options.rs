@@ -1,6 +1,7 @@
-//! What an app chooses: options of the provider, in the words of the command line.
+//! Options of the provider, named like those of the command line.
 //!
-//! Invariant: a name or a value that is not known is an error that lists what is; nothing is left out in silence.
+//! Invariant: an unknown name or value is an error that lists the known ones; nothing is ignored
+//! silently.
 
 #![allow(unsafe_code)]
 
@@ -103,7 +104,7 @@ impl Options {
                     "replan" => true,
                     _ => {
                         let words =
-                            format!("option {STALE:?} is {value:?}; it may be \"refuse\" or \"replan\"");
+                            format!("option {STALE:?} is {value:?}; expected \"refuse\" or \"replan\"");
                         return Err(Failure::argument(words));
                     }
                 };
@@ -158,7 +159,7 @@ pub(crate) fn of_ours(key: &str) -> Option<&str> {
 fn sizes(value: &str) -> Result<Vec<BTreeMap<String, usize>>> {
     let wrong = |list: &str| {
         Failure::argument(format!(
-            "option {SIZES:?} has {list:?}, which is no list of sizes; one is n=1,width=192, and several are separated by ;"
+            "option {SIZES:?} has {list:?}, which is not a list of sizes; expected e.g. n=1,width=192, with several lists separated by ;"
         ))
     };
     let one = |list: &str| -> Result<BTreeMap<String, usize>> {
@@ -295,7 +296,7 @@ mod tests {
         assert!(unknown.contains("context-sizes") && unknown.contains("stale-context"));
         assert!(words(&[("stale-context", "keep")]).contains("\"refuse\" or \"replan\""));
         for wrong in ["n", "n=x", "n=1,n=2", "=1"] {
-            assert!(words(&[("context-sizes", wrong)]).contains("no list of sizes"));
+            assert!(words(&[("context-sizes", wrong)]).contains("not a list of sizes"));
         }
         let options = read(&[
             ("context-sizes", "n=1, m=2; n=4,m=2;"),

@@ -1,11 +1,12 @@
-//! ONNX Runtime's graphs, nodes, attributes and types, as far as they are read here.
+//! ONNX Runtime's graphs, nodes, attributes and types, as far as this provider reads them.
 //!
 //! Invariants:
-//! 1. What is given lives as long as the call that it was given in: nothing here is kept.
-//! 2. What the runtime makes for us is released.
-//! 3. A wrapper's pointer lives as long as the wrapper: so its constructor says, and each call here rests on it.
+//! 1. Arguments live as long as the call that passed them: nothing here is kept.
+//! 2. Objects that the runtime makes for us are released.
+//! 3. A wrapper's pointer lives as long as the wrapper, as its constructor requires; each call
+//!    relies on it.
 //!
-//! Not here: what they mean (`read`), values of a run (`value`).
+//! Not here: the meaning of graphs (`read`), values of a run (`value`).
 
 #![allow(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The provider of one session of ONNX Runtime's: what it claims, and what it compiles.
+//! The provider of one ONNX Runtime session: its claims, and its compiled nodes.
 
 #![allow(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! What became of each session of ONNX Runtime's that has the provider: what was claimed, what was not and why, and what
-//! the claimed parts did.
+//! Reports on the ONNX Runtime sessions of this provider: claimed nodes, unclaimed nodes with
+//! reasons, and statistics of the claimed parts.
 //!
 //! Invariant: a session that has ended is not held here.
 
@@ -249,12 +249,12 @@ fn all() -> String {
     format!("[{}]", all.join(","))
 }
 
-/// Writes what became of each session that is open, a JSON list that ends in a zero, into memory of the caller, and gives how
-/// many bytes it takes. Where there is less room nothing is written: the caller asks again with more. 0 in a child of
-/// `fork`.
+/// Writes the reports of all open sessions, a JSON list with a terminating zero byte, to memory of
+/// the caller, and returns the number of bytes required. If `room` is smaller, nothing is written:
+/// call again with more. Returns 0 in a child of `fork`. Thread-safe.
 ///
 /// # Safety
-/// `text` is null, or so many bytes can be written there.
+/// `text` is null, or `room` bytes can be written there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_ort_reports(text: *mut c_char, room: usize) -> usize {
     // a child of fork could wait for ever for what is locked

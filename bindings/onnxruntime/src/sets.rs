@@ -1,13 +1,16 @@
-//! Which nodes are fused together: as few sets as the nodes between them allow.
+//! The nodes that are fused together: as few sets as the nodes between them allow.
 //!
 //! Invariants:
-//! 1. A set is convex: no path between two of its nodes leads through a node outside, and no two sets wait for each other.
-//! 2. What is no tensor (a sequence, an optional) crosses no edge of a set: its nodes are in one set, or in none.
-//! 3. Where the runtime hands a fused node nothing that bodies alone read, no set needs that.
+//! 1. A set is convex: no path between two of its nodes leads through a node outside, and no two
+//!    sets wait for each other.
+//! 2. Values that are not tensors (a sequence, an optional) cross no edge of a set: their nodes are
+//!    in one set, or in none.
+//! 3. If the runtime does not pass a fused node the values that only bodies read, no set needs
+//!    them.
 //!
-//! A node's depth is how often, on the worst path to it, the way leads from a node that is not claimed into one that is.
-//! It never falls along a path, and a path that leaves claimed nodes and comes back has a greater one: nodes of the same
-//! depth are a convex set.
+//! The depth of a node is the largest number of transitions from an unclaimed to a claimed node on
+//! any path to it. Depth never decreases along a path, and increases on a path that leaves claimed
+//! nodes and returns. Nodes of equal depth are therefore a convex set.
 
 /// A node, by numbers of the values that it touches. Nodes stand behind those that they read of.
 #[derive(Debug, Clone, Default)]

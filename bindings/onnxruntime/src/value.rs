@@ -1,4 +1,4 @@
-//! Values of ONNX Runtime's: constants of a model, inputs and outputs of a run.
+//! Values of ONNX Runtime: constants of a model, inputs and outputs of a run.
 
 #![allow(unsafe_code)]
 

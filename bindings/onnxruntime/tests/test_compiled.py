@@ -306,11 +306,11 @@ def test_torn_and_changed_content_is_an_error(classes: bytes, tmp_path, capfd) -
 
     def broken(whole: bytes) -> typing.Iterator[tuple[bytes, str]]:
         for end in (0, 7, 63, 64, 1000, len(whole) - 1):
-            yield whole[:end], "cut off"
+            yield whole[:end], "truncated"
         for place in (64, 200, len(whole) // 2, len(whole) - 1):
-            yield whole[:place] + bytes([whole[place] ^ 0x20]) + whole[place + 1 :], "hash does not hold"
+            yield whole[:place] + bytes([whole[place] ^ 0x20]) + whole[place + 1 :], "hash does not match"
         yield whole[:8] + b"\x63" + whole[9:], "version 99"
-        yield b"\0" + whole[1:], "does not begin"
+        yield b"\0" + whole[1:], "not content compiled"
 
     for wrong, why in broken(content):
         # a runtime may leave out an attribute that is empty
@@ -408,7 +408,7 @@ def test_a_compiled_model_is_not_compiled_again(classes: bytes, tmp_path, capfd)
     target = compiled(classes, tmp_path / "model.onnx", "1")
     file = str(tmp_path / "again.onnx")
     again = {"ep.context_enable": "1", "ep.context_file_path": file, "ep.context_embed_mode": "1"}
-    assert "is a compiled one already" in refusal(str(target), capfd, settings=again)
+    assert "is already compiled" in refusal(str(target), capfd, settings=again)
 
 
 @pytest.mark.skipif(not hasattr(ort, "ModelCompiler"), reason="this ONNX Runtime has no ModelCompiler")
