@@ -19,8 +19,8 @@ use crate::shared::Shared;
 
 type Key = [u8; 32];
 
-/// Answers of one library with its settings.
-pub(crate) struct Answers {
+/// SupportCache of one library with its settings.
+pub(crate) struct SupportCache {
     shared: Arc<Shared>,
     host: HostServices,
     /// Under which they are kept in the host's store.
@@ -29,9 +29,9 @@ pub(crate) struct Answers {
     known: Mutex<BTreeMap<Key, bool>>,
 }
 
-impl Answers {
+impl SupportCache {
     /// The answers that the host's store has kept.
-    pub(crate) fn new(shared: Arc<Shared>, host: HostServices, made_by: &str, relaxed: bool) -> Answers {
+    pub(crate) fn new(shared: Arc<Shared>, host: HostServices, made_by: &str, relaxed: bool) -> SupportCache {
         let name = format!("answers 1 {made_by}");
         let stored = host.store_read(&name).ok().flatten().unwrap_or_default();
         let record = |record: &[u8]| {
@@ -40,7 +40,7 @@ impl Answers {
         };
         // a torn record is asked anew
         let known = stored.chunks(33).filter_map(record).collect();
-        Answers {
+        SupportCache {
             shared,
             host,
             name,

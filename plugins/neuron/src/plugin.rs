@@ -20,7 +20,7 @@ use polychip_sys::neuron::bindings as sys;
 
 use crate::api::{Api, Settings};
 use crate::buffer::{self, NeuronBuffer};
-use crate::caps::Answers;
+use crate::caps::SupportCache;
 use crate::exec::{NeuronExecutable, NeuronRun};
 use crate::lower;
 use crate::shared::{NO_BOOST, Shared};
@@ -138,7 +138,7 @@ pub struct NeuronDevice {
     runner: Runner<NeuronRun>,
     queue: Arc<RunQueue<NeuronRun>>,
     shared: Arc<Shared>,
-    answers: Answers,
+    answers: SupportCache,
     reduced: bool,
     made_by: String,
     points: Vec<OperatingPoint>,
@@ -191,7 +191,7 @@ impl NeuronDevice {
             },
             runner: Runner::start(&queue, "polychip-neuron-runs")?,
             queue,
-            answers: Answers::new(Arc::clone(&shared), plugin.host.clone(), &made_by, plugin.reduced),
+            answers: SupportCache::new(Arc::clone(&shared), plugin.host.clone(), &made_by, plugin.reduced),
             points: telemetry::operating_points(plugin.api.boosts()),
             shared,
             reduced: plugin.reduced,

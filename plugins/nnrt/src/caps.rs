@@ -17,9 +17,9 @@ use crate::program::Program;
 
 /// The runtime's answers so far: yes, or in which words not.
 #[derive(Default)]
-pub(crate) struct Answers(Mutex<BTreeMap<[u8; 32], Option<String>>>);
+pub(crate) struct SupportCache(Mutex<BTreeMap<[u8; 32], Option<String>>>);
 
-impl Answers {
+impl SupportCache {
     /// Whether the chip runs each node of a graph of so many nodes.
     pub(crate) fn support(&self, api: &Api, part: &Part, nodes: usize, reduced: bool) -> Vec<Support> {
         let infos = operands::infos(part, &lower::Chip);

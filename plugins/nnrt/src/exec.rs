@@ -27,10 +27,10 @@ use crate::program::Tensor;
 pub type NnrtRun = Run<NnrtExecutable>;
 
 /// Places kept per port: as many as a session binds in turn. The oldest goes first.
-const PLACES: usize = 32;
+const MAX_RANGES: usize = 32;
 
 /// A range of a buffer as a tensor of the runtime's.
-struct Place {
+struct RangeTensor {
     buffer: Weak<NnrtBuffer>,
     offset: usize,
     tensor: RunTensor,
@@ -39,7 +39,7 @@ struct Place {
 /// What one run at a time has.
 struct Seat {
     /// Before the executor: tensors are the device's.
-    places: Vec<VecDeque<Place>>,
+    ranges: Vec<VecDeque<RangeTensor>>,
     /// Per port that is the new value of a state: memory of its own.
     spare: Vec<Option<Arc<NnrtBuffer>>>,
     executor: Executor,
@@ -80,7 +80,7 @@ impl NnrtExecutable {
                 .transpose()
         });
         let seat = Seat {
-            places: ports.iter().map(|_| VecDeque::new()).collect(),
+            ranges: ports.iter().map(|_| VecDeque::new()).collect(),
             spare: spare.collect::<Result<_>>()?,
             executor,
         };
@@ -100,28 +100,29 @@ impl NnrtExecutable {
     /// The place of a port's list that holds a range as a tensor, made if there is none.
     fn place(
         &self,
-        places: &mut VecDeque<Place>,
+        ranges: &mut VecDeque<RangeTensor>,
         port: usize,
         buffer: &Arc<NnrtBuffer>,
         offset: usize,
     ) -> Result<usize> {
         // before anything that is kept: an earlier binding says nothing of this one's range
         let (file, start, whole) = buffer.range(offset, self.ports[port].bytes as usize)?;
-        let is_it = |place: &Place| place.offset == offset && place.buffer.as_ptr() == Arc::as_ptr(buffer);
-        if let Some(known) = places.iter().position(is_it) {
+        let is_it =
+            |range: &RangeTensor| range.offset == offset && range.buffer.as_ptr() == Arc::as_ptr(buffer);
+        if let Some(known) = ranges.iter().position(is_it) {
             return Ok(known);
         }
         // a tensor keeps the file's memory: not for buffers that are gone
-        places.retain(|place| place.buffer.strong_count() > 0);
-        if places.len() == PLACES {
-            places.pop_front();
+        ranges.retain(|range| range.buffer.strong_count() > 0);
+        if ranges.len() == MAX_RANGES {
+            ranges.pop_front();
         }
-        places.push_back(Place {
+        ranges.push_back(RangeTensor {
             buffer: Arc::downgrade(buffer),
             offset,
             tensor: self.api.tensor(&self.tensors[port], file, start, whole)?,
         });
-        Ok(places.len() - 1)
+        Ok(ranges.len() - 1)
     }
 }
 
@@ -140,18 +141,18 @@ impl Compute for NnrtExecutable {
         }
         let mut seat = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
         let Seat {
-            places,
+            ranges,
             spare,
             executor,
         } = &mut *seat;
         let mut tensors = Vec::with_capacity(bound.len());
-        for ((port, places), (bound, spare)) in places.iter_mut().enumerate().zip(bound.iter().zip(&*spare)) {
+        for ((port, ranges), (bound, spare)) in ranges.iter_mut().enumerate().zip(bound.iter().zip(&*spare)) {
             let (buffer, offset) = match spare {
                 Some(spare) => (spare, 0),
                 None => (bound.buffer(), bound.offset()),
             };
-            let at = self.place(places, port, buffer, offset)?;
-            tensors.push(&places[at].tensor);
+            let at = self.place(ranges, port, buffer, offset)?;
+            tensors.push(&ranges[at].tensor);
         }
         // inputs come first
         let (inputs, outputs) = tensors.split_at(self.inputs);

@@ -20,7 +20,7 @@ use polychip_sys::nnrt::bindings as sys;
 
 use crate::api::{self, Api, Found, Settings};
 use crate::buffer::{self, NnrtBuffer};
-use crate::caps::Answers;
+use crate::caps::SupportCache;
 use crate::exec::{NnrtExecutable, NnrtRun};
 use crate::lower;
 use crate::program::{Program, Tensor};
@@ -130,7 +130,7 @@ pub struct NnrtDevice {
     queue: Arc<RunQueue<NnrtRun>>,
     api: Api,
     resets: Arc<AtomicU64>,
-    answers: Answers,
+    answers: SupportCache,
     reduced: bool,
     made_by: String,
 }
@@ -182,7 +182,7 @@ impl NnrtDevice {
             queue,
             api: Api::new(plugin.library, found.id, plugin.settings),
             resets: Arc::new(AtomicU64::new(0)),
-            answers: Answers::default(),
+            answers: SupportCache::default(),
             reduced: plugin.reduced,
             made_by: format!("{BUILD_ID} {} {said}", found.name),
         })

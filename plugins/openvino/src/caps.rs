@@ -1,7 +1,7 @@
 //! What a device supports: what the library says of each node by itself, and what it is known to do wrong.
 //!
 //! A node is asked about as a model of its own, which the library's reader takes or refuses, and whose result must
-//! have the type and shape that the graph says; for a GPU or NPU it is compiled, too. Answers are kept by what the
+//! have the type and shape that the graph says; for a GPU or NPU it is compiled, too. SupportCache are kept by what the
 //! node is (its model without large constants), in memory and in the host's store.
 //!
 //! Invariants:
@@ -25,17 +25,17 @@ use crate::{api, model};
 
 type Hash = [u8; 32];
 
-/// Answers of this session.
+/// SupportCache of this session.
 #[derive(Default)]
-pub(crate) struct Answers {
+pub(crate) struct SupportCache {
     known: BTreeMap<Hash, Support>,
 }
 
-/// Answers for all nodes of a graph.
+/// SupportCache for all nodes of a graph.
 pub(crate) fn support(
     shared: &Shared,
     host: &HostServices,
-    answers: &Mutex<Answers>,
+    answers: &Mutex<SupportCache>,
     graph: &GraphView<'_>,
 ) -> Result<Vec<Support>> {
     let mut questions = Vec::with_capacity(graph.node_count());
@@ -53,7 +53,7 @@ pub(crate) fn support(
     let key = format!("support {} {}", shared.made_by, all.finalize().to_hex());
     let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
     let mut asked = false;
-    let new = |answers: &Answers| {
+    let new = |answers: &SupportCache| {
         let mut hashes = questions.iter().flatten();
         hashes.any(|hash| !answers.known.contains_key(hash))
     };
@@ -104,7 +104,7 @@ fn print(bytes: &mut Vec<u8>, hash: &Hash, answer: &Support) {
     bytes.extend(format!("{hex} {code} {}\n", words.replace('\n', " ")).bytes());
 }
 
-/// Answers of lines that are understood; others are asked again.
+/// SupportCache of lines that are understood; others are asked again.
 fn parse(bytes: &[u8]) -> Vec<(Hash, Support)> {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return Vec::new();

@@ -59,7 +59,7 @@ impl Cores {
 
     /// Keeps this thread to them until what is returned is dropped; a refusal of the system leaves it where it is.
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    pub(crate) fn keep(&self) -> Option<Kept> {
+    pub(crate) fn keep(&self) -> Option<AffinityGuard> {
         if self.0.is_empty() {
             return None;
         }
@@ -67,12 +67,12 @@ impl Cores {
         let mut set = CpuSet::new();
         self.0.iter().for_each(|cpu| set.set(*cpu));
         sched_setaffinity(None, &set).ok()?;
-        Some(Kept(before))
+        Some(AffinityGuard(before))
     }
 
     /// Only Linux keeps threads to processors by their number.
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    pub(crate) fn keep(&self) -> Option<Kept> {
+    pub(crate) fn keep(&self) -> Option<AffinityGuard> {
         None
     }
 }
@@ -85,14 +85,14 @@ const MOST: usize = 1024;
 
 /// Lets a thread go where it went before.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) struct Kept(CpuSet);
+pub(crate) struct AffinityGuard(CpuSet);
 
 /// Lets a thread go where it went before.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(crate) struct Kept(());
+pub(crate) struct AffinityGuard(());
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-impl Drop for Kept {
+impl Drop for AffinityGuard {
     fn drop(&mut self) {
         // where it is refused the thread stays, which costs speed, not answers
         let _ = sched_setaffinity(None, &self.0);

@@ -78,7 +78,7 @@ impl Peaks {
         let stated = Peaks::stated(shared);
         let known = match wanted {
             RatesWanted::Stated => Some(stated),
-            RatesWanted::Kept => Some(kept().unwrap_or(stated)),
+            RatesWanted::AffinityGuard => Some(kept().unwrap_or(stated)),
             RatesWanted::Measured => kept(),
             RatesWanted::MeasuredAnew => None,
         };

@@ -19,27 +19,27 @@ use crate::program::{Operation, Param, Program, Quant, Role, Tensor, Type};
 use crate::session::{Refused, Session};
 
 /// What the library answered: nothing, or its code and words.
-type Answer = Option<(u64, String)>;
+type LibraryVerdict = Option<(u64, String)>;
 
 /// Version of the form that answers are stored in.
 const FORM: u32 = 2;
 
-/// Answers of one library about one chip.
-pub(crate) struct Answers {
+/// SupportCache of one library about one chip.
+pub(crate) struct SupportCache {
     session: Arc<Session>,
     host: HostServices,
     target: Target,
     key: String,
-    known: Mutex<BTreeMap<[u8; 32], Answer>>,
+    known: Mutex<BTreeMap<[u8; 32], LibraryVerdict>>,
 }
 
-impl Answers {
+impl SupportCache {
     /// The answers that the host's store has kept.
-    pub(crate) fn new(session: Arc<Session>, host: HostServices, target: Target) -> Answers {
+    pub(crate) fn new(session: Arc<Session>, host: HostServices, target: Target) -> SupportCache {
         let key = format!("answers {FORM} {} soc {}", session.version(), target.soc.id);
         let stored = host.store_read(&key).ok().flatten().unwrap_or_default();
         let known = read(&stored).unwrap_or_default();
-        Answers {
+        SupportCache {
             session,
             host,
             target,
@@ -75,7 +75,7 @@ impl Answers {
         part: &Part,
         infos: &[Outcome<Info>],
         node: &Node,
-        known: &mut BTreeMap<[u8; 32], Answer>,
+        known: &mut BTreeMap<[u8; 32], LibraryVerdict>,
     ) -> Outcome<()> {
         let lowered = |data| lower::alone(part, infos, node, self.target, data);
         for (order, bare) in lowered(false)?.into_iter().enumerate() {
@@ -158,8 +158,8 @@ pub(crate) fn takes_wide_scales(session: &Session) -> bool {
     session.validate(&program, &program.operations[0]).is_ok()
 }
 
-/// Answers as bytes: for each a hash, a code, and the length and bytes of words.
-fn write(known: &BTreeMap<[u8; 32], Answer>) -> Vec<u8> {
+/// SupportCache as bytes: for each a hash, a code, and the length and bytes of words.
+fn write(known: &BTreeMap<[u8; 32], LibraryVerdict>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (key, answer) in known {
         let (code, words) = answer.as_ref().map_or((0, ""), |(code, words)| (*code, &**words));
@@ -172,7 +172,7 @@ fn write(known: &BTreeMap<[u8; 32], Answer>) -> Vec<u8> {
 }
 
 /// The answers that bytes hold; `None` where they are torn.
-fn read(mut bytes: &[u8]) -> Option<BTreeMap<[u8; 32], Answer>> {
+fn read(mut bytes: &[u8]) -> Option<BTreeMap<[u8; 32], LibraryVerdict>> {
     let mut known = BTreeMap::new();
     while !bytes.is_empty() {
         let (key, rest) = bytes.split_first_chunk::<32>()?;

@@ -11,7 +11,7 @@
 
 #![allow(unsafe_code, reason = "memory is handed to the vendor's library here")]
 
-mod lent;
+mod exclusive;
 
 use std::sync::{Arc, Weak};
 
@@ -20,20 +20,20 @@ use polychip_sdk::{
     RunQueue, Span, Submit,
 };
 
-use self::lent::Lendable;
+use self::exclusive::Exclusive;
 use crate::blob::Part;
 use crate::buffer::QnnBuffer;
 use crate::session::{Context, Power, Registered, Session};
 
 /// Places kept per port: as many as a session binds in turn. The oldest goes first.
-const PLACES: usize = 64;
+const MAX_RANGES: usize = 64;
 
 /// A run, and the fence that tells its end.
 pub type QnnRun = Run<QnnExecutable>;
 type PortBuffer = polychip_sdk::PortBuffer<QnnBuffer>;
 
 /// A buffer's range that the context knows.
-struct Place {
+struct RegisteredRange {
     buffer: Weak<QnnBuffer>,
     offset: usize,
     memory: Registered,
@@ -42,7 +42,7 @@ struct Place {
 /// What one run at a time has.
 struct Seat {
     /// Per port; before the context, which outlives what it knows.
-    places: Vec<Vec<Place>>,
+    ranges: Vec<Vec<RegisteredRange>>,
     context: Context,
 }
 
@@ -53,7 +53,7 @@ pub struct QnnExecutable {
     constant_bytes: u64,
     /// Its runs take the time of the computer that emulates.
     emulated: bool,
-    seat: Lendable<Seat>,
+    seat: Exclusive<Seat>,
     /// The vote that stands while the part is loaded.
     _vote: Option<Arc<Power>>,
 }
@@ -67,13 +67,13 @@ impl QnnExecutable {
         vote: Option<Arc<Power>>,
     ) -> Result<QnnExecutable> {
         let context = Context::load(session, &part.binary, &part.tensors, part.inputs)?;
-        let places = part.ports.iter().map(|_| Vec::new()).collect();
+        let ranges = part.ports.iter().map(|_| Vec::new()).collect();
         Ok(QnnExecutable {
             queue,
             ports: part.ports,
             constant_bytes: part.binary.len() as u64,
             emulated: session.is_emulated(),
-            seat: Lendable::new(Seat { places, context }),
+            seat: Exclusive::new(Seat { ranges, context }),
             _vote: vote,
         })
     }
@@ -83,7 +83,7 @@ impl QnnExecutable {
         self.seat.forget()
     }
 
-    fn run_in(&self, Seat { places, context }: &mut Seat, bound: &[PortBuffer]) -> Result<()> {
+    fn run_in(&self, Seat { ranges, context }: &mut Seat, bound: &[PortBuffer]) -> Result<()> {
         for (port, bound) in bound.iter().enumerate() {
             // fits, as a port was made of a tensor of this many bytes
             let bytes = self.ports[port].bytes as usize;
@@ -93,7 +93,7 @@ impl QnnExecutable {
             }
             match bound.buffer().range(bound.offset()) {
                 Some(range) => {
-                    let known = known(&mut places[port], bound, || context.register(port, range))?;
+                    let known = known(&mut ranges[port], bound, || context.register(port, range))?;
                     context.bind_known(port, known);
                 }
                 None => {
@@ -110,27 +110,27 @@ impl QnnExecutable {
 
 /// The memory of a bound range, registered where the context does not know it.
 fn known<'a>(
-    places: &'a mut Vec<Place>,
+    ranges: &'a mut Vec<RegisteredRange>,
     bound: &PortBuffer,
     register: impl FnOnce() -> Result<Registered>,
 ) -> Result<&'a Registered> {
     // a weak pointer keeps the address from being used again
-    let here = |place: &Place| {
-        place.offset == bound.offset() && std::ptr::eq(place.buffer.as_ptr(), Arc::as_ptr(bound.buffer()))
+    let here = |range: &RegisteredRange| {
+        range.offset == bound.offset() && std::ptr::eq(range.buffer.as_ptr(), Arc::as_ptr(bound.buffer()))
     };
-    if let Some(at) = places.iter().position(here) {
-        return Ok(&places[at].memory);
+    if let Some(at) = ranges.iter().position(here) {
+        return Ok(&ranges[at].memory);
     }
-    places.retain(|place| place.buffer.strong_count() > 0);
-    if places.len() == PLACES {
-        places.remove(0);
+    ranges.retain(|range| range.buffer.strong_count() > 0);
+    if ranges.len() == MAX_RANGES {
+        ranges.remove(0);
     }
-    places.push(Place {
+    ranges.push(RegisteredRange {
         buffer: Arc::downgrade(bound.buffer()),
         offset: bound.offset(),
         memory: register()?,
     });
-    Ok(&places[places.len() - 1].memory)
+    Ok(&ranges[ranges.len() - 1].memory)
 }
 
 impl Compute for QnnExecutable {
@@ -148,8 +148,8 @@ impl Compute for QnnExecutable {
                 "the device was reset since the part was loaded",
             )
         };
-        let mut lent = self.seat.lend().ok_or_else(void)?;
-        lent.with(|seat| self.run_in(seat, bound)).map(|()| Span::Call)
+        let mut held = self.seat.acquire().ok_or_else(void)?;
+        held.with(|seat| self.run_in(seat, bound)).map(|()| Span::Call)
     }
 }
 

@@ -17,7 +17,7 @@ use polychip_sdk::{
 };
 
 use crate::buffer::{QnnBuffer, Reach, Way};
-use crate::caps::Answers;
+use crate::caps::SupportCache;
 use crate::exec::{QnnExecutable, QnnRun};
 use crate::lower::{self, Target};
 use crate::session::{Mode, Session, Votes};
@@ -107,7 +107,7 @@ pub struct QnnDevice {
     queue: Arc<RunQueue<QnnRun>>,
     session: Arc<Session>,
     loaded: Mutex<Vec<Weak<QnnExecutable>>>,
-    answers: Answers,
+    answers: SupportCache,
     target: Target,
     build_id: String,
     host: HostServices,
@@ -189,7 +189,7 @@ impl QnnDevice {
             queue,
             session: Arc::clone(session),
             loaded: Mutex::new(Vec::new()),
-            answers: Answers::new(Arc::clone(session), plugin.host.clone(), target),
+            answers: SupportCache::new(Arc::clone(session), plugin.host.clone(), target),
             target,
             build_id: format!("{BUILD_ID} {} soc {}", session.version(), soc.id),
             host: plugin.host.clone(),

@@ -27,7 +27,7 @@ use crate::lower::Part;
 use crate::shared::Shared;
 
 /// Places kept per port and lane: as many as a session binds in turn. The oldest goes first.
-const PLACES: usize = 64;
+const MAX_RANGES: usize = 64;
 
 /// A run, and the fence that tells its end.
 pub type RknnRun = Run<RknnExecutable>;
@@ -37,7 +37,7 @@ type PortBuffer = polychip_sdk::PortBuffer<RknnBuffer>;
 pub(crate) type Lanes = Vec<Arc<RunQueue<RknnRun>>>;
 
 /// A buffer's range that the context knows.
-struct Place {
+struct KnownRange {
     buffer: Weak<RknnBuffer>,
     offset: usize,
     memory: Arc<DeviceMemory>,
@@ -53,7 +53,7 @@ struct Room {
 struct Seat {
     seen: Seen,
     linear: Option<Linear>,
-    places: Vec<Place>,
+    ranges: Vec<KnownRange>,
     /// Memory of the runtime's own, for buffers that the chip does not see.
     own: Option<(Arc<DeviceMemory>, Room)>,
     /// What the context has now.
@@ -119,7 +119,7 @@ impl RknnExecutable {
                 .map(|(&seen, &linear)| Seat {
                     seen,
                     linear,
-                    places: Vec::new(),
+                    ranges: Vec::new(),
                     own: None,
                     bound: None,
                 });
@@ -250,19 +250,19 @@ impl Seat {
         place: &PortBuffer,
         bytes: usize,
     ) -> Result<Arc<DeviceMemory>> {
-        let here = |known: &Place| {
+        let here = |known: &KnownRange| {
             known.offset == place.offset() && std::ptr::eq(known.buffer.as_ptr(), Arc::as_ptr(place.buffer()))
         };
         // a weak pointer keeps the address from being used again
-        if let Some(known) = self.places.iter().find(|known| here(known)) {
+        if let Some(known) = self.ranges.iter().find(|known| here(known)) {
             return Ok(Arc::clone(&known.memory));
         }
-        self.places.retain(|known| known.buffer.strong_count() > 0);
-        if self.places.len() == PLACES {
-            self.places.remove(0);
+        self.ranges.retain(|known| known.buffer.strong_count() > 0);
+        if self.ranges.len() == MAX_RANGES {
+            self.ranges.remove(0);
         }
         let memory = place.buffer().made_known(context, place.offset(), bytes)?;
-        self.places.push(Place {
+        self.ranges.push(KnownRange {
             buffer: Arc::downgrade(place.buffer()),
             offset: place.offset(),
             memory: Arc::clone(&memory),

@@ -56,7 +56,7 @@ struct Request<'a> {
 
 /// What it answers.
 #[derive(Deserialize)]
-struct Answer {
+struct ToolkitReply {
     ok: bool,
     #[serde(default)]
     toolkit: String,
@@ -155,7 +155,7 @@ impl Toolkit {
         target: &str,
         mark: &str,
         patience: Duration,
-    ) -> Result<Answer> {
+    ) -> Result<ToolkitReply> {
         let settings = &self.settings;
         let quantise = settings.quantise.as_ref();
         let (model, blob, result) = (
@@ -197,7 +197,7 @@ impl Toolkit {
         let Ok(answer) = read(&result, ANSWER_BYTES) else {
             return Err(child.ended(status, &folder.file("log")));
         };
-        let answer: Answer = serde_json::from_slice(&answer).map_err(|error| {
+        let answer: ToolkitReply = serde_json::from_slice(&answer).map_err(|error| {
             Error::unsupported(format!("{} answered what is no answer: {error}", self.name()))
         })?;
         if answer.ok {
@@ -207,7 +207,7 @@ impl Toolkit {
     }
 
     /// The error of a program that says that it failed.
-    fn refused(&self, answer: &Answer) -> Error {
+    fn refused(&self, answer: &ToolkitReply) -> Error {
         let words: String = answer.error.chars().take(600).collect();
         let words = words.replace('\n', " ");
         let name = self.name();

@@ -1,6 +1,6 @@
-//! Foundation: texts, numbers, lists, dictionaries, file addresses and errors.
+//! Foundation: strings, numbers, arrays, dictionaries, file URLs and errors.
 //!
-//! Invariant: whoever calls has a pool open; what is given as an [`Id`] lives as long as that pool.
+//! Invariant: the caller has a pool open, and every returned [`Id`] lives as long as that pool.
 
 #![allow(unsafe_code, reason = "messages are sent here")]
 

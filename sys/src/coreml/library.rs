@@ -1,10 +1,10 @@
-//! Opening Objective-C's runtime and Core ML: where they are looked for, and why they are refused.
+//! Opening the Objective-C runtime and Core ML: search paths, and the reasons for refusing them.
 //!
 //! Invariants:
-//! 1. A library that is given out has every class and message that [`NEEDED`] lists.
+//! 1. A returned library has every class and message of [`NEEDED`].
 //! 2. A library is never closed.
 //!
-//! Not here: what the messages do (`model`, `foundation`).
+//! Not here: the meaning of messages (`model`, `foundation`).
 
 #![allow(unsafe_code, reason = "foreign libraries are opened here")]
 
@@ -283,7 +283,7 @@ impl Runtime {
 
 impl Library {
     /// Opens the library: of `folder` where one is given, else of the folder that the environment names as
-    /// `COREML_LIB_DIR`, else the system's own. It stays open for ever.
+    /// `COREML_LIB_DIR`, else the system's own. It is never closed.
     ///
     /// # Errors
     /// If it is not there, or older than [`OLDEST`].

@@ -1,8 +1,9 @@
-//! Models, the memory that they are run over, and the compute units that there are.
+//! Models, the memory that they run over, and the available compute units.
 //!
 //! Invariants:
-//! 1. An array has the extents and strides that it was made with, over memory that its maker keeps.
-//! 2. A model is used by one thread at a time; Core ML does not say that more may.
+//! 1. An array keeps the extents and strides that it was made with, over memory that its maker
+//!    keeps alive.
+//! 2. A model is used by one thread at a time; Core ML does not document concurrent use.
 
 #![allow(unsafe_code, reason = "messages are sent here")]
 

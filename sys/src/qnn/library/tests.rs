@@ -58,7 +58,7 @@ fn open(values: &[(&str, u32)]) -> Result<Qnn> {
     let folder = tempfile::tempdir().unwrap();
     compile(folder.path(), HTP, values);
     compile(folder.path(), SYSTEM, values);
-    Qnn::open(&[Place::new(folder.path(), "the test")])
+    Qnn::open(&[SearchPath::new(folder.path(), "the test")])
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn inconsistent_list_is_refused() {
 fn incomplete_installation_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     compile(folder.path(), HTP, &[]);
-    let error = Qnn::open(&[Place::new(folder.path(), "the test")]).unwrap_err();
+    let error = Qnn::open(&[SearchPath::new(folder.path(), "the test")]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::HalfInstalled);
     let text = error.to_string();
     assert!(
@@ -157,7 +157,7 @@ fn a_library_without_the_export_is_refused() {
                 .success()
         );
     }
-    let error = Qnn::open(&[Place::new(folder.path(), "the test")]).unwrap_err();
+    let error = Qnn::open(&[SearchPath::new(folder.path(), "the test")]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WrongInterface);
     assert!(error.to_string().contains("QnnInterface_getProviders"), "{error}");
 }
@@ -170,21 +170,21 @@ fn search_paths_are_the_setting_or_the_variables_in_order() {
         SDK_ROOT => Some(OsString::from("/sdk")),
         _ => None,
     };
-    let folders = |places: Vec<Place>| -> Vec<String> {
-        places
+    let folders = |search_paths: Vec<SearchPath>| -> Vec<String> {
+        search_paths
             .iter()
             .map(|place| format!("{} {}", place.folder.display(), place.named_by))
             .collect()
     };
     assert_eq!(
-        folders(places(Some(Path::new("/mine")), &set)),
+        folders(search_paths(Some(Path::new("/mine")), &set)),
         ["/mine the plugin's setting"]
     );
     assert_eq!(
-        folders(places(None, &set)),
+        folders(search_paths(None, &set)),
         ["/libs QNN_LIB_DIR", "/sdk/lib/x86_64-linux-clang QNN_SDK_ROOT"]
     );
-    assert_eq!(places(None, &|_| Some(OsString::new())), []);
+    assert_eq!(search_paths(None, &|_| Some(OsString::new())), []);
 }
 
 #[test]
