@@ -1,9 +1,10 @@
 //! The vendor's compiler: a program that reads an ONNX model and writes an `.om` file.
 //!
 //! Invariants:
-//! 1. However the program ends, compiling ends with a part or with an error that names it and says what to do.
-//! 2. What it leaves is read up to a limit, and believed to be an `.om` file only where it begins like one; ports are
-//!    checked against the graph when it is loaded (`lower`).
+//! 1. However the program ends, compilation ends with a part or with an error that names it and the
+//!    remedy.
+//! 2. Its output is read up to a limit, and accepted only if it begins like an `.om` file; ports
+//!    are checked against the graph when it is loaded (`lower`).
 //!
 //! Not here: the process (`polychip_lowering::handed`), what is compiled (`lower`).
 

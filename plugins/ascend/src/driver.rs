@@ -1,9 +1,10 @@
-//! AscendCL as the plugin uses it: whether there are boards, what codes mean, a board's opening, its memory, its models.
+//! AscendCL: detection of boards, meaning of codes, a board's opening, its memory, its models.
 //!
 //! Invariants:
-//! 1. The library is initialised once in a process and never finalised: others in the process may use it.
+//! 1. The library is initialised once per process and never finalised: other code of the process
+//!    may use it.
 //! 2. Each call is made with its opening's context current in the calling thread.
-//! 3. What the library writes goes to memory that outlives the call.
+//! 3. The library writes only to memory that outlives the call.
 //!
 //! Start reading at [`Driver`], then [`Opening`].
 

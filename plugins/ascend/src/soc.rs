@@ -1,11 +1,12 @@
-//! The chips: rates for the planner, of what the maker's data sheets state per chip.
+//! The chips: rates for the planner, from the manufacturer's data sheets.
 //!
-//! Ascend310: 8 TFLOPS in 16-bit floats, four chips with 204.8 GB/s and one PCIe 3.0 x16 on an Atlas 300I. Ascend310B: 10
-//! TFLOPS and 51.2 GB/s of LPDDR4X on an Atlas 200I A2, whose host is on the chip, so that a copy reads and writes one
-//! memory. Ascend310P: 70 TFLOPS, 204.8 GB/s, PCIe 4.0 x16 on an Atlas 300I Pro. A multiply-add is two operations. All of
-//! that only orders plans until something is measured.
+//! Ascend310: 8 TFLOPS in 16-bit floats; four chips with 204.8 GB/s and one PCIe 3.0 x16 on an
+//! Atlas 300I. Ascend310B: 10 TFLOPS and 51.2 GB/s of LPDDR4X on an Atlas 200I A2, whose host is on
+//! the chip, so that a copy reads and writes one memory. Ascend310P: 70 TFLOPS, 204.8 GB/s, PCIe
+//! 4.0 x16 on an Atlas 300I Pro. A multiply-add is two operations. These rates only order plans
+//! until something is measured.
 //!
-//! Invariant: a chip that is not in the table has no rates; nothing is made up for it but a slow link.
+//! Invariant: a chip that is not in the table has no rates; only a slow link is assumed for it.
 
 /// What is known of a chip.
 #[derive(Debug, Clone, Copy, PartialEq)]

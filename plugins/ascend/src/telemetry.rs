@@ -1,10 +1,10 @@
-//! What parts are expected to cost, and the one sensor that the library has.
+//! Expected costs of parts, and the one sensor that the library has.
 //!
-//! The compiler says nothing of time, so that each node has a roofline of the chip's stated rates: an estimate, never a
-//! measurement.
+//! The compiler reports no times, so each node has a roofline of the chip's stated rates: an
+//! estimate, never a measurement.
 //!
-//! Not here: spans of runs (`polychip_sdk::Run`; the board's own time is that of its events). Temperature and power are the
-//! driver's (`npu-smi`, DCMI), another library.
+//! Not here: spans of runs (`polychip_sdk::Run`; the board's own time comes from its events).
+//! Temperature and power belong to the driver's tools (`npu-smi`, DCMI), another library.
 
 use polychip_lowering::handed;
 use polychip_sdk::{Cost, Error, GraphView, Result, Telemetry};

@@ -1,9 +1,9 @@
-//! Blobs: the package of a part and what its ports are, guarded by our own hash.
+//! Blobs: the package of a part and its ports, protected by our own hash.
 //!
-//! What Core ML compiles of a package belongs to one system and chip and is kept by the system itself; the package is
-//! compiled anew where a blob is loaded.
+//! The result of Core ML's compilation belongs to one system and chip, and the system keeps it;
+//! loading a blob compiles the package again.
 //!
-//! Invariant: the ports of a blob that was read have types that arrays of Core ML can hold.
+//! Invariant: the ports of a blob that was read have types that Core ML arrays can hold.
 
 use polychip_ops::DType;
 use polychip_sdk::{AlignedBytes, BlobReader, BlobWriter, Error, GraphView, Port, Result};

@@ -1,11 +1,12 @@
 //! Loaded parts and their runs.
 //!
 //! Invariants:
-//! 1. Core ML's call waits, and may hang: the queue's thread alone makes it, which a reset leaves behind.
-//! 2. Arrays are made over the memory that ports are bound to, once per set of addresses; a warm run makes none.
-//! 3. Ports of bytes have arrays of the part's own, which the run fills and reads (`widen`).
-//! 4. Results are written where their port is bound. Where Core ML gives an output in memory of its own, it is copied,
-//!    and that is logged once.
+//! 1. Core ML's call blocks, and may hang: only the queue's thread makes it, and a reset leaves
+//!    that thread behind.
+//! 2. Arrays are made over bound memory once per set of addresses; a warm run makes none.
+//! 3. Byte ports have arrays of the part's own, which the run fills and reads (`widen`).
+//! 4. Results are written to the memory bound to their port. If Core ML returns an output in its
+//!    own memory, the output is copied, and that is logged once.
 //!
 //! Not here: runs, their queue and their fences (`polychip_sdk::Run`).
 
@@ -32,7 +33,7 @@ const SETS: usize = 64;
 /// Alignment of memory that a state is written to before it is copied.
 const ALIGN: usize = 64;
 
-/// A run, and the fence that tells its end.
+/// A run, and the fence of its end.
 pub type CoremlRun = Run<CoremlExecutable>;
 
 /// A port as Core ML knows it.

@@ -1,7 +1,7 @@
-//! Ports of bytes: no array of iOS 17 holds them, so that they are arrays of f16 of the part's own, which the host fills
-//! before a run and reads behind it.
+//! Byte ports: no array of iOS 17 holds bytes, so the part has its own f16 arrays, which the host
+//! fills before a run and reads after it.
 //!
-//! Invariant: f16 holds every byte, so that nothing is lost in either direction.
+//! Invariant: f16 represents every byte exactly.
 
 use half::f16;
 use polychip_ops::DType;

@@ -1,11 +1,11 @@
-//! The library's calls, each checked, and its objects, each freed once.
+//! The library's calls with checked results, and its objects, freed once.
 //!
 //! Invariants:
 //! 1. A code other than 0 is an error that names the call, the library and the code's meaning.
 //! 2. A program's constants live as long as the compilation that is made of it: larger ones are not copied.
 //! 3. An execution holds the memory that is bound to it, and its compilation.
 //!
-//! Not here: what is called when (`caps`, `exec`, `plugin`).
+//! Not here: call order (`caps`, `exec`, `plugin`).
 
 #![allow(unsafe_code, reason = "calls of a foreign library")]
 
@@ -72,7 +72,7 @@ impl Api {
         }
     }
 
-    /// Whether the library drives no chip.
+    /// Whether the library emulates the chip.
     pub(crate) fn is_emulated(&self) -> bool {
         self.library.is_emulated()
     }
@@ -258,7 +258,7 @@ impl Api {
     /// What the library says of each operation of a program.
     ///
     /// # Errors
-    /// If it takes not even the question.
+    /// It refuses even the query.
     pub(crate) fn ask(&self, program: &Program) -> Result<Vec<bool>> {
         let compilation = self.compilation(self.model(program)?)?;
         self.supported(&compilation, program.operations.len())
@@ -601,7 +601,7 @@ impl Execution {
     /// Runs, and waits for it.
     ///
     /// # Errors
-    /// What the library says.
+    /// The library's error.
     ///
     /// # Safety
     /// Every port is bound, as [`Execution::bind`] asks.

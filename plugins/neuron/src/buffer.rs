@@ -41,7 +41,7 @@ pub struct NeuronBuffer {
 }
 
 impl NeuronBuffer {
-    /// A buffer of the wanted kind.
+    /// A buffer of the requested kind.
     ///
     /// # Errors
     /// If memory runs out, or the library does not share it.
@@ -54,7 +54,7 @@ impl NeuronBuffer {
         Ok(Arc::new(NeuronBuffer { shared, host }))
     }
 
-    /// A buffer over memory of the host.
+    /// A buffer over the host's memory.
     ///
     /// # Errors
     /// `Unsupported` if the kind is not imported, or the library does not take it.

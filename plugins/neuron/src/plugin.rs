@@ -1,10 +1,10 @@
 //! The plugin and its one device: the NPU that the library drives.
 //!
 //! Invariants:
-//! 1. Nothing is loaded or probed before `create`; the query of the table has no effects.
-//! 2. A library that says it emulates, and any for x86, drives no chip: its figures are nobody's.
+//! 1. Nothing is loaded or probed before `create`; the table query has no side effects.
+//! 2. A library that declares that it emulates, or that is built for x86, drives no chip: its figures are not reported.
 //! 3. A reset ends all runs and voids loaded parts. A run that hangs in the library is left behind with its thread and its
-//!    part: nobody can end it.
+//!    part: nothing can end it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -134,7 +134,7 @@ impl Plugin for NeuronPlugin {
 /// The device.
 pub struct NeuronDevice {
     info: DeviceInfo,
-    /// First, so that its thread ends before the rest does.
+    /// Declared first, so that its thread ends before the rest is dropped.
     runner: Runner<NeuronRun>,
     queue: Arc<RunQueue<NeuronRun>>,
     shared: Arc<Shared>,

@@ -39,7 +39,7 @@ impl Soc {
     /// The chip of this name.
     ///
     /// # Errors
-    /// Words that name the value and what would do.
+    /// A message that names the value and the accepted ones.
     pub(crate) fn find(text: &str) -> Result<Soc, String> {
         let wanted = text.trim();
         let known = SOCS.iter().find(|soc| soc.name.eq_ignore_ascii_case(wanted));

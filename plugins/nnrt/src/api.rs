@@ -1,11 +1,11 @@
-//! The runtime's calls, each checked, and its objects, each destroyed once.
+//! The runtime's calls with checked results, and its objects, destroyed once.
 //!
 //! Invariants:
 //! 1. A code other than 0 is an error that names the call and the code's meaning; an object that is none is one too.
 //! 2. Lists that the runtime gives are its own: their lengths are checked, and they are copied at once.
 //! 3. A model lives until what was compiled of it is gone, and its program as long as it is built.
 //!
-//! Not here: what is called when (`caps`, `exec`, `plugin`).
+//! Not here: call order (`caps`, `exec`, `plugin`).
 
 #![allow(unsafe_code, reason = "calls of a foreign library")]
 
@@ -161,7 +161,7 @@ impl Api {
         }
     }
 
-    /// Whether the library drives no chip.
+    /// Whether the library emulates the chip.
     pub(crate) fn is_emulated(&self) -> bool {
         self.library.is_emulated()
     }
@@ -310,7 +310,7 @@ impl Api {
     /// What the runtime says of each operation of a program.
     ///
     /// # Errors
-    /// If it takes not even the question.
+    /// It refuses even the query.
     pub(crate) fn ask(&self, program: &Program) -> Result<Vec<bool>> {
         self.available(&self.model(program)?, program.operations.len())
     }
@@ -606,7 +606,7 @@ impl Executor {
     /// Runs, and waits for it.
     ///
     /// # Errors
-    /// What the runtime says.
+    /// The runtime's error.
     pub(crate) fn run(&mut self, inputs: &[&RunTensor], outputs: &[&RunTensor]) -> Result<()> {
         let handles = |tensors: &[&RunTensor]| tensors.iter().map(|tensor| tensor.raw).collect();
         let (mut from, mut to): (Vec<_>, Vec<_>) = (handles(inputs), handles(outputs));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use polychip_sdk::{Access, Buffer, Error, HostBuffer, Memory, MemoryKind, MemoryKinds, Result};
 
-/// Memory kinds that are taken without a copy: on a phone, memory of the NPU's reach only.
+/// Memory kinds that are imported without a copy: on a phone, memory of the NPU's reach only.
 pub(crate) fn kinds(emulated: bool) -> MemoryKinds {
     if emulated {
         MemoryKinds::of(&[MemoryKind::Memfd, MemoryKind::DmaBuf])
@@ -46,7 +46,7 @@ impl NnrtBuffer {
         Ok(Arc::new(NnrtBuffer { host, file, start }))
     }
 
-    /// A buffer of the wanted kind; where the kind is not said, of one that the runtime takes.
+    /// A buffer of the requested kind; where the kind is not said, of one that the runtime takes.
     ///
     /// # Errors
     /// If memory runs out, or the kind is none of the runtime's.
@@ -72,7 +72,7 @@ impl NnrtBuffer {
         NnrtBuffer::new(host, &memory)
     }
 
-    /// A buffer over memory of the host.
+    /// A buffer over the host's memory.
     ///
     /// # Errors
     /// `Unsupported` if the kind is none of the runtime's.

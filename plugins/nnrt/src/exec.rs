@@ -1,10 +1,10 @@
 //! Loaded parts and their runs.
 //!
 //! Invariants:
-//! 1. The runtime's call waits, and may hang: the queue's thread alone makes it, which a reset leaves behind.
-//! 2. A reset voids what was loaded before it: the host loads the blob again.
-//! 3. A tensor is made once per port and place that is bound; a warm run makes none.
-//! 4. A state is computed beside its input, which it may lie on, and copied behind the run.
+//! 1. The runtime's call blocks, and may hang: only the queue's thread makes it, and a reset leaves that thread behind.
+//! 2. A reset invalidates parts loaded before it: the host loads the blob again.
+//! 3. A tensor is made once per port and bound range; a warm run makes none.
+//! 4. A state is computed in separate memory, because it may alias its input, and copied after the run.
 //!
 //! Not here: runs, their queue and their fences (`polychip_sdk::Run`).
 
@@ -23,10 +23,10 @@ use crate::api::{Api, Compilation, Executor, RunTensor};
 use crate::buffer::NnrtBuffer;
 use crate::program::Tensor;
 
-/// A run, and the fence that tells its end.
+/// A run, and the fence of its end.
 pub type NnrtRun = Run<NnrtExecutable>;
 
-/// Places kept per port: as many as a session binds in turn. The oldest goes first.
+/// Ranges cached per port: as many as a session binds alternately. The oldest is evicted first.
 const MAX_RANGES: usize = 32;
 
 /// A range of a buffer as a tensor of the runtime's.
@@ -36,7 +36,7 @@ struct RangeTensor {
     tensor: RunTensor,
 }
 
-/// What one run at a time has.
+/// Resources that one run at a time uses.
 struct Seat {
     /// Before the executor: tensors are the device's.
     ranges: Vec<VecDeque<RangeTensor>>,
@@ -49,7 +49,7 @@ struct Seat {
 pub struct NnrtExecutable {
     api: Api,
     queue: Arc<RunQueue<NnrtRun>>,
-    /// Raised by a reset: parts loaded before are void.
+    /// Incremented by a reset, which invalidates parts loaded before.
     resets: Arc<AtomicU64>,
     loaded_at: u64,
     ports: Vec<Port>,
@@ -97,7 +97,7 @@ impl NnrtExecutable {
         })
     }
 
-    /// The place of a port's list that holds a range as a tensor, made if there is none.
+    /// The index in a port's list of the tensor over a range, made if there is none.
     fn place(
         &self,
         ranges: &mut VecDeque<RangeTensor>,

@@ -1,10 +1,10 @@
 //! The plugin and its devices: the NPUs that the runtime names.
 //!
 //! Invariants:
-//! 1. Nothing is loaded or probed before `create`; the query of the table has no effects.
+//! 1. Nothing is loaded or probed before `create`; the table query has no side effects.
 //! 2. The runtime's CPUs and GPUs are none of ours: they have plugins.
 //! 3. A reset ends all runs and voids loaded parts. A run that hangs in the runtime is left behind with its thread and its
-//!    part: nobody can end it.
+//!    part: nothing can end it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -125,7 +125,7 @@ impl Plugin for NnrtPlugin {
 /// A device.
 pub struct NnrtDevice {
     info: DeviceInfo,
-    /// First, so that its thread ends before the rest does.
+    /// Declared first, so that its thread ends before the rest is dropped.
     runner: Runner<NnrtRun>,
     queue: Arc<RunQueue<NnrtRun>>,
     api: Api,

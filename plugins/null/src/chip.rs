@@ -1,6 +1,8 @@
-//! A chip that several devices share: its heat and clocks price their runs instead of each device's own meter.
+//! A chip shared by several devices: its heat and clocks determine the cost of their runs instead
+//! of each device's own model.
 //!
-//! Invariant: whatever a chip says, answers are the reference's, and everything is flagged emulated.
+//! Invariant: whatever a chip states, outputs are the reference's, and everything is flagged
+//! emulated.
 
 use polychip_sdk::Telemetry;
 

@@ -1,7 +1,7 @@
-//! Runs: answers from the reference, time from the meter, faults from the script.
+//! Runs: outputs from the reference, time from the cost model, faults from the script.
 //!
-//! Invariant: a run computes when it is started; only its end lies in the future. Whoever reads the
-//! outputs waits for the fence first, so it cannot tell.
+//! Invariant: a run computes when it starts; only its end is in the future. A reader of the outputs
+//! waits for the fence first, so it cannot tell the difference.
 
 use std::sync::Arc;
 

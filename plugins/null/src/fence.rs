@@ -1,10 +1,11 @@
 //! The end of a scripted run: known when it starts, reached when the host's clock gets there.
 //!
-//! Not `polychip_sdk::Run`: nothing is computed between start and end, so no thread claims it; virtual time ends it.
+//! This is not `polychip_sdk::Run`: nothing is computed between start and end, so no thread claims
+//! it; virtual time ends it.
 //!
 //! Invariants:
-//! 1. A run has ended when the clock is past its end; who waits moves a virtual clock there.
-//! 2. Callbacks are made once, by whoever first sees the end.
+//! 1. A run has ended when the clock is past its end. A waiter advances a virtual clock to it.
+//! 2. Callbacks are made once, by the first observer of the end.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

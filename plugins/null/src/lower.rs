@@ -1,8 +1,8 @@
-//! Compiling and loading: a blob says what it was made of and for; the model's memory holds the rest.
+//! Compiling and loading: a blob states its source and target; the model's memory holds the rest.
 //!
 //! Invariants:
-//! 1. A blob loads only for the graph, the device and the build it was made for.
-//! 2. Ports are those of the graph, in its order; layouts are granted as far as the script grants them.
+//! 1. A blob loads only for the graph, the device and the build for which it was made.
+//! 2. Ports are those of the graph, in its order; layouts are granted as far as the script allows.
 
 use polychip_reference::Program;
 use polychip_sdk::{

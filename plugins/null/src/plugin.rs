@@ -1,7 +1,7 @@
 //! The plugin and its devices.
 //!
 //! Invariants:
-//! 1. The state of a device is changed under one lock, which is never held while a callback is made.
+//! 1. The state of a device changes under one lock, which is never held during a callback.
 //! 2. The timer's thread ends before the device is dropped.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,8 +1,9 @@
-//! Time, energy and heat of a device: what a run takes, and what the sensors say.
+//! Time, energy and heat of a device: costs of runs, and sensor readings.
 //!
 //! Invariants:
-//! 1. Same script and same runs at the same times, same figures.
-//! 2. Temperature follows one resistance and one capacity: towards ambient + power × resistance.
+//! 1. The same script and the same runs at the same times yield the same figures.
+//! 2. Temperature follows one thermal resistance and one capacity: towards ambient + power ×
+//!    resistance.
 
 use polychip_sdk::{Telemetry, Throttle};
 

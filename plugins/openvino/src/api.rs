@@ -1,12 +1,12 @@
-//! The library's objects, each freed once, and its statuses as errors.
+//! The library's objects, freed once, and its statuses as errors.
 //!
 //! Invariants:
-//! 1. Every pointer given to the library is of an object that lives during the call; an object is freed after all
-//!    that was made of it, which the library itself keeps alive.
-//! 2. Words of a failure are the library's own: calls that fail in words take turns, because it keeps one text for
-//!    all threads.
+//! 1. Every pointer passed to the library is of an object that lives during the call. An object is
+//!    freed after everything made from it, which the library itself keeps alive.
+//! 2. Failure messages are the library's own. Calls that read them are serialised, because the
+//!    library keeps one text for all threads.
 //!
-//! Not here: what is asked of the library, and when.
+//! Not here: call order.
 
 #![allow(unsafe_code, reason = "the library is called here")]
 

@@ -1,12 +1,15 @@
-//! What a device supports: what the library says of each node by itself, and what it is known to do wrong.
+//! Supported nodes: the library's verdict on each node by itself, minus known errors of the
+//! library.
 //!
-//! A node is asked about as a model of its own, which the library's reader takes or refuses, and whose result must
-//! have the type and shape that the graph says; for a GPU or NPU it is compiled, too. SupportCache are kept by what the
-//! node is (its model without large constants), in memory and in the host's store.
+//! A node is queried as a separate model. The library's reader accepts or refuses it, and its
+//! result must have the type and shape that the graph states; for a GPU or NPU it is also compiled.
+//! Verdicts are cached by node content (the model without large constants), in memory and in the
+//! host's store.
 //!
 //! Invariants:
-//! 1. What is supported here compiles, loads and runs, and runs right: an answer known to be wrong is a refusal.
-//! 2. The same node gets the same answer from the same library, device and build.
+//! 1. A supported node compiles, loads, runs, and yields correct results: a result known to be
+//!    wrong is a refusal.
+//! 2. The same node gets the same verdict from the same library, device and build.
 
 mod wrong;
 
@@ -25,13 +28,13 @@ use crate::{api, model};
 
 type Hash = [u8; 32];
 
-/// SupportCache of this session.
+/// Verdicts of this session.
 #[derive(Default)]
 pub(crate) struct SupportCache {
     known: BTreeMap<Hash, Support>,
 }
 
-/// SupportCache for all nodes of a graph.
+/// Support of all nodes of a graph.
 pub(crate) fn support(
     shared: &Shared,
     host: &HostServices,
@@ -104,7 +107,7 @@ fn print(bytes: &mut Vec<u8>, hash: &Hash, answer: &Support) {
     bytes.extend(format!("{hex} {code} {}\n", words.replace('\n', " ")).bytes());
 }
 
-/// SupportCache of lines that are understood; others are asked again.
+/// Verdicts of valid lines; others are queried again.
 fn parse(bytes: &[u8]) -> Vec<(Hash, Support)> {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return Vec::new();

@@ -1,7 +1,7 @@
-//! Which processors the library's CPU device computes on, as configuration `openvino.cores` says.
+//! The processors on which the library's CPU device computes, from configuration `openvino.cores`.
 //!
-//! A run with one thread computes in the thread that calls the library; that thread is kept to the processors for as long
-//! as the call takes. Threads of the library's own stay where it puts them.
+//! A run with one thread computes in the thread that calls the library; that thread is pinned to
+//! the processors during the call. The library's own threads are not pinned.
 
 use polychip_sdk::{Error, Result};
 
@@ -83,18 +83,18 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// Processors that the system's own set holds.
 const MOST: usize = 1024;
 
-/// Lets a thread go where it went before.
+/// Restores a thread's previous affinity on drop.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) struct AffinityGuard(CpuSet);
 
-/// Lets a thread go where it went before.
+/// Restores a thread's previous affinity on drop.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) struct AffinityGuard(());
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 impl Drop for AffinityGuard {
     fn drop(&mut self) {
-        // where it is refused the thread stays, which costs speed, not answers
+        // if refused, the thread stays pinned, which costs speed but not correctness
         let _ = sched_setaffinity(None, &self.0);
     }
 }

@@ -1,15 +1,18 @@
-//! Loaded parts, and one run of one.
+//! Loaded parts and their runs.
 //!
 //! Invariants:
-//! 1. Runs of a device take turns, so an executable has one request of the library however many runs are in flight.
-//! 2. A view of host memory is made once per port and address; a warm run makes none and sets only what changed.
-//! 3. Ports are bound in place; only a state whose output lies on its input is copied, out of memory made at load.
+//! 1. Runs of a device execute one at a time, so an executable has one library request however many
+//!    runs are in flight.
+//! 2. A view of host memory is made once per port and address; a warm run makes none and sets only
+//!    changed views.
+//! 3. Ports are bound in place. Only a state whose output aliases its input is copied, out of
+//!    memory allocated at load.
 //!
-//! Why not the library's asynchronous call: it hands the run to a thread of its own, its callback is not told how
-//! the run ended, and whoever asks for that must be woken by a third thread. A host that waits computes in place
-//! (the library's own threads help), and one that does something else is served by the queue's thread.
+//! The library's asynchronous call is not used: it passes the run to a thread of its own, its
+//! callback does not receive the result, and a third thread must wake the waiter. Here a waiting
+//! host computes in place (the library's own threads help), and otherwise the queue's thread does.
 //!
-//! Not here: runs, their queue and their fences (`polychip_sdk::Run`), what is compiled (`lower`).
+//! Not here: runs, their queue and their fences (`polychip_sdk::Run`), compilation (`lower`).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -50,7 +53,7 @@ struct Seat {
 /// A buffer bound to a port.
 type PortBuffer = polychip_sdk::PortBuffer<HostBuffer>;
 
-/// A run, and the fence that tells its end.
+/// A run, and the fence of its end.
 pub type OpenvinoRun = Run<OpenvinoExecutable>;
 
 /// A loaded part.

@@ -1,6 +1,6 @@
 //! The plugin and the devices that the library finds.
 //!
-//! Invariant: nothing is loaded or probed before `create`; the query of the table has no effects.
+//! Invariant: nothing is loaded or probed before `create`; the table query has no side effects.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! What the executables of a device share with it, and devices with each other.
+//! State that a device shares with its executables, and that devices share with each other.
 
 use std::sync::Arc;
 

@@ -65,7 +65,7 @@ impl QnnBuffer {
         Ok(Arc::new(QnnBuffer { host, file }))
     }
 
-    /// Takes over memory of the host without a copy.
+    /// Imports the host's memory without a copy.
     pub(crate) fn import(reach: Reach, memory: &Memory) -> Result<Arc<QnnBuffer>> {
         if !reach.imports().contains(memory.kind()) {
             let what = format!("memory of kind {:?} would be copied", memory.kind());

@@ -1,7 +1,7 @@
-//! What the chip supports: our own rules first, then the vendor's word for each operation that a node becomes.
+//! Supported nodes: our own rules first, then the vendor's verdict on each operation of a node.
 //!
 //! Invariants:
-//! 1. Yes is said only where every operation of the node, conversions between orders included, was accepted.
+//! 1. A node is supported only if every operation of it, including conversions between axis orders, was accepted.
 //! 2. An answer of the library is kept per build, chip and operation (kind, parameters, types, extents,
 //!    encodings), in memory and in the host's store; refusals of our own are not kept.
 //!
@@ -18,13 +18,13 @@ use crate::lower::{self, Target};
 use crate::program::{Operation, Param, Program, Quant, Role, Tensor, Type};
 use crate::session::{Refused, Session};
 
-/// What the library answered: nothing, or its code and words.
+/// The library's verdict: accepted, or its code and message.
 type LibraryVerdict = Option<(u64, String)>;
 
-/// Version of the form that answers are stored in.
+/// Format version of stored verdicts.
 const FORM: u32 = 2;
 
-/// SupportCache of one library about one chip.
+/// Verdicts of one library on one chip.
 pub(crate) struct SupportCache {
     session: Arc<Session>,
     host: HostServices,
@@ -34,7 +34,7 @@ pub(crate) struct SupportCache {
 }
 
 impl SupportCache {
-    /// The answers that the host's store has kept.
+    /// Verdicts stored by the host.
     pub(crate) fn new(session: Arc<Session>, host: HostServices, target: Target) -> SupportCache {
         let key = format!("answers {FORM} {} soc {}", session.version(), target.soc.id);
         let stored = host.store_read(&key).ok().flatten().unwrap_or_default();
@@ -158,7 +158,7 @@ pub(crate) fn takes_wide_scales(session: &Session) -> bool {
     session.validate(&program, &program.operations[0]).is_ok()
 }
 
-/// SupportCache as bytes: for each a hash, a code, and the length and bytes of words.
+/// Verdicts as bytes: for each a hash, a code, and the length and bytes of the message.
 fn write(known: &BTreeMap<[u8; 32], LibraryVerdict>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (key, answer) in known {

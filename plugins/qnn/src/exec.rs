@@ -1,11 +1,11 @@
 //! Loaded parts and their runs.
 //!
 //! Invariants:
-//! 1. The library's call waits, and may hang: the queue's thread alone makes it, which a reset leaves behind.
-//! 2. A reset voids what was loaded before it: the host loads the blob again.
+//! 1. The library's call blocks, and may hang: only the queue's thread makes it, and a reset leaves that thread behind.
+//! 2. A reset invalidates parts loaded before it: the host loads the blob again.
 //! 3. A run gives the context back however it ends, also where it panics.
 //! 4. Sizes are checked against the ports before each run: the library reads past what is too small.
-//! 5. Memory is registered once per port and place; a warm run registers none.
+//! 5. Memory is registered once per port and range; a warm run registers none.
 //!
 //! Not here: runs, their queue and their fences (`polychip_sdk::Run`).
 
@@ -25,10 +25,10 @@ use crate::blob::Part;
 use crate::buffer::QnnBuffer;
 use crate::session::{Context, Power, Registered, Session};
 
-/// Places kept per port: as many as a session binds in turn. The oldest goes first.
+/// Ranges cached per port: as many as a session binds alternately. The oldest is evicted first.
 const MAX_RANGES: usize = 64;
 
-/// A run, and the fence that tells its end.
+/// A run, and the fence of its end.
 pub type QnnRun = Run<QnnExecutable>;
 type PortBuffer = polychip_sdk::PortBuffer<QnnBuffer>;
 
@@ -39,7 +39,7 @@ struct RegisteredRange {
     memory: Registered,
 }
 
-/// What one run at a time has.
+/// Resources that one run at a time uses.
 struct Seat {
     /// Per port; before the context, which outlives what it knows.
     ranges: Vec<Vec<RegisteredRange>>,
@@ -108,7 +108,7 @@ impl QnnExecutable {
     }
 }
 
-/// The memory of a bound range, registered where the context does not know it.
+/// The memory of a bound range, registered if the context does not know it yet.
 fn known<'a>(
     ranges: &'a mut Vec<RegisteredRange>,
     bound: &PortBuffer,

@@ -55,7 +55,7 @@ impl Soc {
     /// The chip of this id or name.
     ///
     /// # Errors
-    /// Words that name the value and what would do.
+    /// A message that names the value and the accepted ones.
     pub(crate) fn find(text: &str) -> Result<Soc, String> {
         let text = text.trim();
         if let Ok(id) = text.parse::<u32>() {

@@ -1,6 +1,6 @@
-//! What the device's figures are worth, and the settings that change them.
+//! Measurement status of the device's figures, and the settings that change them.
 //!
-//! Invariant: an emulated device measures nothing: its times are those of the computer that emulates, and no
+//! Invariant: an emulated device measures nothing: its times are those of the emulating computer, and no
 //! cost table may hold them.
 //!
 //! Not here: spans of runs (`polychip_sdk::Run`), the votes themselves (`session`). The library has no sensors that a

@@ -1,9 +1,10 @@
-//! Buffers: memory files and dma-bufs that the chip computes on in place, and plain host memory that is copied.
+//! Buffers: memory files and dma-bufs that the chip uses in place, and plain host memory that is
+//! copied.
 //!
 //! Invariants:
-//! 1. The processor's caches are kept right in `begin_access` and `end_access` and around copies of ours, for every context
-//!    that knows the memory, and before the first context comes to know it.
-//! 2. Memory that a context knows belongs to one buffer, and is not used once that is gone.
+//! 1. CPU caches are maintained in `begin_access` and `end_access` and around the plugin's copies,
+//!    for every context that knows the memory, and before the first context learns of it.
+//! 2. Memory that a context knows belongs to one buffer, and is not used after that buffer is gone.
 //!
 //! Not here: when a run copies (`exec`), the calls themselves (`driver`).
 
@@ -84,7 +85,7 @@ pub(crate) fn create(driver: Driver, wanted: &Memory) -> Result<Arc<RknnBuffer>>
     }
 }
 
-/// Takes over memory of the host without a copy.
+/// Imports the host's memory without a copy.
 pub(crate) fn import(driver: Driver, memory: &Memory) -> Result<Arc<RknnBuffer>> {
     let kind = memory.kind();
     if !imports(driver).contains(kind) {

@@ -1,8 +1,8 @@
-//! The vendor's runtime as the plugin uses it: whether there is a chip, what its codes mean, contexts and memory.
+//! The vendor's runtime: detection of a chip, meaning of codes, contexts and memory.
 //!
 //! Invariants:
-//! 1. A context is used by one thread at a time; who makes one for a lane sees to that.
-//! 2. What the library writes goes to records and memory that outlive the call.
+//! 1. A context is used by one thread at a time; the lane that owns it ensures this.
+//! 2. The library writes only to records and memory that outlive the call.
 //!
 //! Start reading at [`Driver`].
 

@@ -1,16 +1,19 @@
-//! Loaded parts, and one run of one.
+//! Loaded parts and their runs.
 //!
-//! A part has a context per lane, each on a core of its own; a run takes the next lane. Where the runtime computes on
-//! memory that it is told of, a port uses the buffer in place, or memory of the runtime's with an explicit copy where the
-//! buffer is none that the chip sees; else the runtime copies all tensors. Ports of integers that stand for reals are
-//! converted: the runtime's f32 is the one form of them that its manual describes for both ways.
+//! A part has one context per lane, each on its own core; a run uses the next lane. If the runtime
+//! computes on registered memory, a port uses the buffer in place, or memory of the runtime with an
+//! explicit copy if the chip cannot see the buffer. Otherwise the runtime copies all tensors. Ports
+//! of quantised integers are converted: f32 is the only form that the runtime's manual describes
+//! for both directions.
 //!
 //! Invariants:
-//! 1. The library's calls of a run wait, and may hang: the lane's thread alone makes them, which a reset leaves behind.
-//! 2. Memory is made known once per port and place; a warm run makes none and binds only what changed.
-//! 3. A reset voids what was loaded before it.
+//! 1. The library's calls of a run block, and may hang: only the lane's thread makes them, and a
+//!    reset leaves that thread behind.
+//! 2. Memory is registered once per port and range; a warm run registers none and binds only
+//!    changed ranges.
+//! 3. A reset invalidates parts loaded before it.
 //!
-//! Not here: runs, their queues and their fences (`polychip_sdk::Run`), what is compiled (`lower`).
+//! Not here: runs, their queues and their fences (`polychip_sdk::Run`), compilation (`lower`).
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -29,7 +32,7 @@ use crate::shared::Shared;
 /// Places kept per port and lane: as many as a session binds in turn. The oldest goes first.
 const MAX_RANGES: usize = 64;
 
-/// A run, and the fence that tells its end.
+/// A run, and the fence of its end.
 pub type RknnRun = Run<RknnExecutable>;
 type PortBuffer = polychip_sdk::PortBuffer<RknnBuffer>;
 

@@ -1,6 +1,6 @@
-//! What the host's configuration says to the plugin.
+//! The plugin's configuration.
 //!
-//! Invariant: a value that is not understood is an error that names it and what would do; none is passed by.
+//! Invariant: an invalid value is an error that names it and the accepted ones; none is ignored.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the executables and buffers of a device share with it.
+//! State that a device shares with its executables and buffers.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

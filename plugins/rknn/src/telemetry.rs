@@ -1,11 +1,13 @@
-//! What parts are expected to cost: the vendor's compiler's cycles where it has seen the node, else a roofline.
+//! Expected costs of parts: the vendor's compiler's cycles if it has seen the node, else a
+//! roofline.
 //!
-//! The compiler counts cycles for products and convolutions, and bytes for all layers. Cycles at the chip's clock, and
-//! bytes at its memory's rate, times how much longer boards take than that (`chip`), are an estimate: nothing here was
-//! measured, and the host says so beside each figure. What a compilation said is kept in the host's store, per node and
-//! per part, by what they are.
+//! The compiler counts cycles for products and convolutions, and bytes for all layers. The estimate
+//! is cycles at the chip's clock and bytes at its memory's rate, times the calibration factor of
+//! boards (`chip`). Nothing here was measured, and the host reports so beside each figure. Compiler
+//! results are stored in the host's store, per node and per part, keyed by content.
 //!
-//! Not here: spans of runs (`polychip_sdk::Run`; the chip's own time is the runtime's). The runtime has no sensors.
+//! Not here: spans of runs (`polychip_sdk::Run`; the chip's own time is the runtime's). The runtime
+//! has no sensors.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;

@@ -1,13 +1,15 @@
-//! The vendor's compiler, in a process of its own: a Python that has `rknn-toolkit2`, or a program that speaks the same.
+//! The vendor's compiler in a separate process: a Python with `rknn-toolkit2`, or a program with
+//! the same protocol.
 //!
-//! The program is started with one argument, a file with the request in JSON; it writes its answer, in JSON, to the file
-//! that the request names, and the compiled part to another. What it prints is the log that the table of layers is read
-//! from. `compile.py` is the program where a Python is named.
+//! The program is started with one argument, a file with the request in JSON. It writes its reply,
+//! in JSON, to the file that the request names, and the compiled part to another. Its output is the
+//! log from which the table of layers is read. `compile.py` is the program if a Python is named.
 //!
 //! Invariants:
-//! 1. However the program ends (never, too late, by a signal, without an answer, with nonsense), compiling ends with an
-//!    error that names it and says what to do; nothing that it started goes on, and no file of it stays.
-//! 2. Files of the program's are read up to a limit, and checked: none is believed.
+//! 1. However the program ends (never, too late, by a signal, without a reply, with an invalid
+//!    one), compilation ends with an error that names it and the remedy. No process and no file of
+//!    it remains.
+//! 2. Files of the program are read up to a limit, and checked.
 //!
 //! Not here: what is compiled (`lower`), the table's text ([`table`]).
 
@@ -54,7 +56,7 @@ struct Request<'a> {
     custom_string: &'a str,
 }
 
-/// What it answers.
+/// The reply.
 #[derive(Deserialize)]
 struct ToolkitReply {
     ok: bool,

@@ -1,5 +1,6 @@
-//! A board's opening: a context, a stream, two events for times; a reset makes another, over the same memory where the board
-//! kept it (memory is the device's, whatever context asked for it).
+//! A board's opening: a context, a stream, two events for times. A reset makes another opening over
+//! the same memory, if the board kept it (memory belongs to the device, whatever context allocated
+//! it).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

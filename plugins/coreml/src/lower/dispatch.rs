@@ -1,4 +1,4 @@
-//! What lowers each op: the one table of what is offered, for support as for programs.
+//! The table of lowerings per op: the single source of support and programs.
 
 use polychip_lowering::{Node, Outcome, Refusal};
 use polychip_ops::Op;

@@ -1,4 +1,4 @@
-//! What nodes become, and what is refused.
+//! Programs of nodes, and refusals.
 
 use polychip_lowering::{Node, Part, Tensor};
 use polychip_ops::{Attr, AttrValue, DType, Op};

@@ -1,14 +1,14 @@
-//! What one run at a time has, and gives back however it ends.
+//! A resource that one run at a time uses, and returns however it ends.
 //!
-//! Invariant: what was forgotten is not given back: who has it then ends it.
+//! Invariant: a forgotten resource is not returned; its holder drops it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Something to lend.
+/// A resource for exclusive use.
 pub(super) struct Exclusive<T>(Mutex<State<T>>);
 
 struct State<T> {
-    /// `None` while it is guard, and once it is forgotten.
+    /// `None` while it is in use, and once it is forgotten.
     value: Option<T>,
     is_taken: bool,
     is_forgotten: bool,
@@ -27,7 +27,7 @@ impl<T> Exclusive<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value, where it is here.
+    /// The resource, if it is not in use.
     pub(super) fn acquire(&self) -> Option<ExclusiveGuard<'_, T>> {
         let mut state = self.state();
         let value = state.value.take()?;
@@ -38,7 +38,7 @@ impl<T> Exclusive<T> {
         })
     }
 
-    /// Ends the value. `true` where it is guard: who has it then ends it.
+    /// Drops the resource. Returns `true` if it is in use; its holder then drops it.
     pub(super) fn forget(&self) -> bool {
         let mut state = self.state();
         state.is_forgotten = true;
@@ -47,7 +47,7 @@ impl<T> Exclusive<T> {
     }
 }
 
-/// The value, until it is dropped.
+/// Exclusive use of the resource, until dropped.
 pub(super) struct ExclusiveGuard<'a, T> {
     owner: &'a Exclusive<T>,
     value: Option<T>,
@@ -55,11 +55,7 @@ pub(super) struct ExclusiveGuard<'a, T> {
 
 impl<T> ExclusiveGuard<'_, T> {
     pub(super) fn with<R>(&mut self, used: impl FnOnce(&mut T) -> R) -> R {
-        used(
-            self.value
-                .as_mut()
-                .expect("invariant: it is given back by the drop alone"),
-        )
+        used(self.value.as_mut().expect("invariant: only the drop returns it"))
     }
 }
 

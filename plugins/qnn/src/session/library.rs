@@ -109,7 +109,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Whether the library drives no chip.
+    /// Whether the library emulates the chip.
     pub(crate) fn is_emulated(&self) -> bool {
         self.qnn.is_emulated()
     }

@@ -1,8 +1,9 @@
-//! A model in the runtime: what it says of itself, and its runs.
+//! A model in the runtime: its description, and its runs.
 //!
 //! Invariants:
-//! 1. A context ends when it is dropped, once, and after what was made of it; one made from another keeps that alive.
-//! 2. What a query fills was zeroed, and is as long as the runtime is told.
+//! 1. A context ends once, when it is dropped, and after everything made from it; a context made
+//!    from another keeps that one alive.
+//! 2. The record that a query fills is zeroed, and has the length that the runtime is told.
 
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Memory that the runtime knows: its own, or another's by a descriptor.
+//! Memory that the runtime knows: its own, or a file's by descriptor.
 //!
-//! Invariant: it is let go of once, before its context.
+//! Invariant: it is released once, before its context.
 
 use std::sync::Arc;
 

@@ -1,10 +1,11 @@
-//! The table of layers that the toolkit prints while it builds: where each layer runs, and what it costs.
+//! The table of layers that the toolkit prints while it builds: the target and the cost of each
+//! layer.
 //!
-//! A row stands behind a prefix that ends with `]`: number, op, type, target, shapes (with blanks), cycles of memory,
-//! NPU and both as `a/b/c`, on some chips a share in percent, kilobytes moved, name. Rows that are none are passed by:
-//! the text is the toolkit's, not a format that anybody promised.
+//! A row follows a prefix that ends with `]`: number, op, type, target, shapes (with blanks),
+//! cycles of memory, NPU and both as `a/b/c`, on some chips a share in percent, kilobytes moved,
+//! name. Invalid rows are skipped: the text is not a documented format.
 //!
-//! Invariant: nothing here fails; a log without a table gives no rows.
+//! Invariant: nothing here fails; a log without a table yields no rows.
 
 /// Where a layer runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
