@@ -80,7 +80,7 @@ impl Peaks {
         let stated = Peaks::stated(shared);
         let known = match wanted {
             RatesWanted::Stated => Some(stated),
-            RatesWanted::AffinityGuard => Some(kept().unwrap_or(stated)),
+            RatesWanted::Kept => Some(kept().unwrap_or(stated)),
             RatesWanted::Measured => kept(),
             RatesWanted::MeasuredAnew => None,
         };
