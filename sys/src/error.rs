@@ -37,7 +37,7 @@ pub enum ErrorKind {
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum Cause {
-    #[error("{library} is not there: looked for it in {tried}; {remedy}")]
+    #[error("{library} was not found; searched {tried}; {remedy}")]
     Missing {
         library: String,
         tried: String,
@@ -61,13 +61,13 @@ pub(crate) enum Cause {
         reason: String,
         remedy: String,
     },
-    #[error("{path} is not the interface wanted: {reason}; {remedy}")]
+    #[error("{path} lacks the required interface: {reason}; {remedy}")]
     WrongInterface {
         path: PathBuf,
         reason: String,
         remedy: String,
     },
-    #[error("{path} offers interface version {found}, wanted is {wanted}; {remedy}")]
+    #[error("{path} offers interface version {found}, required is {wanted}; {remedy}")]
     WrongVersion {
         path: PathBuf,
         found: String,
@@ -77,7 +77,7 @@ pub(crate) enum Cause {
     #[error("the library does not offer the call `{call}`")]
     MissingCall { call: &'static str },
     #[error(
-        "{wanted} cannot be opened: this process holds the libraries of {held} already, and they stay until it ends; \
+        "{wanted} cannot be opened: this process has already loaded the libraries of {held}, which stay loaded until it ends; \
          use one folder per process"
     )]
     LoadedElsewhere { wanted: PathBuf, held: PathBuf },

@@ -64,7 +64,7 @@ impl Library {
             return Err(Cause::Missing {
                 library: file.to_owned(),
                 tried: if tried.is_empty() {
-                    "no folder, as none is named".to_owned()
+                    "no folder, because none is named".to_owned()
                 } else {
                     tried.join(", ")
                 },
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Missing);
         assert_eq!(
             error.to_string(),
-            "libnone.so is not there: looked for it in /nowhere/a (NONE_DIR), /nowhere/b (NONE_ROOT); install it"
+            "libnone.so was not found; searched /nowhere/a (NONE_DIR), /nowhere/b (NONE_ROOT); install it"
         );
         let nowhere = Library::open("libnone.so", &[], REMEDY).unwrap_err();
         assert!(nowhere.to_string().contains("none is named"), "{nowhere}");

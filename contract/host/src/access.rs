@@ -98,7 +98,7 @@ impl Buffer {
             return Err(Error::new(
                 ErrorKind::BadPlugin,
                 &this.device.name,
-                "buffer_begin_access gave no address",
+                "buffer_begin_access returned no address",
             ));
         }
         guard.data = data;

@@ -77,7 +77,7 @@ impl Blob {
             return Err(Error::new(
                 ErrorKind::BadPlugin,
                 &device.name,
-                "compile gave no blob",
+                "compile returned no blob",
             ));
         }
         Ok(Blob { device, raw })

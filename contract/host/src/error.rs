@@ -106,7 +106,7 @@ impl Error {
     pub(crate) fn of_call(subject: &str, call: &str, status: u32, record: &abi::polychip_error) -> Error {
         let words = record.text();
         let message = if words.is_empty() {
-            format!("{call} gave no reason (status {status})")
+            format!("{call} failed without a message (status {status})")
         } else {
             words
         };

@@ -134,7 +134,7 @@ impl Executable {
             return Err(Error::new(
                 ErrorKind::BadPlugin,
                 &device.name,
-                "load gave no executable",
+                "load returned no executable",
             ));
         }
         let info = ExecutableInfo {

@@ -327,7 +327,7 @@ impl Fence {
                 Error::new(
                     ErrorKind::BadPlugin,
                     &device.name,
-                    format!("port {port} came out with rank {rank}"),
+                    format!("port {port} has rank {rank} after the run"),
                 )
             })
     }
@@ -341,7 +341,7 @@ impl Drop for Fence {
                 .is_err_and(|error| error.kind() == ErrorKind::Timeout);
         if running {
             tracing::error!(
-                "{}: a run was given up before its end; the device is quarantined",
+                "{}: a run was abandoned before its end; the device is quarantined",
                 self.device().name
             );
             self.device().quarantine_after_hang();

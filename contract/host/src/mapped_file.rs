@@ -144,7 +144,7 @@ impl ModelFolder {
         let left = whole.checked_sub(offset);
         let len = len.or(left).filter(|len| left.is_some_and(|left| *len <= left));
         let Some(len) = len.and_then(|len| usize::try_from(len).ok()) else {
-            let words = format!("the model's range from byte {offset} on leaves the file of {whole} bytes");
+            let words = format!("the model's range at offset {offset} exceeds the file of {whole} bytes");
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, words));
         };
         let bytes = if len == 0 {
@@ -322,7 +322,7 @@ mod tests {
             (1, Some(u64::MAX)),
         ] {
             let error = open(offset, len).unwrap_err().to_string();
-            assert!(error.contains("leaves the file of 5009 bytes"), "{error}");
+            assert!(error.contains("exceeds the file of 5009 bytes"), "{error}");
         }
         let whole = open(0, None).unwrap();
         assert!(whole.descriptors(&[String::new()])[0] >= 0);

@@ -35,7 +35,7 @@ impl Plugin {
             return Err(Error::new(
                 ErrorKind::of_status(status),
                 subject,
-                format!("plugin_info gave status {status}"),
+                format!("plugin_info returned status {status}"),
             ));
         }
         // SAFETY: the texts of a plugin's information are static.
@@ -77,7 +77,7 @@ impl Plugin {
             return Err(Error::new(
                 ErrorKind::BadPlugin,
                 info.name,
-                "create gave no instance",
+                "create returned no instance",
             ));
         }
         Ok(Plugin(Arc::new(Instance {
@@ -139,7 +139,7 @@ impl Plugin {
             return Err(Error::new(
                 ErrorKind::BadPlugin,
                 name,
-                "device_open gave no device",
+                "device_open returned no device",
             ));
         }
         Device::new(Arc::clone(&self.0), name, raw)

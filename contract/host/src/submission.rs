@@ -242,7 +242,7 @@ impl Submission {
             return Err(Error::new(
                 ErrorKind::BadPlugin,
                 &device.name,
-                "execute gave no fence",
+                "execute returned no fence",
             ));
         }
         Ok(Fence::new(Arc::clone(&self.resources), raw))

@@ -204,7 +204,7 @@ impl Memory {
             .ok_or_else(|| Error::unsupported(format!("memory kind {} is not known", record.kind)))?;
         if record.alignment != 0 && !record.alignment.is_power_of_two() {
             return Err(Error::bad_argument(format!(
-                "alignment {} is no power of two",
+                "alignment {} is not a power of two",
                 record.alignment
             )));
         }

@@ -136,7 +136,7 @@ impl<'a> BlobReader<'a> {
         let Some(table) =
             table.filter(|&table| sections <= MAX_SECTIONS && table + SECTION * sections <= blob.len())
         else {
-            return Err(Error::bad_blob("the blob's table leaves the blob"));
+            return Err(Error::bad_blob("the blob's table exceeds the blob"));
         };
         let made_by = &blob[HASHED_FROM..table];
         if made_by != build_id.as_bytes() {

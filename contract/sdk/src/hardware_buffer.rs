@@ -53,7 +53,7 @@ impl HardwareBuffer {
         unsafe { AHardwareBuffer_describe(raw.as_ptr(), &raw mut said) };
         if said.format != AHardwareBuffer_Format::AHARDWAREBUFFER_FORMAT_BLOB.0 {
             return Err(Error::unsupported(format!(
-                "a hardware buffer of format {} is no buffer of bytes (AHARDWAREBUFFER_FORMAT_BLOB)",
+                "a hardware buffer of format {} is not a buffer of bytes (AHARDWAREBUFFER_FORMAT_BLOB)",
                 said.format
             )));
         }

@@ -200,7 +200,7 @@ impl HostBuffer {
                 let end = memory.offset().saturating_add(memory.bytes());
                 if end > buffer.bytes {
                     return Err(Error::bad_argument(format!(
-                        "{bytes} bytes at {} leave a hardware buffer of {}",
+                        "{bytes} bytes at offset {} exceed a hardware buffer of {} bytes",
                         memory.offset(),
                         buffer.bytes
                     )));
@@ -391,7 +391,7 @@ impl HostBuffer {
     fn check(&self, offset: usize, bytes: usize) -> Result<()> {
         if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
             return Err(Error::bad_argument(format!(
-                "{bytes} bytes at {offset} leave a buffer of {}",
+                "{bytes} bytes at offset {offset} exceed a buffer of {} bytes",
                 self.bytes
             )));
         }

@@ -515,7 +515,7 @@ impl DeviceScript {
         }
         if !self.import_alignment.is_power_of_two() {
             return Err(format!(
-                "import_alignment {} is no power of two",
+                "import_alignment {} is not a power of two",
                 self.import_alignment
             ));
         }

@@ -213,7 +213,10 @@ impl RknnBuffer {
 
     fn check(&self, offset: usize, bytes: usize) -> Result<()> {
         if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
-            let what = format!("{bytes} bytes at {offset} leave a buffer of {} bytes", self.bytes);
+            let what = format!(
+                "{bytes} bytes at offset {offset} exceed a buffer of {} bytes",
+                self.bytes
+            );
             return Err(Error::bad_argument(what));
         }
         Ok(())

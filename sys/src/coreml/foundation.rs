@@ -42,7 +42,7 @@ impl Failure {
     /// What an `NSError` says.
     pub(super) fn of(library: &'static Library, error: Id, what: &str) -> Failure {
         if error.is_null() {
-            return Failure::unexplained(format!("{what} failed, and the system does not say why"));
+            return Failure::unexplained(format!("{what} failed, and the system reports no reason"));
         }
         let domain = send!(library, error, domain() -> Id);
         let words = send!(library, error, description() -> Id);

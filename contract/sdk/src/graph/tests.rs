@@ -344,14 +344,17 @@ fn each_breach_is_named() {
     }
     for (words, message) in [
         ("before it is produced", broken(&|f| f.words[2][0] = 4)),
-        ("is produced already", broken(&|f| f.words[7][0] = 2)),
+        ("is already produced", broken(&|f| f.words[7][0] = 2)),
         ("of 6", broken(&|f| f.words[3][0] = 6)),
         ("takes at most 1", broken(&|f| f.nodes[2].op = Op::NonZero.code())),
         ("is never produced", broken(&|f| f.graph[0].node_count = 1)),
         ("twice an input", broken(&|f| f.words[0][1] = 0)),
         ("in two groups", broken(&|f| f.words[8][1] = 0)),
         ("group 0 names node 9", broken(&|f| f.words[8][1] = 9)),
-        ("is no input of the body", broken(&|f| f.captures[0].inner = 1)),
+        (
+            "is not an input of the body",
+            broken(&|f| f.captures[0].inner = 1),
+        ),
         ("unknown data type", broken(&|f| f.tensors[0].dtype = 0)),
         ("has 5 bytes", broken(&|f| f.tensors[1].data_bytes = 5)),
         ("instead of 3", broken(&|f| f.encodings[0].scale_count = 2)),
