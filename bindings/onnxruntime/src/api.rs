@@ -20,7 +20,7 @@ use polychip_sys::onnxruntime::bindings::{
 
 use crate::failure::{Failure, Result};
 
-/// A table of functions, of which so many bytes are there.
+/// A table of functions, and its size in bytes.
 pub(crate) struct Table<T> {
     raw: *const T,
     bytes: usize,
@@ -35,7 +35,7 @@ impl<T> Clone for Table<T> {
 impl<T> Copy for Table<T> {}
 
 impl<T> Table<T> {
-    /// The entry at this offset, which `read` reads where the table has it.
+    /// The entry at this offset, read by `read` if the table contains it.
     ///
     /// # Errors
     /// The table ends before it, or the entry is null.
@@ -53,7 +53,7 @@ impl<T> Table<T> {
     }
 }
 
-/// The function of this name in the runtime's table; a failure where it has none.
+/// The function of this name in the runtime's table; a failure if it is missing.
 macro_rules! ort {
     ($api:expr, $name:ident) => {
         $crate::api::Api::ort($api).entry(
@@ -98,7 +98,7 @@ unsafe impl Sync for Api {}
 /// The first release that was seen to hand fused nodes what only bodies within them read; 1.26 does not.
 const HANDS_CAPTURES: Version = Version(1, 31);
 
-/// What the table of [`ORT_VERSION`] has of ours.
+/// Size of our part of the table of [`ORT_VERSION`].
 const FIRST_BYTES: usize = offset_of!(OrtApi, unused_380);
 
 /// Major and minor number of a release.
@@ -106,7 +106,7 @@ const FIRST_BYTES: usize = offset_of!(OrtApi, unused_380);
 struct Version(u32, u32);
 
 impl Version {
-    /// The version of this text; the lowest of all where it says none.
+    /// The version in this text; the lowest version if it contains none.
     fn of(text: &str) -> Version {
         let mut numbers = text.split('.').map(|number| number.parse().unwrap_or(0));
         Version(numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
@@ -132,7 +132,7 @@ pub(crate) fn is_forked() -> bool {
 }
 
 impl Api {
-    /// Asks for the tables; words for a person where the runtime is too old.
+    /// Requests the tables; returns a message if the runtime is too old.
     ///
     /// # Safety
     /// `base` is null or what ONNX Runtime gave.
@@ -215,7 +215,7 @@ impl Api {
     }
 }
 
-/// Text of the runtime's; empty for null, and where it is not UTF-8.
+/// Text of the runtime; empty for null, and if it is not UTF-8.
 ///
 /// # Safety
 /// `text` is null or ends in a zero, and lives as long as the result is used.

@@ -55,17 +55,17 @@ pub(crate) struct Claim {
     pub(crate) nodes: usize,
 }
 
-/// Who is asked.
+/// The devices to ask, and the rules of a claim.
 pub(crate) struct Asked<'a> {
     pub(crate) api: Api,
     pub(crate) runtime: &'a Runtime,
     pub(crate) policy: &'a Policy,
-    /// What is claimed goes into a compiled model.
+    /// Claimed nodes go into a compiled model.
     pub(crate) compiles: bool,
 }
 
 impl Asked<'_> {
-    /// What is claimed of a graph, or of a body.
+    /// The claimed nodes of a graph or a body.
     pub(crate) fn claim(&self, graph: Graph<'_>) -> Result<Claim> {
         let nodes = graph.nodes()?;
         let is_taken = if self.api.has_shapes {
@@ -140,7 +140,7 @@ impl Asked<'_> {
         Ok(self.node(node, &body.opsets()?).is_none())
     }
 
-    /// Why a node is not run here, if so.
+    /// The reason why a node is not claimed, if any.
     fn node(&self, node: Node<'_>, opsets: &[(String, i64)]) -> Option<String> {
         if compiled::is_compiled(node).unwrap_or(false) {
             return Some("it holds what another provider compiled".to_owned());
@@ -153,7 +153,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Why some node of a model is run by no device, if so.
+    /// The reason why no device runs some node of a model, if any.
     fn refusal(&self, model: messages::Model) -> Option<String> {
         let unranked = unranked(&model);
         let graph = match known(model.clone()) {
@@ -274,7 +274,7 @@ fn left_to_others(nodes: &[Node<'_>], why: &str) -> Result<Claim> {
 /// The graph of a model whose ops are known.
 ///
 /// # Errors
-/// Words of what is not.
+/// A message that names an unknown op.
 fn known(model: messages::Model) -> std::result::Result<polychip_graph::Graph, String> {
     let graph = imported(model).map_err(|failure| failure.words)?;
     match unknown(&graph) {
@@ -361,7 +361,7 @@ pub(crate) fn words_of(node: Node<'_>) -> Result<String> {
 
 /// The values of a graph, by their names.
 struct Values {
-    /// What crosses the edge of a set is to fit a node of a compiled model.
+    /// Values at the edge of a set must suit a node of a compiled model.
     compiles: bool,
     numbers: BTreeMap<String, usize>,
     kinds: Vec<Kind>,

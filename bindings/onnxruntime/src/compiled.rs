@@ -24,15 +24,15 @@ use crate::ort::{Graph, Held, Node};
 const OP: &str = "EPContext";
 const DOMAIN: &str = "com.microsoft";
 
-/// What such a node states.
+/// Attributes of such a node.
 #[derive(Default)]
 pub(crate) struct Stated {
-    /// What was compiled, or the name of a file with it.
+    /// Compiled content, or the name of the file that holds it.
     pub(crate) content: Vec<u8>,
     pub(crate) is_embedded: bool,
-    /// Which of several sets of nodes it is.
+    /// Name of the set of nodes.
     pub(crate) partition: String,
-    /// What the content's hash is.
+    /// Hash of the content.
     pub(crate) notes: String,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn node_of(graph: Graph<'_>) -> Result<Option<Node<'_>>> {
     }
 }
 
-/// What a node of ours states.
+/// Attributes of a node of ours.
 pub(crate) fn stated(node: Node<'_>) -> Result<Stated> {
     // what the op says where the node does not
     let mut stated = Stated {
@@ -181,7 +181,7 @@ impl OwnNode {
         Ok(OwnNode { api, raw })
     }
 
-    /// The node, which whoever takes it releases.
+    /// The node; the receiver releases it.
     pub(crate) fn into_raw(self) -> *mut sys::OrtNode {
         let raw = self.raw;
         std::mem::forget(self);

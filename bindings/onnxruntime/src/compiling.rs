@@ -28,10 +28,10 @@ use crate::ort::{Graph, Node};
 use crate::read::{imported, unranked};
 use crate::saved::{self, Part, Plan, Saved};
 
-/// What is compiled of one graph of ONNX Runtime's.
+/// Compiled content of one ONNX Runtime graph.
 pub(crate) struct Made {
     pub(crate) fused: Box<Fused>,
-    /// What goes into the compiled model, where one is made.
+    /// Content for the compiled model, if one is made.
     part: Option<Part>,
 }
 
@@ -52,7 +52,7 @@ impl<'a> Compiling<'a> {
         }
     }
 
-    /// A session for a set of nodes, and where a compiled model is made what goes into it.
+    /// Makes a session for a set of nodes, and the content of the compiled model if one is made.
     pub(crate) fn made(&self, making: Making, whole: messages::Model, node: Node<'_>) -> Result<Made> {
         let places = PortMapping::of(node)?;
         if !self.options.is_made {
@@ -75,7 +75,7 @@ impl<'a> Compiling<'a> {
         })
     }
 
-    /// Plans a model and compiles its parts: for its sizes, or where it leaves some open, for those that the option gives.
+    /// Plans a model and compiles its parts, for its sizes or, if some are open, for those of the option.
     fn precompiled(&self, making: &Making, whole: &messages::Model) -> Result<Vec<Precompiled>> {
         if !unranked(whole).is_empty() {
             making.log.warning(&format!(
@@ -185,7 +185,7 @@ impl<'a> Compiling<'a> {
         })
     }
 
-    /// The folder of a compiled model, where the file with its content lies.
+    /// The folder of a compiled model, which holds the file with its content.
     fn folder(&self, graph: Graph<'_>) -> Result<PathBuf> {
         let path = graph.model_path()?;
         let path = match path.as_os_str().is_empty() {
@@ -245,7 +245,7 @@ impl<'a> Compiling<'a> {
         Ok(nodes)
     }
 
-    /// Writes the file beside the compiled model, and gives its name.
+    /// Writes the file beside the compiled model, and returns its name.
     fn beside(&self, parts: &[&Part], graphs: &[(Graph<'_>, Node<'_>)]) -> Result<(String, saved::Hash)> {
         let source = match graphs.first() {
             Some((graph, _)) => graph.model_path()?,
@@ -285,7 +285,7 @@ impl<'a> Compiling<'a> {
     }
 }
 
-/// What a node says of its content.
+/// Note of a node about its content.
 fn notes(hash: &saved::Hash) -> String {
     format!("blake3 {hash}")
 }

@@ -13,7 +13,7 @@ use crate::api::{Api, ort};
 use crate::failure::{Failure, Result};
 use crate::value::{NOWHERE, Value};
 
-/// What a call of a fused node's is given.
+/// Arguments of a call of a fused node.
 #[derive(Clone, Copy)]
 pub(crate) struct Context {
     api: Api,
@@ -34,7 +34,7 @@ impl Context {
         Context { api, raw }
     }
 
-    /// The tensor at this place of the node's inputs, which lives until the call ends; none where none is given.
+    /// The node's input at this index, valid until the call ends; `None` if it is omitted.
     pub(crate) fn input(self, place: usize) -> Result<Option<Value>> {
         let mut raw = ptr::null();
         let get = ort!(self.api, KernelContext_GetInput)?;
@@ -44,7 +44,7 @@ impl Context {
         Ok((!raw.is_null()).then(|| unsafe { Value::new(self.api, raw) }))
     }
 
-    /// A tensor of these sizes at this place of the node's outputs; none where nobody reads it.
+    /// A tensor of these sizes for the node's output at this index; `None` if it is unused.
     pub(crate) fn output(self, place: usize, sizes: &[i64]) -> Result<Option<OutputTensor>> {
         let mut raw = ptr::null_mut();
         let get = ort!(self.api, KernelContext_GetOutput)?;
@@ -58,7 +58,7 @@ impl Context {
 }
 
 impl OutputTensor {
-    /// Where the elements are written: room for those of its sizes, until the call ends.
+    /// Address of its elements, valid until the call ends.
     pub(crate) fn data(self) -> Result<NonNull<u8>> {
         let mut data = ptr::null_mut();
         let get = ort!(self.api, GetTensorMutableData)?;

@@ -33,20 +33,20 @@ use crate::read::{imported, ranked, unranked};
 use crate::reports::{Copies, Entry, PartId};
 use crate::value::Sizes;
 
-/// A run waits so long for its place, and for its end.
+/// Time limit of a run for its slot, and for its end.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
-/// Between two looks whether a device has let go of memory after a failure.
+/// Polling interval for the release of memory after a failure.
 const AGAIN: Duration = Duration::from_millis(1);
 
-/// So many lists of shapes are kept whose outputs are known.
+/// Number of cached shape lists with known outputs.
 const KEPT: usize = 64;
 
 /// So many sessions are kept of a node whose inputs come with ranks that the model does not tell; that which was used longest
 /// ago goes first.
 const MAX_RANK_SESSIONS: usize = 8;
 
-/// What sessions of a fused node are made with.
+/// Arguments for making sessions of a fused node.
 #[derive(Clone)]
 pub(crate) struct Making {
     pub(crate) api: Api,
@@ -58,7 +58,7 @@ pub(crate) struct Making {
     pub(crate) copies: Arc<Copies>,
 }
 
-/// What computes a fused node: what ONNX Runtime sees, then what it does not.
+/// The compute object of a fused node: the part visible to ONNX Runtime first.
 #[repr(C)]
 pub(crate) struct Fused {
     seen: sys::OrtNodeComputeInfo,
@@ -121,7 +121,7 @@ impl PortMapping {
     }
 }
 
-/// Names of what a node takes and gives, in its order.
+/// Names of a node's inputs and outputs, in order.
 pub(crate) fn names(node: Node<'_>) -> Result<[Vec<String>; 2]> {
     let names = |infos: Vec<Option<Info<'_>>>| -> Result<Vec<String>> {
         let name = |info: Option<Info<'_>>| match info {
@@ -149,7 +149,7 @@ enum Sessions {
 #[derive(Default)]
 struct ByRank(Vec<(Ranks, Arc<Slot>)>);
 
-/// One session, which whoever needs it first makes while others wait for it; a failure is the next one's to try again.
+/// One session, made on first use while other users wait; after a failure, the next user tries again.
 type Slot = Mutex<Option<Arc<Compiled>>>;
 
 impl ByRank {
@@ -169,7 +169,7 @@ impl ByRank {
 
 type Ranks = SmallVec<[usize; 4]>;
 
-/// A session of ours in the place of a fused node.
+/// A session that computes a fused node.
 struct Compiled {
     session: Session,
     /// For each input of the session: its place among those of the node.
@@ -194,11 +194,11 @@ struct Port {
 /// Shapes of the inputs of a run.
 type Shapes = SmallVec<[Sizes; 4]>;
 
-/// How an output comes to ONNX Runtime.
+/// Transfer of an output to ONNX Runtime.
 enum Target {
     /// Written in place: its sizes.
     InPlace(Vec<usize>, Vec<i64>, u64),
-    /// Copied behind the run.
+    /// Copied after the run.
     Copied,
 }
 
@@ -305,7 +305,7 @@ impl Fused {
         })
     }
 
-    /// Names of the devices that its plan uses, separated by commas; empty where it has no plan yet.
+    /// Names of the devices that its plan uses, separated by commas; empty without a plan.
     pub(crate) fn devices(&self) -> String {
         let plan = match &self.sessions {
             Sessions::One(compiled) => compiled.session.plan(),
@@ -406,7 +406,7 @@ impl Compiled {
         Ok(())
     }
 
-    /// An input of a run, where ONNX Runtime has it.
+    /// An input of a run, in ONNX Runtime's memory.
     fn input(
         &self,
         context: Context,

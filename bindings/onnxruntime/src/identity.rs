@@ -25,7 +25,7 @@ pub(crate) enum Verdict {
     NotOurs,
     /// Nothing has changed.
     Same,
-    /// It is refused, unless the session may plan anew.
+    /// It is refused, unless the session may plan again.
     Stale,
     /// This version cannot read it.
     Unread,
@@ -49,7 +49,7 @@ impl Identity {
         serde_json::from_str(text).ok()
     }
 
-    /// What is thought of a model that this one compiled. A device that is not there may be one that the session's options add.
+    /// Verdict on a model that this compiler made. A missing device may be added by the session's options.
     pub(crate) fn verdict(&self, now: &Identity) -> Verdict {
         if self.form != now.form {
             return Verdict::Unread;

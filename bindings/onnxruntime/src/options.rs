@@ -19,9 +19,9 @@ use crate::failure::{Failure, Result};
 
 /// The option that names a file for the report.
 const REPORT: &str = "report";
-/// The option that says what becomes of a compiled model that is stale.
+/// The option for handling a stale compiled model.
 const STALE: &str = "stale-context";
-/// The option that gives sizes to plan for where a model is compiled that leaves sizes open.
+/// The option with sizes to plan for when a model with open sizes is compiled.
 const SIZES: &str = "context-sizes";
 /// The options that are the provider's alone.
 const OWN: [&str; 3] = [REPORT, SIZES, STALE];
@@ -29,12 +29,12 @@ const OWN: [&str; 3] = [REPORT, SIZES, STALE];
 const CONTEXT: &str = "ep.context_enable";
 const CONTEXT_FILE: &str = "ep.context_file_path";
 const CONTEXT_EMBEDS: &str = "ep.context_embed_mode";
-/// The setting that asks for compiled models whose constants stay ONNX Runtime's.
+/// The setting that requests compiled models without constants.
 const WEIGHTLESS: &str = "ep.enable_weightless_ep_context_nodes";
 /// Between values of an option that may be set several times.
 const SEPARATOR: char = ';';
 
-/// What a session of ONNX Runtime's is run with.
+/// Options of an ONNX Runtime session.
 pub(crate) struct Options {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) policy: Policy,
@@ -43,16 +43,16 @@ pub(crate) struct Options {
     pub(crate) context: ContextOptions,
 }
 
-/// What is asked of compiled models.
+/// Options for compiled models.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ContextOptions {
-    /// One is made.
+    /// A compiled model is made.
     pub(crate) is_made: bool,
     /// Its file, where it is stated; where a compiled model comes from memory, in whose folder the file with its content lies.
     pub(crate) file: Option<PathBuf>,
-    /// What was compiled goes into its nodes, not into a file beside it.
+    /// Compiled content goes into its nodes, not into a file beside it.
     pub(crate) embeds: bool,
-    /// A stale one is planned and compiled anew, with a warning, and not refused.
+    /// A stale model is planned and compiled again with a warning, rather than refused.
     pub(crate) replans: bool,
     /// Sizes to plan for, by name, for models that leave sizes open.
     pub(crate) sizes: Vec<BTreeMap<String, usize>>,
@@ -147,7 +147,7 @@ fn prefix() -> String {
     format!("ep.{name}.")
 }
 
-/// The name of an option that is set while a session runs; none where it is meant for other providers.
+/// The name of an option set while a session runs; `None` if it is meant for other providers.
 pub(crate) fn of_ours(key: &str) -> Option<&str> {
     match key.strip_prefix(&prefix()) {
         Some(name) => Some(name),
@@ -180,7 +180,7 @@ fn sizes(value: &str) -> Result<Vec<BTreeMap<String, usize>>> {
     lists.map(one).collect()
 }
 
-/// The values of an option: several where it may be set several times.
+/// The values of an option: several if it may be repeated.
 fn values<'a>(name: &str, value: &'a str) -> Vec<&'a str> {
     if settings::is_repeated(name) {
         value

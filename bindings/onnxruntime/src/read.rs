@@ -19,7 +19,7 @@ use crate::failure::{Failure, Result};
 use crate::ort::{Attribute, Graph, Held, Info, Node, Size, Type};
 use crate::value::{Value, onnx_code};
 
-/// What the messages are read with: the version of ONNX's format that they are in the words of.
+/// Version of ONNX's format for the messages.
 const FORMAT: i64 = 10;
 
 /// Storage of the constants of a graph.
@@ -35,7 +35,7 @@ pub(crate) enum Constants {
 /// model may use them again.
 pub(crate) type Captured = BTreeMap<(String, String), messages::Tensor>;
 
-/// What a node is known by, in the graph and in what of it is compiled: its first output.
+/// Identity of a node, in the graph and in compiled content: its first output.
 pub(crate) fn known_by(node: Node<'_>) -> Result<String> {
     let first = node.outputs()?.into_iter().flatten().next();
     Ok(match first {

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::claim::Claim;
 
-/// What is known of one session of ONNX Runtime's.
+/// Record of one ONNX Runtime session.
 #[derive(Debug, Default)]
 pub(crate) struct Entry {
     state: Mutex<State>,
@@ -23,10 +23,10 @@ pub(crate) struct Entry {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By graph: ONNX Runtime asks again about one that it has changed.
+    /// By graph: ONNX Runtime queries a changed graph again.
     graphs: BTreeMap<String, Counted>,
     parts: Vec<Part>,
-    /// What became of parts that are gone, for the report that is written at the end, the last ones.
+    /// Reports of the last released parts, for the final report.
     ended: VecDeque<Shown>,
     /// Counts parts.
     numbered: u64,
@@ -39,7 +39,7 @@ const KEPT_ENDED: usize = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PartId(u64);
 
-/// What was claimed of one graph.
+/// Claim on one graph.
 #[derive(Debug, Default)]
 struct Counted {
     nodes: usize,
@@ -113,7 +113,7 @@ impl Entry {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of what was claimed of a graph.
+    /// Records the claim on a graph.
     pub(crate) fn claimed(&self, graph: &str, claim: &Claim) {
         let counted = Counted {
             nodes: claim.nodes,
@@ -136,13 +136,13 @@ impl Entry {
         id
     }
 
-    /// The sessions of the parts that are there.
+    /// Sessions of the live parts.
     pub(crate) fn sessions(&self) -> Vec<polychip::Session> {
         let state = self.lock();
         state.parts.iter().map(|part| part.session.clone()).collect()
     }
 
-    /// The part is released: its session must not live on here, what it did is kept.
+    /// Releases a part: its session is dropped here, its report is kept.
     pub(crate) fn released(&self, id: PartId) {
         let gone: Vec<Part> = self.lock().parts.extract_if(.., |part| part.id == id).collect();
         // without the lock: a session that ends waits for its last run
@@ -189,7 +189,7 @@ fn grouped(refused: &[(String, String)]) -> Vec<Refused> {
     counts.into_iter().map(one).collect()
 }
 
-/// What is said of a graph of which not everything is claimed; none where all is.
+/// Warning about a graph with unclaimed nodes; `None` if all are claimed.
 pub(crate) fn warning(claim: &Claim) -> Option<String> {
     if claim.refused.is_empty() {
         return None;
@@ -227,12 +227,12 @@ pub(crate) fn warning(claim: &Claim) -> Option<String> {
     Some(words)
 }
 
-/// So many kinds of refusal stand in a warning.
+/// Number of refusal kinds in a warning.
 const MOST_NAMED: usize = 5;
 
 static ENTRIES: Mutex<Vec<Weak<Entry>>> = Mutex::new(Vec::new());
 
-/// A session of ONNX Runtime's begins.
+/// Registers a new ONNX Runtime session.
 pub(crate) fn begin() -> Arc<Entry> {
     let entry = Arc::new(Entry::default());
     let mut entries = ENTRIES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -241,7 +241,7 @@ pub(crate) fn begin() -> Arc<Entry> {
     entry
 }
 
-/// What became of each session that is open, in the order in which they were made: a JSON list.
+/// Reports on all open sessions in order of creation, as a JSON list.
 fn all() -> String {
     let entries = ENTRIES.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let open = entries.iter().filter_map(Weak::upgrade);

@@ -35,7 +35,7 @@ pub(crate) const FORM: u32 = 1;
 pub(crate) struct Part {
     /// The set's name in the compiled model.
     pub(crate) name: String,
-    /// Names that the model below has for what the node takes and gives, in the node's order.
+    /// Names in the model below of the node's inputs and outputs, in the node's order.
     pub(crate) inputs: Vec<String>,
     pub(crate) outputs: Vec<String>,
     /// An ONNX model with its constants.
@@ -49,16 +49,16 @@ pub(crate) struct Plan {
     blobs: Vec<Option<Bytes>>,
 }
 
-/// What was read.
+/// Content that was read.
 pub(crate) struct Saved {
     pub(crate) hash: Hash,
     pub(crate) parts: Vec<Part>,
 }
 
-/// Tells one content from another.
+/// Identifier of a content.
 pub(crate) type Hash = blake3::Hash;
 
-/// Where a section lies, counted from the first one.
+/// Location of a section, relative to the first one.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Span {
     start: u64,
@@ -186,10 +186,10 @@ fn placed(end: &mut usize, bytes: &Bytes) -> Span {
     }
 }
 
-/// Reads what [`write`] gave, in place. More bytes behind it are no error.
+/// Reads the result of [`write`], in place. Trailing bytes are allowed.
 ///
 /// # Errors
-/// Words of what is wrong.
+/// A message that names the problem.
 pub(crate) fn read(bytes: Bytes) -> Result<Saved> {
     let wrong = |words: String| Failure::new(words);
     if bytes.len() < HEADER || bytes[..8] != MAGIC {

@@ -16,7 +16,7 @@
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Touches {
     pub(crate) reads: Vec<usize>,
-    /// What its bodies read of the graph, beside constants.
+    /// Non-constant values of the graph that its bodies read.
     pub(crate) captures: Vec<usize>,
     pub(crate) writes: Vec<usize>,
 }
