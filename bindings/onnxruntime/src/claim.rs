@@ -55,7 +55,7 @@ pub(crate) struct Claim {
     pub(crate) nodes: usize,
 }
 
-/// The devices to ask, and the rules of a claim.
+/// Runtime and policy by which nodes are claimed.
 pub(crate) struct Asked<'a> {
     pub(crate) api: Api,
     pub(crate) runtime: &'a Runtime,

@@ -29,7 +29,7 @@ const OWN: [&str; 3] = [REPORT, SIZES, STALE];
 const CONTEXT: &str = "ep.context_enable";
 const CONTEXT_FILE: &str = "ep.context_file_path";
 const CONTEXT_EMBEDS: &str = "ep.context_embed_mode";
-/// The setting that requests compiled models without constants.
+/// The setting that requests compiled models whose constants remain in ONNX Runtime.
 const WEIGHTLESS: &str = "ep.enable_weightless_ep_context_nodes";
 /// Between values of an option that may be set several times.
 const SEPARATOR: char = ';';

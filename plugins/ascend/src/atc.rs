@@ -47,7 +47,7 @@ impl Atc {
     /// The compiler: of the settings, of the toolkit that the environment names, or of the system's path.
     ///
     /// # Errors
-    /// Words that say what is missing and how to get it.
+    /// A message that names what is missing and how to obtain it.
     pub(crate) fn find(settings: &Settings) -> std::result::Result<Atc, String> {
         let home = std::env::var_os(HOME).filter(|home| !home.is_empty());
         let of_home = home.map(|home| Path::new(&home).join("bin").join(NAME));

@@ -31,7 +31,7 @@ const READ: Release = Release {
     ir_version: 8,
 };
 
-/// What an executable is made of.
+/// Contents of a loaded blob.
 pub(crate) struct Part {
     pub(crate) model: Model,
     pub(crate) ports: Vec<Port>,

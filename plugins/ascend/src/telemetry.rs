@@ -19,7 +19,7 @@ const OF_ROOFLINE_PERMILLE: u32 = 700;
 /// Bytes of an element in the cores.
 const ELEMENT: u64 = 2;
 
-/// What the listed nodes cost as one part.
+/// Cost of the listed nodes as one part.
 pub(crate) fn estimate(common: &Common, graph: &GraphView<'_>, nodes: &[u32]) -> Result<Cost> {
     let soc = &common.soc;
     let rates = Rates::of(soc).ok_or_else(|| Error::unsupported(format!("rates of {soc} are not known")))?;

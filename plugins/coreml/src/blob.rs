@@ -20,7 +20,7 @@ const WEIGHTS: u32 = 4;
 /// No port is the other half of a state.
 const NONE: u32 = u32::MAX;
 
-/// A part as a blob tells it.
+/// A part as a blob describes it.
 pub(crate) struct Stored {
     /// Inputs, then outputs.
     pub(crate) ports: Vec<Port>,

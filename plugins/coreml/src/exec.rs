@@ -52,7 +52,7 @@ struct Set {
     _arrays: Vec<Array>,
 }
 
-/// What a run works with.
+/// Resources of a run.
 struct Seat {
     /// Behind the model, which may read what its sets hold.
     ready: Prepared,

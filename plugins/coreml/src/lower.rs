@@ -62,7 +62,7 @@ pub(crate) fn read(graph: &GraphView<'_>) -> Part {
 /// Lowers a part; without `data`, constants are empty.
 ///
 /// # Errors
-/// The first node that is refused, and why.
+/// The first refused node, and the reason.
 pub(crate) fn whole(part: &Part, target: Target, data: bool) -> std::result::Result<Program, Refusal> {
     let mut lower = Lower::new(part, target, data);
     let first = part.nodes.first().map_or(0, |node| node.index);

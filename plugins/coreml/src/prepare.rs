@@ -16,17 +16,17 @@ use crate::lower::Target;
 use crate::package::Package;
 use crate::program::Program;
 
-/// What the parts of a device share with it.
+/// State that a device shares with its parts.
 pub(crate) struct Shared {
     pub(crate) library: &'static Library,
     pub(crate) host: HostServices,
     pub(crate) units: Units,
     pub(crate) target: Target,
-    /// What blobs are made by: a blob of another system or unit is refused.
+    /// Identity in blobs: a blob of another system or unit is refused.
     pub(crate) made_by: String,
 }
 
-/// A folder that Core ML made, and that goes with us.
+/// A folder made by Core ML, removed on drop.
 struct Compiled(PathBuf);
 
 impl Drop for Compiled {

@@ -83,7 +83,7 @@ impl Value {
     }
 }
 
-/// What an operation is given by name.
+/// A named argument of an operation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Arg {
     Value(ValueId),

@@ -19,7 +19,7 @@ use polychip_sys::neuron::bindings::{self as sys, Symbols};
 
 use crate::program::Program;
 
-/// How compilations are made.
+/// Options of compilations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) preference: u32,
@@ -35,7 +35,7 @@ pub(crate) struct Api {
     settings: Arc<Settings>,
 }
 
-/// What a code means, and what the host does about it.
+/// Meaning of a code, and its error kind.
 fn meaning(code: c_int) -> (ErrorKind, &'static str) {
     match u32::try_from(code).unwrap_or(u32::MAX) {
         sys::NEURON_OUT_OF_MEMORY => (ErrorKind::OutOfMemory, "out of memory"),
@@ -255,7 +255,7 @@ impl Api {
         Ok(answers)
     }
 
-    /// What the library says of each operation of a program.
+    /// The library's verdict on each operation of a program.
     ///
     /// # Errors
     /// It refuses even the query.
@@ -339,7 +339,7 @@ impl Api {
     /// Memory that host and library share, behind a descriptor, which is duplicated.
     ///
     /// # Errors
-    /// If the library does not take it.
+    /// The library refuses it.
     #[cfg(unix)]
     pub(crate) fn memory(&self, memory: &polychip_sdk::Memory) -> Result<Memory> {
         const READ_WRITE: c_int = 3;
@@ -379,7 +379,7 @@ impl Api {
         })
     }
 
-    /// There are no descriptors here.
+    /// This system has no descriptors.
     ///
     /// # Errors
     /// Always.
@@ -474,7 +474,7 @@ impl Compilation {
         Ok(bytes.max(size as u64))
     }
 
-    /// What runs are made of.
+    /// An execution.
     ///
     /// # Errors
     /// If the library makes none.
@@ -492,7 +492,7 @@ impl Compilation {
     }
 }
 
-/// Memory that the library shares.
+/// Memory shared with the library.
 pub(crate) struct Memory {
     api: Api,
     raw: *mut sys::NeuronMemory,
@@ -514,7 +514,7 @@ impl Drop for Memory {
     }
 }
 
-/// What runs are made of, one at a time.
+/// An execution, used by one run at a time.
 pub(crate) struct Execution {
     raw: *mut sys::NeuronExecution,
     api: Api,
@@ -535,7 +535,7 @@ impl Execution {
     /// Binds a range of a buffer to a port: shared memory where it is, else the host's address.
     ///
     /// # Errors
-    /// If the library refuses it.
+    /// The library refuses it.
     ///
     /// # Safety
     /// The range lies in the buffer, and both live until the next run has ended. Nobody else uses it meanwhile where the
@@ -585,10 +585,10 @@ impl Execution {
         self.api.check(code, call)
     }
 
-    /// Tells how fast the next runs should be.
+    /// Sets the boost hint of the next runs.
     ///
     /// # Errors
-    /// If the library does not take it.
+    /// The library refuses it.
     pub(crate) fn boost(&mut self, boost: u8) -> Result<()> {
         let Some(set) = offered!(self.api, NeuronExecution_setBoostHint) else {
             return Ok(());
@@ -598,7 +598,7 @@ impl Execution {
             .check(unsafe { set(self.raw, boost) }, "NeuronExecution_setBoostHint")
     }
 
-    /// Runs, and waits for it.
+    /// Runs, and waits for the end.
     ///
     /// # Errors
     /// The library's error.

@@ -71,7 +71,7 @@ impl NeuronBuffer {
         Ok(Arc::new(NeuronBuffer { shared, host }))
     }
 
-    /// What a port is bound to.
+    /// Memory that a port is bound to.
     pub(crate) fn parts(&self) -> (Option<&api::Memory>, &HostBuffer) {
         (self.shared.as_ref(), &self.host)
     }

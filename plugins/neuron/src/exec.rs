@@ -29,7 +29,7 @@ pub type NeuronRun = Run<NeuronExecutable>;
 /// Resources that one run at a time uses.
 struct Seat {
     execution: Execution,
-    /// The boost hint that it was told last.
+    /// The boost hint that was set last.
     boost: u8,
     /// Per port that is the new value of a state: memory of its own.
     spare: Vec<Option<HostBuffer>>,

@@ -34,7 +34,7 @@ const NETWORK: u32 = 1;
 const CONTENT: u32 = 2;
 const PORTS: u32 = 3;
 
-/// What the ports of a part are, for a host that tells no fingerprint.
+/// Description of a part's ports, for a host without fingerprints.
 fn told(ports: &[Port]) -> [u8; 32] {
     *blake3::hash(format!("{ports:?}").as_bytes()).as_bytes()
 }

@@ -9,7 +9,7 @@ pub(crate) struct Shared {
     pub(crate) api: Api,
     /// Incremented by a reset, which invalidates parts loaded before.
     pub(crate) epoch: AtomicU64,
-    /// What runs are told as boost hint; [`NO_BOOST`] tells nothing.
+    /// Boost hint of runs; [`NO_BOOST`]: none.
     pub(crate) boost: AtomicU8,
 }
 

@@ -21,7 +21,7 @@ use crate::program::{Operation, Program, Quant, Tensor};
 
 /// Room for the bytes of a compiled part at first, beside its constants; doubled until they fit.
 const EXPORT: usize = 1 << 20;
-/// More than this no part's bytes take.
+/// Upper limit of a part's bytes.
 const MOST_EXPORTED: usize = 4 << 30;
 
 /// How compilations are made. What nobody chose is left to the driver: one that has no such choice refuses to build with it.
@@ -31,7 +31,7 @@ pub(crate) struct Settings {
     pub(crate) priority: Option<u32>,
 }
 
-/// A device that the runtime knows.
+/// A device of the runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) id: usize,
@@ -75,7 +75,7 @@ fn check(code: c_int, call: &str) -> Result<()> {
     Err(Error::new(kind, what).with_vendor_code(i64::from(code)))
 }
 
-/// An object that a call gave.
+/// The object that a call returned.
 fn made<T>(raw: *mut T, call: &str) -> Result<*mut T> {
     if raw.is_null() {
         return Err(Error::new(ErrorKind::Persistent, format!("{call} gives nothing")));
@@ -83,7 +83,7 @@ fn made<T>(raw: *mut T, call: &str) -> Result<*mut T> {
     Ok(raw)
 }
 
-/// A list that the runtime gave.
+/// A list from the runtime.
 ///
 /// # Safety
 /// `data` is null or holds `count` elements.
@@ -98,7 +98,7 @@ unsafe fn copied<T: Copy>(data: *const T, count: u32) -> Vec<T> {
 /// The devices of the runtime, in its order.
 ///
 /// # Errors
-/// If it does not answer.
+/// It does not respond.
 pub(crate) fn devices(library: &Library) -> Result<Vec<Found>> {
     let symbols = library.symbols();
     let (mut ids, mut count) = (ptr::null(), 0);
@@ -307,7 +307,7 @@ impl Api {
         Ok(answers.into_iter().map(|answer| answer == 1).collect())
     }
 
-    /// What the runtime says of each operation of a program.
+    /// The runtime's verdict on each operation of a program.
     ///
     /// # Errors
     /// It refuses even the query.
@@ -520,7 +520,7 @@ impl Drop for Model {
     }
 }
 
-/// What was compiled.
+/// A compiled part.
 pub(crate) struct Compilation {
     symbols: &'static Symbols,
     raw: *mut sys::OH_NNCompilation,
@@ -586,7 +586,7 @@ impl Drop for RunTensor {
     }
 }
 
-/// What runs are made of, one at a time.
+/// An execution, used by one run at a time.
 pub(crate) struct Executor {
     raw: *mut sys::OH_NNExecutor,
     compilation: Compilation,
@@ -603,7 +603,7 @@ impl Drop for Executor {
 }
 
 impl Executor {
-    /// Runs, and waits for it.
+    /// Runs, and waits for the end.
     ///
     /// # Errors
     /// The runtime's error.

@@ -98,7 +98,7 @@ impl NnrtBuffer {
         Ok((&self.file, self.start + offset, self.start + self.host.bytes()))
     }
 
-    /// The memory as the host sees it.
+    /// The host's view of the memory.
     pub(crate) fn host(&self) -> &HostBuffer {
         &self.host
     }

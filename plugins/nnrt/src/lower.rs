@@ -29,7 +29,7 @@ pub(crate) fn read(graph: &GraphView<'_>) -> Part {
 /// Lowers a part.
 ///
 /// # Errors
-/// The node of the call's graph that is refused, and why.
+/// The refused node of the call's graph, and the reason.
 pub(crate) fn whole(part: &Part) -> Result<Program, Refusal> {
     let mut steps = operands::whole(part, &Chip)?;
     steps.fuse(encode::takes_activation, |range| {

@@ -189,7 +189,7 @@ impl NnrtDevice {
     }
 }
 
-/// What a blob keeps of a program's ports.
+/// A program's ports as stored in a blob.
 fn ports_of(program: &Program) -> Vec<Tensor> {
     let ports = program.inputs.iter().chain(&program.outputs);
     ports.map(|&id| program.tensors[id].clone()).collect()

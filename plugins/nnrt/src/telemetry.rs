@@ -19,7 +19,7 @@ pub(crate) struct Soc {
     pub(crate) bytes_per_s: u64,
 }
 
-/// The chips known by name; where nobody says which, the first.
+/// The chips by name; the first is the default.
 pub(crate) const SOCS: &[Soc] = &[
     Soc {
         name: "kirin9010",

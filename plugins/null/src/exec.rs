@@ -184,7 +184,7 @@ impl Executable for NullExecutable {
 }
 
 impl NullExecutable {
-    /// Computes the outputs; their actual extents.
+    /// Computes the outputs and returns their actual extents.
     fn compute(&self, submit: &Submit<'_, HostBuffer, NullFence>) -> Result<Vec<(u32, Vec<i64>)>> {
         let Some(program) = &self.part.program else {
             return Ok(Vec::new());

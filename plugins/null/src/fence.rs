@@ -16,7 +16,7 @@ use polychip_sdk::{
 
 use crate::record::Record;
 
-/// A wait looks up this often for a cancel, in nanoseconds of the host's clock.
+/// Interval at which a wait checks for cancellation, in nanoseconds of the host's clock.
 const LOOK_UP_NS: u64 = 10_000_000;
 
 /// The end of one run.
@@ -31,7 +31,7 @@ pub struct NullFence {
 struct State {
     /// When the run ends; `None` while it hangs.
     end_ns: Option<u64>,
-    /// A cancel does not end it.
+    /// Cancelling does not end it.
     stuck: bool,
     result: Result<()>,
     timing: Timing,
@@ -39,7 +39,7 @@ struct State {
     callbacks: Vec<SignalCallback>,
 }
 
-/// What a run will have come to.
+/// Result of a run.
 pub(crate) struct End {
     pub(crate) priority: Priority,
     pub(crate) end_ns: Option<u64>,
@@ -126,7 +126,7 @@ impl NullFence {
         self.tell();
     }
 
-    /// Makes the callbacks of a run that has ended.
+    /// Calls the callbacks of a run that has ended.
     pub(crate) fn tell(&self) {
         let mut state = self.state();
         let result = state.result.clone();

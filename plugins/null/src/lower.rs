@@ -182,7 +182,7 @@ fn ports_of(script: &DeviceScript, graph: &GraphView<'_>, layouts: &[u8]) -> Res
     Ok(ports)
 }
 
-/// An executable that lies about the size of its first output, for the fault `wrong_size`.
+/// An executable that reports a wrong size of its first output, for the fault `wrong_size`.
 pub(crate) fn lie(ports: &mut [Port]) -> Result<()> {
     let port = ports
         .iter_mut()

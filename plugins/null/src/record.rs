@@ -14,7 +14,7 @@ use std::thread::ThreadId;
 
 use polychip_sdk::{Error, Result};
 
-/// Where calls are written.
+/// File to which calls are recorded.
 pub(crate) struct Record(Mutex<State>);
 
 struct State {
@@ -37,7 +37,7 @@ impl Record {
         })))
     }
 
-    /// Adds a call; what it is about, where that tells more.
+    /// Adds a call, with its subject if there is one.
     pub(crate) fn add(&self, call: &str) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let own = std::thread::current().id();

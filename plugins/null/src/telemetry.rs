@@ -11,10 +11,10 @@ use crate::chip::Spent;
 use crate::script::{DeviceScript, Heat};
 use crate::work::Price;
 
-/// What the device remembers of its past.
+/// History of the device.
 #[derive(Debug, Clone)]
 pub(crate) struct Meter {
-    /// When the last run ends.
+    /// End of the last run.
     pub(crate) busy_until_ns: u64,
     /// The part that ran last, by its number.
     last: Option<u64>,
@@ -26,7 +26,7 @@ pub(crate) struct Meter {
     /// When the temperature was that.
     heat_ns: u64,
     throttled: bool,
-    /// How long it has computed since its clocks fell; none where they are up.
+    /// Computing time since its clocks fell; `None` while they are high.
     risen_ns: Option<f64>,
     power_mw: f64,
     /// Operating point in use.
@@ -34,7 +34,7 @@ pub(crate) struct Meter {
     pub(crate) memory_used_bytes: u64,
 }
 
-/// What is to be spent on a run beside the price of its part.
+/// Inputs of a run's cost beside its part.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work {
     /// Its part, by its number.
@@ -44,7 +44,7 @@ pub(crate) struct Work {
     /// Its number.
     pub(crate) run: u64,
     pub(crate) slow_permille: u32,
-    /// When others give way to it, where they do.
+    /// When other runs yield to it, if they do.
     pub(crate) instead_from_ns: Option<u64>,
 }
 
@@ -135,7 +135,7 @@ impl Meter {
         }
     }
 
-    /// Clocks rise while it computes.
+    /// Raises the clocks while it computes.
     fn rise(&mut self, script: &DeviceScript, ns: f64) {
         if let (Some(idle), Some(risen)) = (script.idle, &mut self.risen_ns) {
             *risen += ns;
@@ -174,7 +174,7 @@ impl Meter {
         }
     }
 
-    /// What the sensors say.
+    /// Sensor readings.
     pub(crate) fn read(&mut self, script: &DeviceScript, now_ns: u64) -> Telemetry {
         self.cool(script, now_ns);
         let computing = now_ns < self.busy_until_ns;

@@ -56,7 +56,7 @@ fn turn() -> MutexGuard<'static, ()> {
     WORDS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The library's words for a status, on one line.
+/// The library's message for a status, on one line.
 fn words(symbols: &Symbols, status: ov::ov_status_e) -> String {
     // SAFETY: gives a static text for every status.
     let general = unsafe { call!(symbols, ov_get_error_info)(status) };

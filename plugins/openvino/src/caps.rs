@@ -146,7 +146,7 @@ fn question(graph: &GraphView<'_>, node: &NodeView<'_>) -> std::result::Result<H
     }
 }
 
-/// What the library says of a node.
+/// The library's verdict on a node.
 fn ask(shared: &Shared, graph: &GraphView<'_>, node: &NodeView<'_>) -> Result<Support> {
     let options = Options {
         weights: model::weights(&shared.vendor),
@@ -211,7 +211,7 @@ pub(crate) fn promised(graph: &GraphView<'_>, node: &NodeView<'_>) -> Result<()>
     }
 }
 
-/// What we know without the library.
+/// Rules that need no query of the library.
 fn ours(graph: &GraphView<'_>, node: &NodeView<'_>) -> Support {
     if node.op() == Op::Custom {
         let what = format!("{}.{}", node.domain(), node.op_name());

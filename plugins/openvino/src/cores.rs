@@ -10,10 +10,10 @@ use polychip_sdk::{Error, Result};
 pub(crate) struct Cores(Vec<usize>);
 
 impl Cores {
-    /// What a list such as `0,2-3` names.
+    /// Parses a list such as `0,2-3`.
     ///
     /// # Errors
-    /// The text is no such list.
+    /// The text is not such a list.
     pub(crate) fn read(text: &str) -> Result<Cores> {
         let number = |text: &str| text.trim().parse::<usize>().ok().filter(|cpu| *cpu < MOST);
         let mut cpus = Vec::new();

@@ -43,7 +43,7 @@ struct Views {
     element: polychip_sys::openvino::bindings::ov_element_type_e,
 }
 
-/// What a run works with.
+/// Resources of a run.
 struct Seat {
     views: Vec<Views>,
     /// Per output that is a state: memory of its own.

@@ -45,7 +45,7 @@ impl Blob for OpenvinoBlob {
     }
 }
 
-/// What an executable is made of.
+/// Contents of a loaded blob.
 pub(crate) struct Part {
     pub(crate) compiled: CompiledModel,
 }

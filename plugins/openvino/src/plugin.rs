@@ -31,7 +31,7 @@ pub struct OpenvinoPlugin {
     settings: Settings,
 }
 
-/// What the host's configuration says to every device.
+/// The host's configuration for every device.
 #[derive(Clone)]
 struct Settings {
     threads: u32,

@@ -21,7 +21,7 @@ const PORTS: u32 = 1;
 const BINARY: u32 = 2;
 const CONTENT: u32 = 3;
 
-/// A part as a blob tells it.
+/// A part as a blob describes it.
 #[derive(Debug)]
 pub(crate) struct Part {
     /// Ports of the contract: inputs, then outputs.

@@ -16,7 +16,7 @@ use crate::session::Range;
 pub(crate) const PORTS: MemoryKinds =
     MemoryKinds::of(&[MemoryKind::Host, MemoryKind::Memfd, MemoryKind::DmaBuf]);
 
-/// How the library gets at memory.
+/// How the library accesses memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// By its address: a chip's library copies.
@@ -25,16 +25,16 @@ pub(crate) enum Way {
     Registered,
 }
 
-/// Which memory the library gets at, and how.
+/// Memory that the library can access, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reach {
     pub(crate) way: Way,
-    /// No chip is behind the library: it computes where the host does.
+    /// The library drives no chip: it computes on the host.
     pub(crate) emulated: bool,
 }
 
 impl Reach {
-    /// Kinds that are taken without a copy.
+    /// Kinds that are imported without a copy.
     pub(crate) fn imports(self) -> MemoryKinds {
         match (self.way, self.emulated) {
             (Way::Address, true) => HostBuffer::KINDS,
@@ -89,7 +89,7 @@ impl QnnBuffer {
         })
     }
 
-    /// The host's view of it.
+    /// The host's view of the buffer.
     pub(crate) fn host(&self) -> &HostBuffer {
         &self.host
     }

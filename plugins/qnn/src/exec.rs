@@ -51,10 +51,10 @@ pub struct QnnExecutable {
     queue: Arc<RunQueue<QnnRun>>,
     ports: Vec<Port>,
     constant_bytes: u64,
-    /// Its runs take the time of the computer that emulates.
+    /// Its run times are those of the emulating computer.
     emulated: bool,
     seat: Exclusive<Seat>,
-    /// The vote that stands while the part is loaded.
+    /// The vote that is active while the part is loaded.
     _vote: Option<Arc<Power>>,
 }
 
@@ -78,7 +78,7 @@ impl QnnExecutable {
         })
     }
 
-    /// Ends the context before the device goes. `true` where a run has it, which then ends it.
+    /// Ends the context before the device is released. Returns `true` if a run holds it; the run then ends it.
     pub(crate) fn forget(&self) -> bool {
         self.seat.forget()
     }

@@ -29,7 +29,7 @@ pub(crate) fn read(graph: &GraphView<'_>) -> Part {
 /// Lowers a part.
 ///
 /// # Errors
-/// The node that is refused, and why.
+/// The refused node, and the reason.
 pub(crate) fn whole(part: &Part, target: Target) -> Outcome<Program> {
     encode::program(operands::whole(part, &target)?)
 }

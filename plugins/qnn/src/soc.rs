@@ -48,7 +48,7 @@ pub(crate) const SOCS: &[Soc] = &[
     soc(87, "SM8850", 81, 60, 85),
 ];
 
-/// Where nobody says which chip: the one that the vendor's x86 library takes itself for.
+/// Default chip: the one that the vendor's x86 library emulates.
 pub(crate) const DEFAULT: Soc = SOCS[0];
 
 impl Soc {

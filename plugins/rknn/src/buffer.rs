@@ -35,7 +35,7 @@ pub struct RknnBuffer {
     writes: AtomicBool,
 }
 
-/// Kinds that are taken without a copy.
+/// Kinds that are imported without a copy.
 pub(crate) fn imports(driver: Driver) -> MemoryKinds {
     match (driver.library().imports(), driver.library().is_emulated()) {
         (false, _) => MemoryKinds::of(&[]),
@@ -53,7 +53,7 @@ pub(crate) fn bindable(driver: Driver) -> MemoryKinds {
     }
 }
 
-/// Kinds that others can take of ours.
+/// Kinds that can be exported.
 pub(crate) fn exports(driver: Driver) -> MemoryKinds {
     match files(driver) {
         true => MemoryKinds::of(&[MemoryKind::Memfd]),
@@ -104,7 +104,7 @@ pub(crate) fn import(driver: Driver, memory: &Memory) -> Result<Arc<RknnBuffer>>
     Ok(RknnBuffer::new(host, start, bytes, Some(hold(fd)?)))
 }
 
-/// The size, where the runtime can be told of so much.
+/// The size, if the runtime supports it.
 fn bytes(memory: &Memory) -> Result<usize> {
     let most = u64::from(u32::MAX);
     let fits = usize::try_from(memory.bytes())
@@ -181,7 +181,7 @@ impl RknnBuffer {
     /// A range of it as memory that a context knows; what the processor wrote before is shown to the chip.
     ///
     /// # Errors
-    /// If the runtime does not take it.
+    /// The runtime refuses it.
     pub(crate) fn made_known(
         &self,
         context: &Arc<Context>,

@@ -19,7 +19,7 @@ use polychip_sdk::{GraphView, NodeView, Reason, Support};
 
 use crate::shared::Shared;
 
-/// What the toolkit may be given.
+/// Parts that may be passed to the toolkit.
 pub(crate) const RULES: Rules = Rules {
     axes: 4,
     constants,

@@ -20,7 +20,7 @@ use polychip_sys::rknn::{BOARD_FILE, Library};
 pub(crate) use context::{Context, Copies, Seen};
 pub(crate) use memory::DeviceMemory;
 
-/// A runtime that is there, with a chip behind it as far as can be told.
+/// An available runtime, with a chip as far as detection works.
 #[derive(Clone, Copy)]
 pub(crate) struct Driver {
     library: &'static Library,
@@ -35,7 +35,7 @@ impl Driver {
     /// Opens the library, and looks for a chip.
     ///
     /// # Errors
-    /// What is missing, by its name: the library, the chip, the connected board.
+    /// Names the missing part: the library, the chip, the connected board.
     pub(crate) fn open(folder: Option<&Path>) -> Result<Driver> {
         let library =
             Library::open(folder).map_err(|error| Error::new(ErrorKind::Persistent, error.to_string()))?;

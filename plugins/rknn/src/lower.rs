@@ -39,7 +39,7 @@ pub(crate) const READ: Release = Release {
     ir_version: 9,
 };
 
-/// What an executable is made of.
+/// Contents of a loaded blob.
 pub(crate) struct Part {
     pub(crate) context: Context,
     pub(crate) inputs: Vec<Seen>,
@@ -49,7 +49,7 @@ pub(crate) struct Part {
     pub(crate) linears: Vec<Option<Linear>>,
 }
 
-/// What a `.rknn` file carries of a part.
+/// The mark of a part in a `.rknn` file.
 fn mark(hash: &Hash) -> String {
     format!("polychip {}", blake3::Hash::from_bytes(*hash).to_hex())
 }

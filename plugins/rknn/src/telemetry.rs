@@ -32,7 +32,7 @@ const HEX: usize = 64;
 /// The store holds the costs of this many nodes and parts; new ones are not kept beyond that.
 const MOST_COSTS: usize = 100_000;
 
-/// What a node is, wherever it stands.
+/// Identity of a node, independent of its position.
 fn node_hash(graph: &GraphView<'_>, node: &NodeView<'_>) -> Result<Hash> {
     let options = Options {
         weights: Weights::Placeholder(1024),
@@ -96,7 +96,7 @@ pub(crate) fn keep(shared: &Shared, graph: &GraphView<'_>, part: &Hash, rows: &[
     }
 }
 
-/// What the listed nodes cost as one part.
+/// Cost of the listed nodes as one part.
 pub(crate) fn estimate(shared: &Shared, graph: &GraphView<'_>, nodes: &[u32]) -> Result<Cost> {
     let emulated = shared.driver.library().is_emulated();
     let cost = |ns: u64, error_permille: u32| Cost {

@@ -30,7 +30,7 @@ const PREFIX: &str = "polychip-rknn-";
 const REMEDY: &str = "set python to a Python that has rknn-toolkit2 (or RKNN_PYTHON), or compiler";
 /// The program that a Python runs.
 const SCRIPT: &str = include_str!("toolkit/compile.py");
-/// What a compiled part begins with.
+/// Magic number of a compiled part.
 pub(crate) const MAGIC: &[u8] = b"RKNN";
 /// The longest answer, log and compiled part that are read, in bytes.
 const ANSWER_BYTES: u64 = 1 << 20;
@@ -39,7 +39,7 @@ const BLOB_BYTES: u64 = u32::MAX as u64;
 /// The longest that the version may take: a Python reads its packages.
 const VERSION_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the program is asked.
+/// The request to the program.
 #[derive(Serialize)]
 struct Request<'a> {
     /// `version` or `compile`.
@@ -88,7 +88,7 @@ impl Toolkit {
     /// The compiler that the settings name, once it has said its version.
     ///
     /// # Errors
-    /// Words that say what is missing and how to get it.
+    /// A message that names what is missing and how to obtain it.
     pub(crate) fn find(settings: &Settings) -> std::result::Result<Toolkit, String> {
         let mut toolkit = Toolkit {
             settings: settings.clone(),
@@ -208,7 +208,7 @@ impl Toolkit {
         Err(self.refused(&answer))
     }
 
-    /// The error of a program that says that it failed.
+    /// The error of a program that reports a failure.
     fn refused(&self, answer: &ToolkitReply) -> Error {
         let words: String = answer.error.chars().take(600).collect();
         let words = words.replace('\n', " ");

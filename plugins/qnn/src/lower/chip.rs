@@ -14,7 +14,7 @@ use polychip_sdk::Reason;
 use super::encode;
 use crate::soc::Soc;
 
-/// What is compiled for.
+/// Target of the compilation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target {
     /// The chip.

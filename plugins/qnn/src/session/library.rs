@@ -23,7 +23,7 @@ use super::{log, raw};
 use crate::program::{Operation, Program};
 use crate::soc::Soc;
 
-/// The chip of the last device that this process created, where it is known.
+/// The chip of the last device that this process created, if known.
 static SELECTED: Mutex<Option<u32>> = Mutex::new(None);
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -43,7 +43,7 @@ impl Refused {
         self.code & u64::from(qnn::POLYCHIP_QNN_ERROR_CODE_MASK)
     }
 
-    /// The error of a call that does `what`.
+    /// The error of a call that performs `what`.
     pub(crate) fn error(&self, what: &str, kind: ErrorKind) -> Error {
         let kind = match self.short() {
             RESTARTED => ErrorKind::DeviceLost,
@@ -63,7 +63,7 @@ pub(crate) struct Session {
     log: log::Log,
     pub(super) backend: qnn::Backend,
     pub(super) device: Mutex<qnn::Device>,
-    /// Contexts that are alive, on this device or one before it.
+    /// Live contexts, on this device or an earlier one.
     pub(super) contexts: AtomicUsize,
     pub(super) soc: Soc,
     pub(super) build_id: String,

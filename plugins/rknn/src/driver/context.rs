@@ -13,7 +13,7 @@ use polychip_sys::rknn::bindings as rk;
 
 use super::Driver;
 
-/// What the runtime says of an input or output.
+/// Description of an input or output by the runtime.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen(pub(super) rk::rknn_tensor_attr);
 
@@ -77,7 +77,7 @@ pub(crate) struct Copies {
 unsafe impl Send for Copies {}
 
 impl Context {
-    /// Hands a model over.
+    /// Loads a model.
     pub(crate) fn open(driver: Driver, model: &[u8], flags: u32) -> Result<Context> {
         let size = u32::try_from(model.len())
             .map_err(|_| Error::unsupported(format!("a part of {} bytes is too long", model.len())))?;
@@ -118,7 +118,7 @@ impl Context {
         })
     }
 
-    /// Lets it run on one core.
+    /// Restricts it to one core.
     pub(crate) fn set_core(&self, core: usize) -> Result<()> {
         // SAFETY: the context is open.
         let code = unsafe {
@@ -156,7 +156,7 @@ impl Context {
         Ok((counts.n_input as usize, counts.n_output as usize))
     }
 
-    /// What the runtime says of an input or output.
+    /// Description of an input or output by the runtime.
     pub(crate) fn port(&self, output: bool, index: usize) -> Result<Seen> {
         let command = if output {
             rk::RKNN_ASK_OUTPUT

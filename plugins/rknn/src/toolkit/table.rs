@@ -7,7 +7,7 @@
 //!
 //! Invariant: nothing here fails; a log without a table yields no rows.
 
-/// Where a layer runs.
+/// Target of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     Npu,
