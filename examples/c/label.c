@@ -12,10 +12,10 @@
 
 #include "ppm.h"
 
-/* Why the last call failed: each thread has a record of its own. */
+/* Failure of the last call; each thread has its own record. */
 static struct polychip_failure failure = {.struct_size = sizeof(struct polychip_failure)};
 
-/* Ends the program where a call failed. */
+/* Ends the program if a call failed. */
 static void check(polychip_status_t status, const char *what)
 {
     if (status != POLYCHIP_OK) {
@@ -24,13 +24,13 @@ static void check(polychip_status_t status, const char *what)
     }
 }
 
-/* The memory of a lent tensor is not used any more. */
+/* Called when the library no longer uses the memory of the tensor. */
 static void release(void *planes)
 {
     free(planes);
 }
 
-/* Prints the label on this line, from 0. */
+/* Prints the label on a line, counted from 0. */
 static void print_label(const char *path, size_t line, float probability)
 {
     char label[64] = "";
@@ -71,7 +71,7 @@ int main(int count, char **arguments)
     polychip_session_t session;
     check(polychip_session_create(runtime, model, policy, &session, &failure), "session");
 
-    /* the picture is read where it lies, and freed by `release` */
+    /* the picture is read in place, and freed by `release` */
     uint64_t shape[4] = {1, 3, height, width};
     struct polychip_tensor_desc desc = {
         .struct_size = sizeof desc, .dtype = POLYCHIP_DTYPE_F32, .rank = 4, .shape = shape};
@@ -80,7 +80,7 @@ int main(int count, char **arguments)
                                &failure),
           "image");
 
-    /* a first run, and one that is warm, for the report */
+    /* a first run and a warm run, for the report */
     polychip_run_t run = 0;
     for (int turn = 0; turn < 2; turn++) {
         check(polychip_run_destroy(run, &failure), "run");
@@ -107,7 +107,7 @@ int main(int count, char **arguments)
     check(polychip_text_get(report, &words, NULL, &failure), "report");
     printf("\n%s\n", words);
 
-    /* in any order; what is in use stays until it is not */
+    /* in any order; objects in use live until their last use */
     check(polychip_text_destroy(report, &failure), "report");
     check(polychip_run_destroy(run, &failure), "run");
     check(polychip_tensor_destroy(image, &failure), "image");

@@ -1,4 +1,4 @@
-/* Runs a model until its session has settled on a plan, and says where it stands before and after, in C.
+/* Runs a model until its session has settled on a plan, and prints its learning state before and after, in C.
  *
  *   cc -std=c11 learn.c $(pkg-config --cflags --libs polychip) -o learn
  *   ./learn examples/shapes/shapes.onnx cpu,openvino 400
@@ -13,7 +13,7 @@
 
 static struct polychip_failure failure = {.struct_size = sizeof(struct polychip_failure)};
 
-/* Ends the program where a call failed. */
+/* Ends the program if a call failed. */
 static void check(polychip_status_t status)
 {
     if (status != POLYCHIP_OK) {

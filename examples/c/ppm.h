@@ -1,4 +1,4 @@
-/* Reads a picture in the simplest of formats (PPM, "P6"), for the examples: a picture of your own becomes one with
+/* Reads a picture in a simple format (PPM, "P6"), for the examples. Convert your own pictures with
  * `pngtopnm` or `convert`. */
 #ifndef EXAMPLES_PPM_H
 #define EXAMPLES_PPM_H
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Red, green and blue planes, one after the other, each value / 255. The caller frees them; null where the file is no such
+/* Red, green and blue planes, one after the other, each value / 255. The caller frees them; null if the file is not such a
  * picture. */
 static float *read_ppm(const char *path, unsigned *width, unsigned *height)
 {

@@ -1,4 +1,4 @@
-"""Runs a model until its session has settled on a plan, and says where it stands before and after, by ONNX Runtime with the
+"""Runs a model until its session has settled on a plan, and prints its learning state before and after, through ONNX Runtime with the
 Polychip provider.
 
 python learn.py examples/shapes/shapes.onnx cpu,openvino 400

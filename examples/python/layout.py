@@ -1,4 +1,4 @@
-"""Finds titles, texts, figures and tables of a page, and draws a box around each.
+"""Finds titles, texts, figures and tables on a page, and draws a box around each.
 
 python layout.py layout_cdla.onnx PICTURE [DRAWN.png]
 
@@ -22,7 +22,7 @@ COLOURS = (214, 39, 40), (31, 119, 180), (44, 160, 44), (148, 103, 189), (255, 1
 
 
 class Detector:
-    """A detector of one stage: for each place of four grids, scores of the kinds and how far the box reaches."""
+    """A one-stage detector: for each cell of four grids, scores of the classes and distances to the box edges."""
 
     def __init__(self, path: str) -> None:
         model = polychip.Runtime().load(path)
@@ -39,7 +39,7 @@ class Detector:
         tensor[0] = ((pixels - NORMAL[0]) / NORMAL[1]).transpose(2, 0, 1)
 
     def boxes(self, stride: int, scores: numpy.ndarray, sides: numpy.ndarray) -> list[Found]:
-        """What one grid tells of, in pixels of the model's image."""
+        """Detections of one grid, in pixels of the model's image."""
         _, _, _, width = self.image.shape
         columns = -(-width // stride)
         # how far each side is, in strides: the mean of a distribution over whole numbers
@@ -55,7 +55,7 @@ class Detector:
         return found
 
     def detect(self, picture: Image.Image) -> list[Found]:
-        """Score, box in pixels of the picture, and kind of each part of a page, the surest first."""
+        """Score, box in pixels of the picture, and class of each part of a page, highest score first."""
         self.write(picture)
         outputs = [output[0] for output in self.session.run({self.name: self.image}).values()]
         found = []
@@ -70,7 +70,7 @@ class Detector:
 
 
 def overlap(one: tuple[float, ...], other: tuple[float, ...]) -> float:
-    """Area that two boxes share, of the area that they cover together."""
+    """Intersection over union of two boxes."""
     wide = min(one[2], other[2]) - max(one[0], other[0])
     high = min(one[3], other[3]) - max(one[1], other[1])
     shared = max(0.0, wide) * max(0.0, high)
@@ -79,7 +79,7 @@ def overlap(one: tuple[float, ...], other: tuple[float, ...]) -> float:
 
 
 def best(found: list[Found]) -> list[Found]:
-    """Without those that a surer one covers (non-maximum suppression)."""
+    """Non-maximum suppression: drops boxes that a box of higher score overlaps."""
     kept: list[Found] = []
     for one in sorted(found, reverse=True):
         if all(overlap(one[1], other[1]) < MOST_OVERLAP for other in kept):
@@ -88,7 +88,7 @@ def best(found: list[Found]) -> list[Found]:
 
 
 def drawn(picture: Image.Image, found: list[Found]) -> Image.Image:
-    """The picture with boxes and their kinds."""
+    """The picture with boxes and their classes."""
     picture = picture.copy()
     pen = ImageDraw.Draw(picture)
     kinds = sorted({kind for _, _, kind in found})

@@ -23,7 +23,7 @@ LINE_NORMAL = (0.5,) * 3, (0.5,) * 3
 
 
 def session(runtime: polychip.Runtime, path: str) -> polychip.Session:
-    """A session that plans for each size that comes, once."""
+    """A session that plans once for each new size."""
     return runtime.load(path).session(polychip.Policy.latency())
 
 
@@ -40,7 +40,7 @@ def write(picture: Image.Image, box: Box, into: polychip.Input, normal: tuple) -
 
 
 def areas(mask: numpy.ndarray) -> list[tuple[int, int, int, int]]:
-    """Boxes around the pixels of a mask that touch each other."""
+    """Boxes around connected pixels of a mask."""
     left_over = {(int(y), int(x)) for y, x in zip(*numpy.nonzero(mask))}
     boxes = []
     while left_over:
@@ -59,7 +59,8 @@ def areas(mask: numpy.ndarray) -> list[tuple[int, int, int, int]]:
 
 
 def in_reading_order(boxes: list[Box]) -> list[Box]:
-    """Rows from the top, each from the left; a box is of the row whose first box reaches below its middle."""
+    """Boxes sorted by row from the top, then from the left. A box belongs to the row whose first box reaches below its
+    center."""
     rows: list[list[Box]] = []
     for box in sorted(boxes, key=lambda box: box[1]):
         if rows and (box[1] + box[3]) / 2 < rows[-1][0][3]:

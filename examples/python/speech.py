@@ -1,4 +1,4 @@
-"""Says when somebody speaks in a sound, as a stream: 32 ms at a time, the model's state kept by the session.
+"""Detects speech in an audio file, as a stream of 32 ms steps; the session keeps the model's state.
 
 python speech.py silero_vad_16k_op15.onnx SOUND.wav
 
@@ -20,7 +20,7 @@ SPEECH = 0.5  # from this probability on
 
 
 class Detector:
-    """A stream: each step's answer rests on the steps before."""
+    """A stream: the result of each step depends on the steps before."""
 
     def __init__(self, model: str) -> None:
         self.session = polychip.Runtime().load(model).session(polychip.Policy.latency(threads=1))
@@ -30,7 +30,7 @@ class Detector:
         self.context = numpy.zeros(CONTEXT, numpy.float32)
 
     def restart(self) -> None:
-        """Begins another stream."""
+        """Starts a new stream."""
         self.session.reset_state()
         self.context[:] = 0
 
@@ -45,7 +45,7 @@ class Detector:
 
 
 def steps(path: str) -> Iterator[numpy.ndarray]:
-    """The samples of a file, so many at a time; what is left at the end is filled with silence."""
+    """Samples of a file in steps of equal size; the last step is padded with silence."""
     with wave.open(path) as file:
         if (file.getnchannels(), file.getsampwidth(), file.getframerate()) != (1, 2, RATE):
             raise SystemExit(f"{path} is not 16-bit mono at {RATE} Hz")
@@ -55,7 +55,7 @@ def steps(path: str) -> Iterator[numpy.ndarray]:
 
 
 def spoken(probabilities: Iterable[float]) -> Iterator[tuple[float, float]]:
-    """Begin and end of each speech, in seconds."""
+    """Start and end of each speech segment, in seconds."""
     begin = None
     count = 0
     for count, probability in enumerate(probabilities, 1):

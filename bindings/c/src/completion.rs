@@ -1,8 +1,9 @@
-//! Threads that tell the app that a run has ended.
+//! Threads that notify the app of the end of runs.
 //!
 //! Invariants:
 //! 1. A callback is called once, after its run has ended, on a thread of the library.
-//! 2. No run waits for the callback of another: there are as many threads as runs with callbacks are in flight.
+//! 2. No run waits for the callback of another: there are as many threads as runs with callbacks in
+//!    flight.
 //! 3. A thread without work for a second ends.
 
 #![allow(unsafe_code)]

@@ -1,4 +1,4 @@
-//! What every call of the library goes through.
+//! Common path of every call of the library.
 //!
 //! Invariants:
 //! 1. Nothing unwinds out of an entry.
@@ -56,7 +56,7 @@ fn words(panic: &(dyn Any + Send)) -> &str {
     match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(words), _) => words,
         (_, Some(words)) => words,
-        _ => "no words",
+        _ => "no message",
     }
 }
 
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_a_status_with_its_words() {
+    fn panic_becomes_a_status_with_its_message() {
         let place = std::mem::MaybeUninit::<polychip_failure>::zeroed();
         // SAFETY: a record is numbers and text, for which zeros are values.
         let mut record = unsafe { place.assume_init() };

@@ -1,7 +1,7 @@
-//! Why a call failed: inside as a value, outside in a record that the caller owns.
+//! Failures of calls: a value inside the library, a caller-owned record outside.
 //!
 //! Invariants:
-//! 1. A record is written where a call fails, and only then; its text ends with a zero byte.
+//! 1. A record is written only if a call fails; its text ends with a zero byte.
 //! 2. Text that is too long is cut between two characters.
 
 #![allow(unsafe_code)]
@@ -12,26 +12,27 @@ use std::fmt;
 
 use crate::status::{self, polychip_status_t};
 
-/// Bytes of `message`, its last zero byte among them.
+/// Capacity of `message`, including its zero byte.
 pub const POLYCHIP_FAILURE_MESSAGE_BYTES: usize = 1936;
-/// Bytes of `device`, its last zero byte among them.
+/// Capacity of `device`, including its zero byte.
 pub const POLYCHIP_FAILURE_DEVICE_BYTES: usize = 96;
 
-/// Why a call failed. The caller owns the record and sets `struct_size` before the call; a call that fails fills in the
-/// rest, a call that succeeds leaves it alone.
+/// Failure of a call. The caller owns the record and sets `struct_size` before the call. A failing
+/// call fills in the rest; a successful call leaves the record unchanged.
 #[repr(C)]
 pub struct polychip_failure {
     /// Size of this struct as the caller knows it, in bytes: sizeof(struct polychip_failure).
     pub struct_size: u32,
-    /// What the call returned.
+    /// Status that the call returned.
     pub status: polychip_status_t,
     /// Bytes of `message` in use, without the zero byte.
     pub message_bytes: u32,
     /// Zero.
     pub reserved: u32,
-    /// The device or plugin that failed, as `cpu:0`; empty where none did. Ends with a zero byte.
+    /// Device or plugin that failed, such as `cpu:0`; empty if none did. Ends with a zero byte.
     pub device: [c_char; POLYCHIP_FAILURE_DEVICE_BYTES],
-    /// What is wrong with which thing, in UTF-8; ends with a zero byte, cut between two characters where it is longer.
+    /// Message in UTF-8 that names the subject and the problem. Ends with a zero byte; cut between
+    /// two characters if it is too long.
     pub message: [c_char; POLYCHIP_FAILURE_MESSAGE_BYTES],
 }
 
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_cut_between_characters_and_ends_with_zero() {
+    fn text_is_cut_between_characters_and_zero_terminated() {
         let mut place = [1; 8];
         assert_eq!(put("kurz", &mut place), 4);
         assert_eq!(text(&place), "kurz");
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_runtime_keeps_its_kind_and_words() {
+    fn runtime_error_keeps_its_kind_and_message() {
         let runtime = polychip::Runtime::builder().only_given_folders().build().unwrap();
         let failure = Failure::from(runtime.load("no/such.onnx").unwrap_err());
         assert_eq!(failure.status, status::POLYCHIP_ERROR_IO);

@@ -61,7 +61,7 @@ mod tests {
     /// What programs were compiled with: fields are appended, and none ever moves. `tests/c/check.h` says the same sizes.
     #[test]
     #[cfg(target_pointer_width = "64")]
-    fn structs_lie_as_they_did_in_version_0_1() {
+    fn struct_layouts_equal_those_of_version_0_1() {
         let sizes = [
             size_of::<failure>(),
             size_of::<options>(),

@@ -1,4 +1,4 @@
-//! Children of `fork`: they have none of the library's threads, and locks as they happened to be.
+//! Children of `fork`: they have none of the library's threads, and locks in arbitrary states.
 //!
 //! Invariant: a child is refused by a flag alone, without a lock.
 
@@ -29,7 +29,7 @@ pub(crate) fn check() -> Result<()> {
     if FORKED.load(Ordering::Relaxed) {
         return Err(crate::failure::Failure::new(
             crate::status::POLYCHIP_ERROR_FORKED,
-            "this process was forked after the library was first used: its threads are not here; call exec, or fork \
+            "this process was forked after the library was first used: its threads do not exist in the child; call exec, or fork \
              before the first call",
         ));
     }

@@ -1,13 +1,14 @@
-//! Handles: 64-bit numbers that stand for objects, checked at every use.
+//! Handles: 64-bit numbers that identify objects, checked at every use.
 //!
-//! A handle holds the kind of its object, a place in a table, and the generation of that place, which changes whenever
-//! its object is destroyed. So a handle that was destroyed, never made or of another kind is found out, from any
-//! thread, in release builds too, and 0 is never one.
+//! A handle holds the kind of its object, an index in a table, and the generation of that slot,
+//! which changes whenever its object is destroyed. A handle that was destroyed, never made or of
+//! another kind is therefore detected, from any thread, in release builds too. 0 is never a handle.
 //!
 //! Invariants:
-//! 1. A number is given out once: a place whose generations are used up is not used again.
-//! 2. No object is dropped while a table is locked: dropping one may call the app.
-//! 3. A table grows by shards, so that threads rarely meet; a look-up takes a shared lock and allocates nothing.
+//! 1. A number is issued once: a slot whose generations are used up is retired.
+//! 2. No object is dropped while a table is locked, because dropping one may call the app.
+//! 3. A table grows by shards, so that threads rarely contend. A look-up takes a shared lock and
+//!    allocates nothing.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -18,9 +19,9 @@ use crate::status::POLYCHIP_ERROR_BAD_HANDLE;
 /// Shards of a table.
 const SHARDS: usize = 16;
 const SHARD_BITS: u32 = SHARDS.trailing_zeros();
-/// Bits of a place within its shard.
-const PLACE_BITS: u32 = 24;
-const KIND_SHIFT: u32 = SHARD_BITS + PLACE_BITS;
+/// Bits of a slot within its shard.
+const SLOT_BITS: u32 = 24;
+const KIND_SHIFT: u32 = SHARD_BITS + SLOT_BITS;
 const GENERATION_SHIFT: u32 = 32;
 
 /// What a handle stands for.
@@ -112,12 +113,13 @@ pub(crate) struct Table<T> {
 }
 
 struct Shard<T> {
-    places: Vec<Place<T>>,
+    slots: Vec<Slot<T>>,
     free: Vec<u32>,
 }
 
-struct Place<T> {
-    /// Of the object that is here, or of the next one.
+/// A slot of a table.
+struct Slot<T> {
+    /// Generation of the present object, or of the next one.
     generation: u32,
     object: Option<Arc<T>>,
 }
@@ -125,7 +127,7 @@ struct Place<T> {
 impl<T> Shard<T> {
     const fn new() -> Shard<T> {
         Shard {
-            places: Vec::new(),
+            slots: Vec::new(),
             free: Vec::new(),
         }
     }
@@ -145,11 +147,11 @@ impl<T> Table<T> {
         let mut shard = self.shards[number]
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        let place = match shard.free.pop() {
-            Some(place) => place,
+        let slot = match shard.free.pop() {
+            Some(slot) => slot,
             None => {
-                let place = u32::try_from(shard.places.len()).unwrap_or(u32::MAX);
-                if place >= 1 << PLACE_BITS {
+                let slot = u32::try_from(shard.slots.len()).unwrap_or(u32::MAX);
+                if slot >= 1 << SLOT_BITS {
                     drop(shard);
                     let words = format!(
                         "there are too many {}s: destroy those that are not used",
@@ -157,27 +159,27 @@ impl<T> Table<T> {
                     );
                     return Err(Failure::new(POLYCHIP_ERROR_BAD_HANDLE, words));
                 }
-                shard.places.push(Place {
+                shard.slots.push(Slot {
                     generation: 1,
                     object: None,
                 });
-                place
+                slot
             }
         };
-        let entry = &mut shard.places[place as usize];
+        let entry = &mut shard.slots[slot as usize];
         entry.object = Some(object);
         Ok(u64::from(entry.generation) << GENERATION_SHIFT
             | (self.kind as u64) << KIND_SHIFT
-            | u64::from(place) << SHARD_BITS
+            | u64::from(slot) << SHARD_BITS
             | number as u64)
     }
 
     fn get(&self, handle: u64) -> Result<Arc<T>> {
-        let (number, place, generation) = self.parts(handle)?;
+        let (number, slot, generation) = self.parts(handle)?;
         let shard = self.shards[number].read().unwrap_or_else(PoisonError::into_inner);
-        let entry = shard.places.get(place);
+        let entry = shard.slots.get(slot);
         match entry.filter(|entry| entry.generation == generation) {
-            Some(Place {
+            Some(Slot {
                 object: Some(object), ..
             }) => Ok(Arc::clone(object)),
             _ => Err(self.gone(handle, entry.map(|entry| entry.generation))),
@@ -185,22 +187,22 @@ impl<T> Table<T> {
     }
 
     fn holds(&self, handle: u64) -> bool {
-        let Ok((number, place, generation)) = self.parts(handle) else {
+        let Ok((number, slot, generation)) = self.parts(handle) else {
             return false;
         };
         let shard = self.shards[number].read().unwrap_or_else(PoisonError::into_inner);
-        let entry = shard.places.get(place);
+        let entry = shard.slots.get(slot);
         entry.is_some_and(|entry| entry.generation == generation && entry.object.is_some())
     }
 
     fn remove(&self, handle: u64) -> Result<Arc<T>> {
-        let (number, place, generation) = self.parts(handle)?;
+        let (number, slot, generation) = self.parts(handle)?;
         let mut guard = self.shards[number]
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         let shard = &mut *guard;
-        let current = shard.places.get(place).map(|entry| entry.generation);
-        let taken = match shard.places.get_mut(place) {
+        let current = shard.slots.get(slot).map(|entry| entry.generation);
+        let taken = match shard.slots.get_mut(slot) {
             Some(entry) if entry.generation == generation => entry.object.take(),
             _ => None,
         };
@@ -209,21 +211,21 @@ impl<T> Table<T> {
         };
         match generation.checked_add(1) {
             Some(next) => {
-                shard.places[place].generation = next;
-                shard.free.push(place as u32);
+                shard.slots[slot].generation = next;
+                shard.free.push(slot as u32);
             }
-            // all of its generations were used: the place stays empty
-            None => shard.places[place].generation = 0,
+            // all of its generations are used up: the slot stays empty
+            None => shard.slots[slot].generation = 0,
         }
         Ok(object)
     }
 
-    /// Shard, place and generation of a handle.
+    /// Shard, slot and generation of a handle.
     fn parts(&self, handle: u64) -> Result<(usize, usize, u32)> {
         let bad = |words: String| Err(Failure::new(POLYCHIP_ERROR_BAD_HANDLE, words));
         let own = self.kind.name();
         if handle == 0 {
-            return bad(format!("the {own} handle is 0, which stands for none"));
+            return bad(format!("the {own} handle is 0, which is never a handle"));
         }
         match Kind::of(handle >> KIND_SHIFT & 0xf) {
             Some(kind) if kind == self.kind => {}
@@ -234,25 +236,23 @@ impl<T> Table<T> {
                 ));
             }
             None => {
-                return bad(format!(
-                    "{handle:#018x} is no handle, and should be one of a {own}"
-                ));
+                return bad(format!("{handle:#018x} is not a handle; expected a {own}"));
             }
         }
         let number = (handle & (SHARDS as u64 - 1)) as usize;
-        let place = (handle >> SHARD_BITS & ((1 << PLACE_BITS) - 1)) as usize;
-        Ok((number, place, (handle >> GENERATION_SHIFT) as u32))
+        let slot = (handle >> SHARD_BITS & ((1 << SLOT_BITS) - 1)) as usize;
+        Ok((number, slot, (handle >> GENERATION_SHIFT) as u32))
     }
 
-    /// Why a handle stands for nothing, where its place is in this generation.
+    /// The reason why a handle identifies no object, if its slot is in this generation.
     fn gone(&self, handle: u64, current: Option<u32>) -> Failure {
         let generation = (handle >> GENERATION_SHIFT) as u32;
         let own = self.kind.name();
-        // a place with generation 0 has had them all
+        // a slot with generation 0 has used them all
         let was_made = generation != 0 && current.is_some_and(|current| current == 0 || generation < current);
         let words = match was_made {
             true => format!("the {own} {handle:#018x} was destroyed"),
-            false => format!("{handle:#018x} was never made: it is no handle of a {own}"),
+            false => format!("{handle:#018x} was never made; expected the handle of a {own}"),
         };
         Failure::new(POLYCHIP_ERROR_BAD_HANDLE, words)
     }
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_stands_for_its_object_until_it_is_destroyed() {
+    fn handle_identifies_its_object_until_it_is_destroyed() {
         let one = TEXTS.insert(Arc::new("one".into())).unwrap();
         assert_eq!(*TEXTS.get(one).unwrap(), "one");
         assert!(TEXTS.holds(one) && !TEXTS.holds(0));
@@ -279,7 +279,7 @@ mod tests {
         assert!(!TEXTS.holds(one));
         assert!(words(TEXTS.get(one)).ends_with("was destroyed"));
         assert!(words(TEXTS.remove(one)).ends_with("was destroyed"));
-        // its place is used again, and the old handle does not stand for the new object
+        // its slot is reused, and the old handle does not identify the new object
         let others: Vec<u64> = (0..SHARDS * 2)
             .map(|index| TEXTS.insert(Arc::new(index.to_string())).unwrap())
             .collect();
@@ -291,10 +291,10 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_no_handles_are_told_apart() {
+    fn numbers_that_are_not_handles_are_refused() {
         static RUNS: Table<String> = Table::new(Kind::Run);
         assert!(words(RUNS.get(0)).contains("is 0"));
-        assert!(words(RUNS.get(u64::MAX)).contains("no handle"));
+        assert!(words(RUNS.get(u64::MAX)).contains("not a handle"));
         let text = TEXTS.insert(Arc::new(String::new())).unwrap();
         assert!(words(RUNS.get(text)).contains("a handle of a text, not of a run"));
         let run = RUNS.insert(Arc::new(String::new())).unwrap();
@@ -305,11 +305,11 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_had_all_its_generations_is_not_used_again() {
+    fn slot_without_unused_generations_is_retired() {
         static SESSIONS: Table<String> = Table::new(Kind::Session);
         let first = SESSIONS.insert(Arc::new(String::new())).unwrap();
         let shard = (first & 0xf) as usize;
-        SESSIONS.shards[shard].write().unwrap().places[0].generation = u32::MAX;
+        SESSIONS.shards[shard].write().unwrap().slots[0].generation = u32::MAX;
         let last = first & 0xffff_ffff | u64::from(u32::MAX) << GENERATION_SHIFT;
         SESSIONS.remove(last).unwrap();
         assert!(words(SESSIONS.get(last)).ends_with("was destroyed"));
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_make_and_destroy_never_see_each_others_objects() {
+    fn concurrent_threads_never_see_each_others_objects() {
         static TENSORS: Table<String> = Table::new(Kind::Tensor);
         std::thread::scope(|scope| {
             for thread in 0..8 {

@@ -1,16 +1,19 @@
-//! The C library `libpolychip`: the runtime for programs in C and C++, and what all other languages stand on.
+//! The C library `libpolychip`: the runtime for C and C++ programs, and the basis of bindings for
+//! other languages.
 //!
-//! The header is `include/polychip.h`, made of this crate by cbindgen (`cargo xtask header`); docs/c.md is its guide.
+//! cbindgen generates the header `include/polychip.h` from this crate (`cargo xtask header`). The
+//! guide is docs/c.md.
 //!
 //! Invariants:
-//! 1. Nothing unwinds into C: every entry catches what panics, and says so with a status.
-//! 2. Bad input is a status with words, never a crash: null, sizes, strings that are not UTF-8, handles that were
-//!    destroyed, never made or of another kind.
-//! 3. Handles are numbers with a generation (`handle`); no pointer of ours is taken back from C.
+//! 1. Nothing unwinds into C: every entry catches panics and returns a status instead.
+//! 2. Bad input yields a status with a message, never a crash: null, sizes, strings that are not
+//!    UTF-8, handles that were destroyed, never made or of another kind.
+//! 3. Handles are numbers with a generation (`handle`); no pointer from C is converted back to an
+//!    object.
 //! 4. No lock is held while a callback is called.
 //!
-//! Depends on: `polychip` alone. Not here: what a call does (package `polychip`).
-//! Start reading at `entry.rs`, then `ffi.rs`.
+//! Depends on: `polychip` alone. Not here: the behaviour of a call (package `polychip`). Start
+//! reading at `entry.rs`, then `ffi.rs`.
 
 #![deny(unsafe_code)]
 

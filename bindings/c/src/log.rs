@@ -1,4 +1,4 @@
-//! The library's records, for the app's own log.
+//! Log records of the library, for the app's own log.
 //!
 //! Invariants:
 //! 1. Without a callback nothing is formatted.
@@ -22,13 +22,13 @@ use crate::text::c_text;
 
 /// No records.
 pub const POLYCHIP_LOG_OFF: u32 = 0;
-/// What failed and is told to nobody else.
+/// Failures that are reported nowhere else.
 pub const POLYCHIP_LOG_ERROR: u32 = 1;
-/// What did not go as it should.
+/// Unexpected conditions.
 pub const POLYCHIP_LOG_WARN: u32 = 2;
-/// What happened.
+/// Events.
 pub const POLYCHIP_LOG_INFO: u32 = 3;
-/// What happened, in detail.
+/// Events, in detail.
 pub const POLYCHIP_LOG_DEBUG: u32 = 4;
 /// Everything.
 pub const POLYCHIP_LOG_TRACE: u32 = 5;
@@ -65,13 +65,15 @@ static LEVEL: AtomicU32 = AtomicU32::new(POLYCHIP_LOG_OFF);
 pub(crate) unsafe fn set(level: u32, callback: LogCallback, user: *mut c_void) -> Result<()> {
     static INSTALLED: OnceLock<bool> = OnceLock::new();
     if level > POLYCHIP_LOG_TRACE {
-        return Err(Failure::argument(format!("level {level} is no POLYCHIP_LOG_*")));
+        return Err(Failure::argument(format!(
+            "level {level} is not a POLYCHIP_LOG_* value"
+        )));
     }
     let sink = callback.map(|callback| Sink { callback, user });
     if sink.is_some() && !INSTALLED.get_or_init(|| tracing::subscriber::set_global_default(Log).is_ok()) {
         return Err(Failure::new(
             POLYCHIP_ERROR_IN_FLIGHT,
-            "another subscriber of the process takes the library's records",
+            "another subscriber of the process receives the library's log records",
         ));
     }
     let level = if sink.is_some() { level } else { POLYCHIP_LOG_OFF };

@@ -1,6 +1,6 @@
-//! Models: of a file, of bytes, of a descriptor.
+//! Models from a file, from bytes or from a descriptor.
 //!
-//! Invariant: bytes that the app lends are not copied, and go back to it once nothing reads them any more.
+//! Invariant: borrowed bytes of the app are not copied, and are released once nothing reads them.
 
 #![allow(unsafe_code)]
 
@@ -22,10 +22,10 @@ impl Object for ModelObject {
     }
 }
 
-/// What the app has called once its memory is not used any more.
+/// Called when the library no longer uses the app's memory.
 pub(crate) type ReleaseCallback = Option<unsafe extern "C" fn(user: *mut c_void)>;
 
-/// Calls the app back when it is dropped, once it is armed: memory is lent when the call that lends it has gone well.
+/// Calls the app back on drop, once armed: memory is borrowed only if the call succeeds.
 pub(crate) struct Release {
     callback: ReleaseCallback,
     user: *mut c_void,
@@ -72,7 +72,7 @@ impl Drop for Release {
     }
 }
 
-/// Bytes of the app, read where they lie.
+/// Bytes of the app, read in place.
 pub(crate) struct LentBytes {
     data: *const u8,
     bytes: usize,

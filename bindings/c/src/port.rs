@@ -1,4 +1,4 @@
-//! Inputs and outputs of sessions, as tensors are bound to them.
+//! Inputs and outputs of sessions, and their binding to tensors.
 
 use std::ffi::CString;
 
@@ -10,14 +10,14 @@ pub(crate) struct Port {
     pub(crate) name: CString,
 }
 
-/// Where a tensor is bound: a port of a session.
+/// The port of a session that a tensor is bound to.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct PortBinding<'a> {
     /// The session's handle.
     pub(crate) handle: u64,
     pub(crate) session: &'a Session,
     pub(crate) port: &'a Port,
     pub(crate) index: usize,
-    /// Whether the session of a handle is there still.
+    /// Whether the session of a handle still exists.
     pub(crate) is_there: fn(u64) -> bool,
 }

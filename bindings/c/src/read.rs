@@ -56,7 +56,7 @@ pub(crate) unsafe fn array<'a, T: Copy>(data: *const T, count: usize, name: &str
     let bytes = count.checked_mul(size_of::<T>());
     if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
         return Err(Failure::argument(format!(
-            "{name} is said to have {count} elements, more than there is memory"
+            "{name} has a count of {count} elements, which exceeds the address space"
         )));
     }
     // SAFETY: the caller's promise; the address is aligned and the length is one that a slice may have.

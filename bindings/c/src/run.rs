@@ -1,9 +1,10 @@
-//! Runs in flight, and what they gave.
+//! Runs in flight, and their results.
 //!
 //! Invariants:
-//! 1. A run ends once, and says the same to everyone who asks from then on.
-//! 2. One thread at a time waits with the device; others wait for that thread, and one of them goes on where it gives up.
-//! 3. Cancelling never waits for a thread that waits.
+//! 1. A run ends once, and every later query returns the same result.
+//! 2. One thread at a time waits on the device. Others wait for that thread; if it gives up, one of
+//!    them takes over.
+//! 3. Cancelling never waits for a waiting thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -162,7 +163,7 @@ impl RunObject {
             State::Ended(Err(failure)) => Err(failure.clone()),
             State::Going(_) | State::Waited => Err(Failure::new(
                 crate::status::POLYCHIP_ERROR_IN_FLIGHT,
-                "the run goes on: wait for it first (polychip_run_wait)",
+                "the run has not ended: wait for it first (polychip_run_wait)",
             )),
         }
     }
@@ -204,7 +205,7 @@ fn given(outputs: Outputs) -> Box<Given> {
     })
 }
 
-/// What is left until `end`; none where there is no end.
+/// What is left until `end`; none if there is no end.
 fn left(end: Option<Instant>) -> Option<Duration> {
     end.map(|end| end.saturating_duration_since(Instant::now()))
 }
@@ -213,7 +214,7 @@ fn timeout(limit: Option<Duration>) -> Failure {
     let limit = limit.unwrap_or_default();
     Failure::new(
         POLYCHIP_ERROR_TIMEOUT,
-        format!("the run goes on after {} ms", limit.as_millis()),
+        format!("the run has not ended after {} ms", limit.as_millis()),
     )
 }
 

@@ -11,7 +11,7 @@ use crate::failure::Result;
 use crate::handle::{Kind, Object, Table};
 use crate::text::c_text;
 
-/// What a runtime is made of, in words.
+/// Settings of a runtime.
 #[derive(Default)]
 pub(crate) struct Builder(Mutex<Vec<(String, String)>>);
 

@@ -1,13 +1,14 @@
-//! Sessions, and how a run of one is started on tensors.
+//! Sessions, and starting a run on tensors.
 //!
-//! Invariant: tensors are given by place, in the model's order; a run on tensors that the session has seen looks up no name.
+//! Invariant: tensors are passed by index, in the model's order. A run on tensors that the session
+//! has seen looks up no name.
 
 use polychip::{Run, RunOptions, Session, TensorSpec};
 use smallvec::SmallVec;
 
 use crate::failure::{Failure, Result};
 use crate::handle::{Kind, Object, Table};
-use crate::port::{Place, Port};
+use crate::port::{Port, PortBinding};
 use crate::status::POLYCHIP_ERROR_BAD_INPUT;
 use crate::tensor::Tensor;
 use crate::text::c_text;
@@ -38,8 +39,8 @@ impl SessionObject {
         }
     }
 
-    /// The place of an input or output of this name.
-    pub(crate) fn place(ports: &[Port], what: &str, name: &str) -> Result<usize> {
+    /// The index of the input or output with this name.
+    pub(crate) fn index_of(ports: &[Port], what: &str, name: &str) -> Result<usize> {
         let found = ports.iter().position(|port| port.spec.name == name);
         found.ok_or_else(|| {
             let known: Vec<&str> = ports.iter().map(|port| port.spec.name.as_str()).collect();
@@ -51,7 +52,7 @@ impl SessionObject {
         })
     }
 
-    /// The input or output at a place.
+    /// The input or output at an index.
     pub(crate) fn port<'a>(ports: &'a [Port], what: &str, index: usize) -> Result<&'a Port> {
         ports.get(index).ok_or_else(|| {
             let words = format!("there is no {what} {index}: the model has {}", ports.len());
@@ -59,8 +60,8 @@ impl SessionObject {
         })
     }
 
-    fn at<'a>(&'a self, handle: u64, ports: &'a [Port], index: usize) -> Place<'a> {
-        Place {
+    fn at<'a>(&'a self, handle: u64, ports: &'a [Port], index: usize) -> PortBinding<'a> {
+        PortBinding {
             handle,
             session: &self.session,
             port: &ports[index],
@@ -71,15 +72,15 @@ impl SessionObject {
 
     /// The state of an input, as a tensor of its own.
     pub(crate) fn state(&self, input: &str) -> Result<Tensor> {
-        let place = SessionObject::place(&self.inputs, "input", input)?;
+        let index = SessionObject::index_of(&self.inputs, "input", input)?;
         let (shape, bytes) = self.session.state(input)?;
-        Tensor::holding(self.inputs[place].spec.dtype, shape, &bytes)
+        Tensor::holding(self.inputs[index].spec.dtype, shape, &bytes)
     }
 
     /// Sets the state of an input to what a tensor holds.
     pub(crate) fn set_state(&self, input: &str, tensor: &Tensor) -> Result<()> {
-        let place = SessionObject::place(&self.inputs, "input", input)?;
-        tensor.check("input", &self.inputs[place])?;
+        let index = SessionObject::index_of(&self.inputs, "input", input)?;
+        tensor.check("input", &self.inputs[index])?;
         Ok(self
             .session
             .set_state(input, &tensor.form.shape, &tensor.bytes()?)?)

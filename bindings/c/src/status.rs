@@ -1,8 +1,8 @@
-//! What a call answers: a status, with words for each.
+//! Statuses of calls, with a short name for each.
 //!
 //! Invariants:
 //! 1. `POLYCHIP_OK` is 0, and a number never changes its meaning.
-//! 2. Every kind of error of the Rust library has a status of its own.
+//! 2. Every error kind of the Rust library has a status of its own.
 
 #![allow(non_camel_case_types, reason = "the name is that of the C header")]
 
@@ -10,36 +10,37 @@ use std::ffi::CStr;
 
 use polychip::ErrorKind;
 
-/// What a call answers: POLYCHIP_OK, or a POLYCHIP_ERROR_*.
+/// Result of a call: POLYCHIP_OK or POLYCHIP_ERROR_*.
 pub type polychip_status_t = u32;
 
-/// The call did what was asked.
+/// The call succeeded.
 pub const POLYCHIP_OK: u32 = 0;
-/// An argument breaks the rules of the call: null, a size, a code, text that is not UTF-8.
+/// An argument violates the rules of the call: null, a size, a code, text that is not UTF-8.
 pub const POLYCHIP_ERROR_BAD_ARGUMENT: u32 = 1;
 /// A handle was destroyed, was never made, or is of another kind.
 pub const POLYCHIP_ERROR_BAD_HANDLE: u32 = 2;
-/// The model cannot be read, is malformed, or breaks the ONNX standard.
+/// The model cannot be read, is malformed, or violates the ONNX standard.
 pub const POLYCHIP_ERROR_BAD_MODEL: u32 = 3;
-/// A tensor has the wrong name, shape, type or size, or a setting is not known.
+/// A tensor has the wrong name, shape, type or size, or a setting is unknown.
 pub const POLYCHIP_ERROR_BAD_INPUT: u32 = 4;
-/// No device that was asked for can run some part of the model.
+/// No requested device can run some part of the model.
 pub const POLYCHIP_ERROR_NO_DEVICE: u32 = 5;
-/// A plan is malformed, or for another model or device.
+/// A plan is malformed, or belongs to another model or device.
 pub const POLYCHIP_ERROR_BAD_PLAN: u32 = 6;
-/// A plugin or device that was asked for is not there, or a library was refused.
+/// A requested plugin or device is missing, or a library was refused.
 pub const POLYCHIP_ERROR_BAD_PLUGIN: u32 = 7;
 /// A device failed while compiling, loading or running.
 pub const POLYCHIP_ERROR_DEVICE_FAILED: u32 = 8;
 /// A device was lost, or hung.
 pub const POLYCHIP_ERROR_DEVICE_LOST: u32 = 9;
-/// Memory is in use by a run in flight or mapped, or as many runs are in flight as the policy allows.
+/// Memory is mapped or in use by a run in flight, or the policy's limit of runs in flight is
+/// reached.
 pub const POLYCHIP_ERROR_IN_FLIGHT: u32 = 10;
-/// The wait ran out of time; the run goes on.
+/// The wait timed out; the run continues.
 pub const POLYCHIP_ERROR_TIMEOUT: u32 = 11;
 /// The run was cancelled.
 pub const POLYCHIP_ERROR_CANCELLED: u32 = 12;
-/// The run was late, or overtaken, and was dropped as the policy says.
+/// The run was late or overtaken, and was dropped as the policy states.
 pub const POLYCHIP_ERROR_DROPPED: u32 = 13;
 /// Admission refused the session.
 pub const POLYCHIP_ERROR_NOT_ADMITTED: u32 = 14;
@@ -49,10 +50,10 @@ pub const POLYCHIP_ERROR_BAD_PROFILE: u32 = 15;
 pub const POLYCHIP_ERROR_IO: u32 = 16;
 /// The process was forked after the library was first used; a child must call `exec` before it uses the library.
 pub const POLYCHIP_ERROR_FORKED: u32 = 17;
-/// A fault of the library itself; please report its words.
+/// A bug in the library; please report the message.
 pub const POLYCHIP_ERROR_INTERNAL: u32 = 18;
 
-/// The session was closed and starts no more runs.
+/// The session is closed and starts no more runs.
 pub const POLYCHIP_ERROR_CLOSED: u32 = 19;
 
 /// The status of a kind of error.
@@ -78,7 +79,7 @@ pub(crate) fn of(kind: ErrorKind) -> polychip_status_t {
     }
 }
 
-/// A few words for a status.
+/// A short name for a status.
 pub(crate) fn words(status: polychip_status_t) -> &'static CStr {
     match status {
         POLYCHIP_OK => c"ok",
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_status_has_words_of_its_own() {
+    fn every_status_has_its_own_name() {
         let all: Vec<&CStr> = (POLYCHIP_OK..=POLYCHIP_ERROR_CLOSED).map(words).collect();
         for (index, one) in all.iter().enumerate() {
             assert_ne!(*one, c"unknown status", "{index}");

@@ -1,9 +1,9 @@
-//! Tensors: memory with a type and a shape, which sessions use where it lies.
+//! Tensors: memory with a type and a shape, which sessions use in place.
 //!
 //! Invariants:
 //! 1. A tensor belongs to no session: one session may write it and another read it, without a copy.
-//! 2. What a session knows of a tensor it has seen is kept with the tensor, so that the next run finds it.
-//! 3. While a tensor is mapped no run uses it, and while a run uses it, it is not mapped.
+//! 2. A session's view of a tensor is cached with the tensor, so that the next run finds it.
+//! 3. While a tensor is mapped no run uses it, and while a run uses it, it cannot be mapped.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use crate::failure::{Failure, Result};
 use crate::handle::{Kind, Object, Table};
-use crate::port::{Place, Port};
+use crate::port::{Port, PortBinding};
 use crate::status::{POLYCHIP_ERROR_BAD_INPUT, POLYCHIP_ERROR_DEVICE_FAILED, POLYCHIP_ERROR_IN_FLIGHT};
 
 /// Type and shape of a tensor that is to be.
@@ -29,7 +29,9 @@ impl Form {
     pub(crate) fn new(dtype: u32, shape: &[u64], strides: Option<&[i64]>) -> Result<Form> {
         let known = DType::from_code(dtype);
         let dtype = known.ok_or_else(|| {
-            Failure::argument(format!("dtype {dtype} is no POLYCHIP_DTYPE_* of this version"))
+            Failure::argument(format!(
+                "dtype {dtype} is not a POLYCHIP_DTYPE_* value of this version"
+            ))
         })?;
         let size = |size: &u64| usize::try_from(*size).ok();
         let sizes: Option<Vec<usize>> = shape.iter().map(size).collect();
@@ -68,7 +70,7 @@ fn dense(shape: &[usize], strides: &[i64]) -> Result<()> {
         // of an axis of one element no stride is ever taken
         if *size != 1 && *stride != wanted {
             return Err(Failure::argument(format!(
-                "stride {stride} of axis {axis}: elements lie in row-major order without gaps, where it is {wanted}; \
+                "stride {stride} of axis {axis}: row-major order without gaps requires {wanted}; \
                  copy the tensor into that order"
             )));
         }
@@ -81,12 +83,12 @@ fn dense(shape: &[usize], strides: &[i64]) -> Result<()> {
 pub(crate) struct Tensor {
     pub(crate) form: Form,
     memory: Memory,
-    bound: Mutex<SmallVec<[Bound; 2]>>,
+    session_tensors: Mutex<SmallVec<[SessionTensor; 2]>>,
     mapped: Mutex<Option<AccessGuard<'static>>>,
 }
 
-/// What a session made of a tensor.
-struct Bound {
+/// A tensor as one port of a session uses it.
+struct SessionTensor {
     session: u64,
     index: usize,
     side: Side,
@@ -104,7 +106,7 @@ impl Tensor {
         Ok(Tensor {
             form,
             memory,
-            bound: Mutex::default(),
+            session_tensors: Mutex::default(),
             mapped: Mutex::default(),
         })
     }
@@ -128,10 +130,10 @@ impl Tensor {
     }
 
     /// The tensor as an input of a session.
-    pub(crate) fn input(&self, place: &Place<'_>) -> Result<Arc<Input>> {
-        let port = place.port;
+    pub(crate) fn input(&self, binding: &PortBinding<'_>) -> Result<Arc<Input>> {
+        let port = binding.port;
         self.check_closed("input", port)?;
-        let found = self.find(place, |side| match side {
+        let found = self.find(binding, |side| match side {
             Side::Read(input) => Some(Arc::clone(input)),
             Side::Written(_) => None,
         });
@@ -139,19 +141,19 @@ impl Tensor {
             return Ok(input);
         }
         self.check("input", port)?;
-        let input = place
+        let input = binding
             .session
             .input_from(&port.spec.name, &self.form.shape, &self.memory)?;
         let input = Arc::new(input);
-        self.keep(place, Side::Read(Arc::clone(&input)));
+        self.keep(binding, Side::Read(Arc::clone(&input)));
         Ok(input)
     }
 
     /// The tensor as an output of a session.
-    pub(crate) fn output(&self, place: &Place<'_>) -> Result<Arc<Output>> {
-        let port = place.port;
+    pub(crate) fn output(&self, binding: &PortBinding<'_>) -> Result<Arc<Output>> {
+        let port = binding.port;
         self.check_closed("output", port)?;
-        let found = self.find(place, |side| match side {
+        let found = self.find(binding, |side| match side {
             Side::Written(output) => Some(Arc::clone(output)),
             Side::Read(_) => None,
         });
@@ -159,11 +161,11 @@ impl Tensor {
             return Ok(output);
         }
         self.check("output", port)?;
-        let output = place
+        let output = binding
             .session
             .output_in_memory(&port.spec.name, &self.form.shape, &self.memory)?;
         let output = Arc::new(output);
-        self.keep(place, Side::Written(Arc::clone(&output)));
+        self.keep(binding, Side::Written(Arc::clone(&output)));
         Ok(output)
     }
 
@@ -198,24 +200,30 @@ impl Tensor {
         Err(Failure::new(POLYCHIP_ERROR_IN_FLIGHT, words))
     }
 
-    fn find<T>(&self, place: &Place<'_>, side: impl Fn(&Side) -> Option<T>) -> Option<T> {
-        let bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
+    fn find<T>(&self, binding: &PortBinding<'_>, side: impl Fn(&Side) -> Option<T>) -> Option<T> {
+        let bound = self
+            .session_tensors
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let mut same = bound
             .iter()
-            .filter(|bound| bound.session == place.handle && bound.index == place.index);
+            .filter(|bound| bound.session == binding.handle && bound.index == binding.index);
         same.find_map(|bound| side(&bound.side))
     }
 
-    fn keep(&self, place: &Place<'_>, side: Side) {
-        let one = Bound {
-            session: place.handle,
-            index: place.index,
+    fn keep(&self, binding: &PortBinding<'_>, side: Side) {
+        let one = SessionTensor {
+            session: binding.handle,
+            index: binding.index,
             side,
         };
-        let mut gone: SmallVec<[Bound; 2]> = SmallVec::new();
-        let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut gone: SmallVec<[SessionTensor; 2]> = SmallVec::new();
+        let mut bound = self
+            .session_tensors
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         // of sessions that were destroyed
-        while let Some(at) = bound.iter().position(|bound| !(place.is_there)(bound.session)) {
+        while let Some(at) = bound.iter().position(|bound| !(binding.is_there)(bound.session)) {
             gone.push(bound.swap_remove(at));
         }
         bound.push(one);
@@ -280,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_counts_its_bytes() {
+    fn form_counts_its_bytes() {
         let f32s = DType::F32.code();
         assert_eq!(Form::new(f32s, &[1, 3, 2, 2], None).unwrap().bytes, 48);
         assert_eq!(Form::new(f32s, &[], None).unwrap().bytes, 4);
@@ -290,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn types_sizes_and_orders_that_are_none_are_refused() {
+    fn unknown_types_sizes_and_orders_are_refused() {
         let f32s = DType::F32.code();
         assert!(refused(0, &[1], None).contains("dtype 0"));
         assert!(refused(99, &[1], None).contains("dtype 99"));

@@ -37,7 +37,7 @@ pub(crate) fn formatted<T: Display>(
         POLYCHIP_FORMAT_TEXT => Ok(Text::new(&thing.to_string())),
         POLYCHIP_FORMAT_JSON => Text::json(json(thing)),
         other => Err(Failure::argument(format!(
-            "format {other} is no POLYCHIP_FORMAT_*"
+            "format {other} is not a POLYCHIP_FORMAT_* value"
         ))),
     }
 }

@@ -34,7 +34,7 @@ fn names(cell: &str) -> Vec<&str> {
 }
 
 #[test]
-fn each_name_of_the_table_of_doors_is_there() {
+fn every_name_in_the_table_of_doors_exists() {
     let page = read("docs/doors.md");
     let (symbols, stub) = (
         read("bindings/c/symbols.txt"),
@@ -95,7 +95,7 @@ fn each_name_of_the_table_of_doors_is_there() {
 }
 
 #[test]
-fn the_guide_lists_all_words() {
+fn guide_lists_all_settings() {
     let page = read("docs/c.md");
     let all = polychip::settings::of_policy()
         .chain(polychip::settings::of_runtime())

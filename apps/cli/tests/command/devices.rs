@@ -124,7 +124,7 @@ fn refused_libraries_are_listed_with_their_reason() {
         &[
             "there is no device garbage",
             &library_name("garbage"),
-            "no shared library",
+            "not a shared library",
         ],
     );
 }

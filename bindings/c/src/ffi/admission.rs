@@ -22,23 +22,24 @@ use super::runtime::polychip_runtime_t;
 use super::session::polychip_session_t;
 use super::text::polychip_text_t;
 
-/// Nothing is added to times that were not measured.
+/// No margin on unmeasured times.
 pub const POLYCHIP_MARGIN_NONE: u32 = u32::MAX;
 
-/// A session that is to be admitted.
+/// A session to be admitted.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct polychip_wanted {
     /// Size of this struct as the caller knows it, in bytes: sizeof(struct polychip_wanted).
     pub struct_size: u32,
-    /// What is added to the predicted times of parts that were not measured, in thousandths; 0 is the usual half, and
-    /// POLYCHIP_MARGIN_NONE nothing.
+    /// Margin on the predicted times of unmeasured parts, in thousandths; 0: the default, 500;
+    /// POLYCHIP_MARGIN_NONE: no margin.
     pub margin_permille: u32,
-    /// What reports call it.
+    /// Name in reports.
     pub name: *const c_char,
     /// Its model.
     pub model: polychip_model_t,
-    /// Its policy, of which `priority`, `period` and `deadline` count; without a period its runs come without end.
+    /// Its policy, of which `priority`, `period` and `deadline` count. Without a period its runs
+    /// arrive without a limit.
     pub policy: polychip_policy_t,
 }
 
@@ -66,10 +67,13 @@ unsafe fn wanted(wanted: *const polychip_wanted, count: usize) -> Result<Vec<Wan
     Ok(all)
 }
 
-/// Whether sessions of these models meet their deadlines beside each other and all that were admitted before: with POLYCHIP_OK
-/// they do and are made, in their order, in `out_sessions`, which has a place for each; with POLYCHIP_ERROR_NOT_ADMITTED that
-/// could not be proved. In both cases `out_text`, where it is not null, is the proof or what stands against it, with a
-/// POLYCHIP_FORMAT_*. A session is among the admitted ones until it is destroyed. May take seconds. Thread-safe.
+/// Tests whether sessions of these models meet their deadlines beside each other and beside all
+/// admitted sessions, and makes them if so. Thread-safe. Blocks, possibly for seconds.
+///
+/// With POLYCHIP_OK the sessions are in `out_sessions`, in order; it has room for each.
+/// POLYCHIP_ERROR_NOT_ADMITTED means that there is no proof. In both cases `out_text`, if not null,
+/// receives the proof or the obstacle, in the format POLYCHIP_FORMAT_*. A session counts as
+/// admitted until it is destroyed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_runtime_admit(
     runtime: polychip_runtime_t,
@@ -124,8 +128,8 @@ pub unsafe extern "C" fn polychip_runtime_admit(
     unsafe { entry(failure, call) }
 }
 
-/// The proof of all sessions that are admitted now, as they run, with a POLYCHIP_FORMAT_*; empty where there are none.
-/// Thread-safe.
+/// Returns the proof for all sessions that are admitted now, in the format POLYCHIP_FORMAT_*; empty
+/// if there are none. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_runtime_admitted(
     runtime: polychip_runtime_t,

@@ -15,9 +15,13 @@ use crate::text::Text;
 use super::session::polychip_session_t;
 use super::text::polychip_text_t;
 
-/// Changes a setting while the session runs: `learn` (`no`, `watch`, `yes`, `2%` to `20%`), `deadline` (`33ms` or `no`), and of
-/// a session whose policy has `governed` or what implies it `background`, `battery-saver`, `frame-period`, `max-power`,
-/// `max-temperature`, `max-surface`, `thermal-headroom`, `battery`. docs/c.md lists them, and so does the failure of a name that is none. Thread-safe.
+/// Changes a setting of a session, also while it runs. Thread-safe.
+///
+/// Settings: `learn` (`no`, `watch`, `yes`, `2%` to `20%`) and `deadline` (`33ms` or `no`). A
+/// session whose policy has `governed`, or a setting that implies it, also accepts `background`,
+/// `battery-saver`, `frame-period`, `max-power`, `max-temperature`, `max-surface`,
+/// `thermal-headroom` and `battery`. docs/c.md lists them all, and so does the failure for an
+/// unknown name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_set(
     session: polychip_session_t,
@@ -36,8 +40,8 @@ pub unsafe extern "C" fn polychip_session_set(
     unsafe { entry(failure, call) }
 }
 
-/// Whether the next frame is to run (1) or not (0), where the governor skips some to keep a limit; 1 in a session without one.
-/// Each call counts a frame. Thread-safe.
+/// Reports whether the next frame should run (1), or be skipped (0) because the governor keeps a
+/// limit; always 1 in a session without a governor. Each call counts one frame. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_takes_frame(
     session: polychip_session_t,
@@ -54,8 +58,9 @@ pub unsafe extern "C" fn polychip_session_takes_frame(
     unsafe { entry(failure, call) }
 }
 
-/// Reads the sensors and lets the governor decide, now, and gives what the sensors said, as JSON: what a governed session does
-/// by itself, except on virtual time. Thread-safe.
+/// Reads the sensors, lets the governor decide now, and returns the readings as JSON. Thread-safe.
+///
+/// A governed session does this by itself, except on virtual time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_govern(
     session: polychip_session_t,
@@ -74,7 +79,8 @@ pub unsafe extern "C" fn polychip_session_govern(
     unsafe { entry(failure, call) }
 }
 
-/// What the governor was told and decided until now: JSON, a line each, from which it can be replayed. Thread-safe.
+/// Returns the governor's observations and decisions so far as JSON, one per line. They can be
+/// replayed. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_decisions(
     session: polychip_session_t,

@@ -1,4 +1,4 @@
-//! The library's records.
+//! The library's log records.
 
 #![allow(unsafe_code)]
 
@@ -9,15 +9,17 @@ use crate::failure::polychip_failure;
 use crate::log;
 use crate::status::polychip_status_t;
 
-/// What the app has called with each record: its level (POLYCHIP_LOG_*), the part of the library that it comes from, and what
-/// it says. Both texts live during the call.
+/// Called with each log record: its level (POLYCHIP_LOG_*), the part of the library that it comes
+/// from, and its message. Both texts are valid during the call.
 pub type polychip_log_callback_t = Option<
     unsafe extern "C" fn(user: *mut c_void, level: u32, source: *const c_char, message: *const c_char),
 >;
 
-/// Sends the library's records of a level (POLYCHIP_LOG_*) and of those below it to a callback, in the place of the one
-/// before; to nobody with null. Calls come from any thread, from several at once, and one that has begun may end after this
-/// has returned. The callback must not call the library. Thread-safe.
+/// Sends log records of `level` (POLYCHIP_LOG_*) and of more severe levels to a callback, which
+/// replaces the previous one; null: to none. Thread-safe.
+///
+/// The callback is called from any thread, also from several at once. A call that has started may
+/// end after this function has returned. The callback must not call the library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_log_set(
     level: u32,

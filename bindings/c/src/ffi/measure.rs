@@ -1,4 +1,4 @@
-//! Measuring what plans rest on.
+//! Measurements on which plans are based.
 
 #![allow(unsafe_code)]
 
@@ -22,8 +22,9 @@ use super::policy::polychip_policy_t;
 use super::runtime::polychip_runtime_t;
 use super::text::polychip_text_t;
 
-/// What the app has called before each batch of runs, from the thread that measures: so many parts of all are known well enough,
-/// and this one is measured now on this device. Both texts live during the call. With anything but 0 it ends there.
+/// Called before each batch of runs, on the measuring thread: `done` of `total` parts are known
+/// well enough, and `part` is now being measured on `device`. Both texts are valid during the call.
+/// A non-zero result ends the measurement.
 pub type polychip_progress_callback_t = Option<
     unsafe extern "C" fn(
         user: *mut c_void,
@@ -34,27 +35,27 @@ pub type polychip_progress_callback_t = Option<
     ) -> u32,
 >;
 
-/// The models as wholes on each device, and parts of the plans that are chosen.
+/// Whole models on each device, and parts of the chosen plans.
 pub const POLYCHIP_MEASURE_WHOLES: u32 = 1;
-/// What the models consist of: fusion groups, and nodes by themselves.
+/// Components of the models: fusion groups, and single nodes.
 pub const POLYCHIP_MEASURE_OPS: u32 = 2;
 
-/// What is to be measured, and how well. All zeros but `struct_size` is what null says.
+/// Scope and precision of a measurement. All zero except `struct_size` equals the defaults.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct polychip_measure_options {
     /// Size of this struct as the caller knows it, in bytes: sizeof(struct polychip_measure_options).
     pub struct_size: u32,
-    /// POLYCHIP_MEASURE_* together; 0 is POLYCHIP_MEASURE_WHOLES.
+    /// POLYCHIP_MEASURE_* combined; 0: POLYCHIP_MEASURE_WHOLES.
     pub what: u32,
-    /// Ends after this time, in nanoseconds; 0 when all is known.
+    /// Time limit, in nanoseconds; 0: until everything is known.
     pub time_ns: u64,
-    /// Half the width of a median's interval over the median, in millionths, below which a part is known well enough; 0 is
-    /// 30,000 (3 %).
+    /// Relative half-width of the median's confidence interval below which a part is known well
+    /// enough, in millionths; 0: 30,000 (3 %).
     pub goal_ppm: u64,
-    /// Says how far it is, and may end it; null calls nobody. It may call the library.
+    /// Reports progress and may end the measurement; null: no callback. It may call the library.
     pub on_progress: polychip_progress_callback_t,
-    /// Handed to `on_progress`.
+    /// Passed to `on_progress`.
     pub user: *mut c_void,
 }
 
@@ -81,10 +82,12 @@ fn read(given: &polychip_measure_options) -> Result<ProfileOptions> {
     })
 }
 
-/// Measures what plans for these models rest on: links between devices, models on each device, parts of the plans that are
-/// chosen; with null as the options, until all is known within 3 %. Plans that are made afterwards go by it, and where the
-/// builder was given a `profile`, those of later processes too. `out_text` says what was measured and what is chosen now, with a
-/// POLYCHIP_FORMAT_*. Takes seconds to minutes; the thread waits. Thread-safe.
+/// Measures what plans for these models are based on: links between devices, models on each device,
+/// parts of the chosen plans. Thread-safe. Blocks for seconds to minutes.
+///
+/// Null options: until everything is known within 3 %. Later plans use the results; if the builder
+/// has a `profile`, so do those of later processes. `out_text` reports the measurements and the
+/// present choice, in the format POLYCHIP_FORMAT_*.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_runtime_measure(
     runtime: polychip_runtime_t,

@@ -16,11 +16,12 @@ use super::runtime::polychip_runtime_t;
 
 /// A model, ready to be planned.
 pub type polychip_model_t = u64;
-/// What the app has called once its memory is not used any more.
+/// Called when the library no longer uses the app's memory.
 pub type polychip_release_callback_t = Option<unsafe extern "C" fn(user: *mut c_void)>;
 
-/// Reads an ONNX model of a file, whose weights stay in the mapped file: it must not change while the model is used.
-/// Thread-safe.
+/// Reads an ONNX model from a file. Thread-safe. Blocks for file access.
+///
+/// Weights stay in the mapped file, which must not change while the model is used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_model_load(
     runtime: polychip_runtime_t,
@@ -41,10 +42,12 @@ pub unsafe extern "C" fn polychip_model_load(
     unsafe { entry(failure, call) }
 }
 
-/// Reads an ONNX model of memory; messages call it `name`. With a callback the bytes are lent: they are not copied, must
-/// not change, and are released when neither the model nor a session of it uses them, from any thread. Where this call
-/// fails, `release` is not called. With null the bytes are copied. Weights in files beside the model are not found.
-/// Thread-safe.
+/// Reads an ONNX model from memory; messages call it `name`. Thread-safe.
+///
+/// Without `release` the bytes are copied. With `release` they are borrowed: they are not copied,
+/// must not change, and `release` is called once, from any thread, when neither the model nor a
+/// session of it uses them. If this call fails, `release` is not called. Weights in files beside
+/// the model are not found.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_model_load_bytes(
     runtime: polychip_runtime_t,
@@ -87,9 +90,11 @@ pub unsafe extern "C" fn polychip_model_load_bytes(
     unsafe { entry(failure, call) }
 }
 
-/// Maps an ONNX model that lies in an open file from byte `offset` on and has `bytes` bytes, or with 0 goes to the file's
-/// end: an asset inside an Android package, say. Messages call it `name`. The descriptor is duplicated: the caller closes
-/// its own. Weights in files beside the model are not found. Unix only. Thread-safe.
+/// Maps an ONNX model inside an open file; messages call it `name`. Unix only. Thread-safe.
+///
+/// The model has `bytes` bytes starting at byte `offset`; with 0 bytes it extends to the end of the
+/// file. An example is an asset inside an Android package. The descriptor is duplicated; the caller
+/// closes its own. Weights in files beside the model are not found.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_model_load_file(
     runtime: polychip_runtime_t,
@@ -116,8 +121,10 @@ pub unsafe extern "C" fn polychip_model_load_file(
     unsafe { entry(failure, call) }
 }
 
-/// A model with a size for one dimension that this one only names; this one stays as it is. A session does without: there
-/// the tensors of each run give the sizes. Thread-safe.
+/// Makes a copy of the model with a fixed size for one named dimension. The original is unchanged.
+/// Thread-safe.
+///
+/// Sessions work without this call: the tensors of each run determine the sizes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_model_bind(
     model: polychip_model_t,
@@ -140,7 +147,7 @@ pub unsafe extern "C" fn polychip_model_bind(
     unsafe { entry(failure, call) }
 }
 
-/// Destroys a model; 0 is none, and allowed. Sessions of it stay. Thread-safe.
+/// Destroys a model. Accepts 0. Its sessions remain valid. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_model_destroy(
     model: polychip_model_t,

@@ -1,4 +1,4 @@
-//! Plans: made without compiling, explained, written and read as files.
+//! Plans: made without compiling, explained, written to and read from files.
 
 #![allow(unsafe_code)]
 
@@ -21,15 +21,17 @@ use super::runtime::polychip_runtime_t;
 use super::session::polychip_session_t;
 use super::text::polychip_text_t;
 
-/// A plan: which nodes run on which device, and why.
+/// A plan: the device of each node, and the reasons.
 pub type polychip_plan_t = u64;
 
-/// The plan, for people and for polychip_plan_read.
+/// A plan file, human-readable and accepted by polychip_plan_read.
 pub const POLYCHIP_PLAN_FILE: u32 = 0;
-/// The same as a lock: also with what launches, links and whole parts cost when it was made.
+/// A lock file: a plan file that also records the costs of launches, links and whole parts at
+/// planning time.
 pub const POLYCHIP_PLAN_LOCK: u32 = 1;
 
-/// Plans a model, and compiles nothing; with 0 as the policy, for the shortest time of a run. May take seconds. Thread-safe.
+/// Plans a model without compiling anything. Policy 0: the shortest run time. Thread-safe. Blocks,
+/// possibly for seconds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_plan_create(
     runtime: polychip_runtime_t,
@@ -51,8 +53,10 @@ pub unsafe extern "C" fn polychip_plan_create(
     unsafe { entry(failure, call) }
 }
 
-/// A plan of a file's text, as polychip_plan_text and `polychip partition -o` write it, checked for this model and these
-/// devices. A session of it keeps it: nothing else is tried. Thread-safe.
+/// Reads a plan from the text of a file that polychip_plan_text or `polychip partition -o` wrote,
+/// and checks it for this model and these devices. Thread-safe.
+///
+/// A session of such a plan keeps it and tries no other.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_plan_read(
     runtime: polychip_runtime_t,
@@ -77,8 +81,10 @@ pub unsafe extern "C" fn polychip_plan_read(
     unsafe { entry(failure, call) }
 }
 
-/// The plan that the session's next run executes. Of a model with open sizes that for the sizes used last; before its first
-/// run there is none (POLYCHIP_ERROR_BAD_PLAN). Thread-safe.
+/// Returns the plan that the session's next run executes. Thread-safe.
+///
+/// For a model with open sizes, it is the plan for the sizes of the last run; before the first run
+/// the call fails with POLYCHIP_ERROR_BAD_PLAN.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_plan(
     session: polychip_session_t,
@@ -100,7 +106,7 @@ pub unsafe extern "C" fn polychip_session_plan(
     unsafe { entry(failure, call) }
 }
 
-/// The text of the plan's file, of a POLYCHIP_PLAN_*: JSON. Thread-safe.
+/// Returns the plan as JSON, in the form POLYCHIP_PLAN_*. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_plan_text(
     plan: polychip_plan_t,
@@ -116,7 +122,9 @@ pub unsafe extern "C" fn polychip_plan_text(
             POLYCHIP_PLAN_FILE => planned.0.plan_file(),
             POLYCHIP_PLAN_LOCK => planned.0.lock_file(),
             other => {
-                return Err(Failure::argument(format!("kind {other} is no POLYCHIP_PLAN_*")));
+                return Err(Failure::argument(format!(
+                    "kind {other} is not a POLYCHIP_PLAN_* value"
+                )));
             }
         };
         place.put(Text::new(&file.to_json()).into_handle()?);
@@ -126,9 +134,11 @@ pub unsafe extern "C" fn polychip_plan_text(
     unsafe { entry(failure, call) }
 }
 
-/// For each node its device and cost, and for every other device why it is not there, with a POLYCHIP_FORMAT_*. The JSON is
-/// what `polychip explain --json` prints, without what `--per-op` adds (apps/cli/schemas/explain.schema.json). May take seconds.
-/// Thread-safe.
+/// Explains the plan in the format POLYCHIP_FORMAT_*: for each node its device and cost, and the
+/// reason against every other device. Thread-safe. Blocks, possibly for seconds.
+///
+/// The JSON equals the output of `polychip explain --json` without the additions of `--per-op`
+/// (cli/schemas/explain.schema.json).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_plan_explain(
     plan: polychip_plan_t,
@@ -149,7 +159,7 @@ pub unsafe extern "C" fn polychip_plan_explain(
     unsafe { entry(failure, call) }
 }
 
-/// Destroys a plan; 0 is none, and allowed. Thread-safe.
+/// Destroys a plan. Accepts 0. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_plan_destroy(
     plan: polychip_plan_t,
@@ -159,7 +169,8 @@ pub unsafe extern "C" fn polychip_plan_destroy(
     unsafe { super::destroy::<PlanObject>(plan, failure) }
 }
 
-/// Compiles and loads a plan, with the policy that it was made for. May take seconds. Thread-safe.
+/// Compiles and loads a plan, with the policy for which it was made. Thread-safe. Blocks, possibly
+/// for seconds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_create_planned(
     runtime: polychip_runtime_t,

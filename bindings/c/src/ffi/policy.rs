@@ -11,10 +11,10 @@ use crate::read::{Out, text};
 use crate::runtime::PolicyObject;
 use crate::status::polychip_status_t;
 
-/// What an app asks of a session: the aim, the limits, the devices, the threads.
+/// Requirements of a session: objective, limits, devices, threads.
 pub type polychip_policy_t = u64;
 
-/// Makes a policy whose aim is the shortest time of a run. Thread-safe.
+/// Makes a policy with the objective of the shortest run time. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_policy_create(
     out_policy: *mut polychip_policy_t,
@@ -30,11 +30,13 @@ pub unsafe extern "C" fn polychip_policy_create(
     unsafe { entry(failure, call) }
 }
 
-/// Sets what is asked, in the words of the command line's options, without their dashes: `policy` (`latency`, `energy`,
-/// `balanced`, `makespan`, `throughput`), `devices` (`cpu:0,gpu`), `threads`, `deadline` (`33ms`), `in-flight` and others;
-/// docs/c.md lists them, and so does the failure of a name that is none. A balanced plan is predicted to take at most 1.5
-/// times as long as the fastest one, unless `energy-price` is set. Sessions that were made before do not change.
-/// Thread-safe.
+/// Sets a requirement. Existing sessions do not change. Thread-safe.
+///
+/// Names are the command line's options without their dashes: `policy` (`latency`, `energy`,
+/// `balanced`, `makespan`, `throughput`), `devices` (`cpu:0,gpu`), `threads`, `deadline` (`33ms`),
+/// `in-flight` and others. docs/c.md lists them all, and so does the failure for an unknown name. A
+/// balanced plan is predicted to take at most 1.5 times as long as the fastest one, unless
+/// `energy-price` is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_policy_set(
     policy: polychip_policy_t,
@@ -53,7 +55,7 @@ pub unsafe extern "C" fn polychip_policy_set(
     unsafe { entry(failure, call) }
 }
 
-/// Destroys a policy; 0 is none, and allowed. Thread-safe.
+/// Destroys a policy. Accepts 0. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_policy_destroy(
     policy: polychip_policy_t,

@@ -19,25 +19,26 @@ use crate::status::{POLYCHIP_ERROR_TIMEOUT, polychip_status_t};
 use super::session::polychip_session_t;
 use super::tensor::{polychip_tensor_info, polychip_tensor_t};
 
-/// A run in flight, or one that has ended, with its outputs.
+/// A run, in flight or ended, with its outputs.
 pub type polychip_run_t = u64;
-/// What the app has called when a run has ended, with what polychip_run_wait then returns.
+/// Called when a run has ended, with the status that polychip_run_wait then returns.
 pub type polychip_done_callback_t =
     Option<unsafe extern "C" fn(user: *mut c_void, status: polychip_status_t)>;
 
-/// As long as it takes.
+/// No time limit.
 pub const POLYCHIP_FOREVER: u64 = u64::MAX;
 
-/// What becomes of a late run: as the policy says.
+/// The policy decides about a late run.
 pub const POLYCHIP_LATE_BY_POLICY: u32 = 0;
-/// It goes on.
+/// A late run continues.
 pub const POLYCHIP_LATE_FINISH: u32 = 1;
-/// It is dropped once its deadline has passed before all of its parts were with their devices.
+/// A run is dropped if its deadline passes before all of its parts are on their devices.
 pub const POLYCHIP_LATE_DROP: u32 = 2;
-/// It is dropped once another run of its session comes before one of its parts was with a device.
+/// A run is dropped if a later run of its session arrives before the first of its parts is on a
+/// device.
 pub const POLYCHIP_LATE_LATEST: u32 = 3;
 
-/// What is said of one run alone. All zeros but `struct_size` is what null says.
+/// Options of one run. All zero except `struct_size` equals the defaults.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct polychip_run_options {
@@ -45,14 +46,15 @@ pub struct polychip_run_options {
     pub struct_size: u32,
     /// One of POLYCHIP_LATE_*.
     pub late: u32,
-    /// The run is late where it takes longer, in nanoseconds; 0 leaves it to the policy.
+    /// Time after which the run is late, in nanoseconds; 0: as the policy states.
     pub deadline_ns: u64,
-    /// Where as many runs are in flight as the policy allows, waits for a place at most so long, in nanoseconds; 0 does not
-    /// wait.
+    /// Longest wait for a free slot if as many runs are in flight as the policy allows, in
+    /// nanoseconds; 0: no wait.
     pub queue_timeout_ns: u64,
-    /// Called once when the run has ended, on a thread of the library; null calls nobody. It may call the library.
+    /// Called once when the run has ended, on a thread of the library; null: no callback. It may
+    /// call the library.
     pub on_done: polychip_done_callback_t,
-    /// Handed to `on_done`.
+    /// Passed to `on_done`.
     pub user: *mut c_void,
 }
 
@@ -89,7 +91,11 @@ unsafe fn said(options: *const polychip_run_options) -> Result<Said> {
         POLYCHIP_LATE_FINISH => said.late(Late::Finish),
         POLYCHIP_LATE_DROP => said.late(Late::Drop),
         POLYCHIP_LATE_LATEST => said.late(Late::Latest),
-        late => return Err(Failure::argument(format!("late {late} is no POLYCHIP_LATE_*"))),
+        late => {
+            return Err(Failure::argument(format!(
+                "late {late} is not a POLYCHIP_LATE_* value"
+            )));
+        }
     };
     Ok(Said {
         options: said,
@@ -121,10 +127,15 @@ unsafe fn start(
     SessionObject::of(session)?.submit(session, inputs, outputs, options)
 }
 
-/// Starts a run and returns while it goes on. `inputs` has a tensor for each input in the model's order, 0 where the input is
-/// a state. `outputs` likewise: the run writes into the tensors that are given, and has memory of its own where 0 is; with
-/// an `output_count` of 0 it has so for all. Tensors may be destroyed once this has returned. `options` may be null. A tensor
-/// that the run reads may be read by others at once; one that it writes is used by nobody else. Thread-safe.
+/// Starts a run and returns without waiting for it. Thread-safe.
+///
+/// - `inputs` has one tensor per input in the model's order; 0 for a state.
+/// - `outputs` has one tensor per output, into which the run writes; 0: the run allocates memory.
+///   With an `output_count` of 0, the run allocates memory for all outputs.
+/// - `options` may be null.
+///
+/// Tensors may be destroyed once this call has returned. Several runs may read a tensor at once; a
+/// tensor that a run writes must have no other user.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_submit(
     session: polychip_session_t,
@@ -164,9 +175,11 @@ pub unsafe extern "C" fn polychip_session_submit(
     unsafe { entry(failure, call) }
 }
 
-/// Runs and waits, at most `timeout_ns` nanoseconds (POLYCHIP_FOREVER: as long as it takes). As polychip_session_submit and
-/// polychip_run_wait, without a handle where `out_run` is null: all outputs that are wanted are then given. Where time
-/// runs out, `out_run` is not written and the run goes on: tensors that it uses stay in use until it has ended. Thread-safe.
+/// Runs and waits, at most `timeout_ns` nanoseconds (POLYCHIP_FOREVER: without a limit), as
+/// polychip_session_submit and polychip_run_wait do. Thread-safe. Blocks.
+///
+/// `out_run` may be null if all required outputs are passed as tensors. If the time limit passes,
+/// `out_run` is not written and the run continues: its tensors stay in use until it has ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_run(
     session: polychip_session_t,
@@ -209,7 +222,7 @@ pub unsafe extern "C" fn polychip_session_run(
                 None => {
                     return Err(Failure::new(
                         POLYCHIP_ERROR_TIMEOUT,
-                        format!("the run goes on after {} ms", patience.as_millis()),
+                        format!("the run has not ended after {} ms", patience.as_millis()),
                     ));
                 }
             }
@@ -223,9 +236,13 @@ pub unsafe extern "C" fn polychip_session_run(
     unsafe { entry(failure, call) }
 }
 
-/// Waits until a run has ended, at most `timeout_ns` nanoseconds (POLYCHIP_FOREVER: as long as it takes; 0: only looks).
-/// POLYCHIP_OK: its outputs are there. POLYCHIP_ERROR_TIMEOUT: it goes on. Else: why it failed, the same at every call.
-/// Thread-safe: several threads may wait for one run, and others cancel it meanwhile.
+/// Waits until a run has ended, at most `timeout_ns` nanoseconds (POLYCHIP_FOREVER: without a
+/// limit; 0: polls). Thread-safe: several threads may wait for one run while others cancel it.
+/// Blocks.
+///
+/// - POLYCHIP_OK: the outputs are available.
+/// - POLYCHIP_ERROR_TIMEOUT: the run has not ended.
+/// - Otherwise: the failure of the run, the same for every call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_run_wait(
     run: polychip_run_t,
@@ -237,7 +254,8 @@ pub unsafe extern "C" fn polychip_run_wait(
     unsafe { entry(failure, call) }
 }
 
-/// Asks a run to end early, and returns at once. The run then ends as cancelled, or as it would have. Thread-safe.
+/// Asks a run to end early, and returns at once. The run then ends as cancelled, or as it would
+/// have. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_run_cancel(
     run: polychip_run_t,
@@ -251,9 +269,12 @@ pub unsafe extern "C" fn polychip_run_cancel(
     unsafe { entry(failure, call) }
 }
 
-/// An output of a run that has ended well, from 0 in the model's order: its true type and shape (`out_info` may be null)
-/// and its elements where the run wrote them, valid until the run is destroyed. An output that was given to the run as a
-/// tensor is read there. Thread-safe.
+/// Returns an output of a run that ended well; `index` counts from 0 in the model's order.
+/// Thread-safe.
+///
+/// `out_info`, which may be null, receives its actual type and shape, and `out_data` its elements,
+/// in place and valid until the run is destroyed. If the output was passed as a tensor, read it
+/// there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_run_output(
     run: polychip_run_t,
@@ -280,8 +301,9 @@ pub unsafe extern "C" fn polychip_run_output(
     unsafe { entry(failure, call) }
 }
 
-/// How long a run that has ended well took, from submit to the end of its last part, and by how much it was late (0: it was
-/// in time, or had no deadline), in nanoseconds; either place may be null. Thread-safe.
+/// Returns the duration of a run that ended well, from submit to the end of its last part, and by
+/// how much it missed its deadline (0: on time, or no deadline), in nanoseconds; either pointer may
+/// be null. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_run_timing(
     run: polychip_run_t,
@@ -308,8 +330,8 @@ pub unsafe extern "C" fn polychip_run_timing(
     unsafe { entry(failure, call) }
 }
 
-/// Destroys a run; 0 is none, and allowed. One that goes on does so, and nobody gets its outputs; its callback is called all
-/// the same. Thread-safe.
+/// Destroys a run. Accepts 0. A run in flight continues without delivering outputs; its callback is
+/// still called. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_run_destroy(
     run: polychip_run_t,

@@ -14,7 +14,7 @@ use crate::text::Text;
 
 use super::text::polychip_text_t;
 
-/// What a runtime is made of, in words.
+/// Settings from which a runtime is made.
 pub type polychip_builder_t = u64;
 /// Plugins, their devices and the profile, shared by all models and sessions.
 pub type polychip_runtime_t = u64;
@@ -26,15 +26,15 @@ pub struct polychip_listed_device {
     pub struct_size: u32,
     /// Zero.
     pub reserved: u32,
-    /// Its name in policies and reports, as `cpu:0`.
+    /// Name in policies and reports, such as `cpu:0`.
     pub name: *const c_char,
-    /// Its name for people.
+    /// Human-readable name.
     pub description: *const c_char,
     /// `cpu`, `gpu`, `npu`, `dsp` or `other`.
     pub kind: *const c_char,
 }
 
-/// Makes a builder with the defaults. Thread-safe.
+/// Makes a builder with the default settings. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_builder_create(
     out_builder: *mut polychip_builder_t,
@@ -50,10 +50,12 @@ pub unsafe extern "C" fn polychip_builder_create(
     unsafe { entry(failure, call) }
 }
 
-/// Sets what a runtime is made of, in the words of the command line's options, without their dashes: `plugins` (a folder,
-/// several times), `profile` (a file, or a bundle of a `trust`ed key), `cache` (a folder), `set` (`PLUGIN.KEY=VALUE`, several
-/// times), `measure-rates`, `only-given-folders`, `virtual-time` (`yes` or `no`) and others. docs/c.md lists them, and so does
-/// the failure of a name that is none. Thread-safe.
+/// Sets a setting of the runtime. Thread-safe.
+///
+/// Names are the command line's options without their dashes: `plugins` (a folder, repeatable),
+/// `profile` (a file, or a bundle signed by a `trust`ed key), `cache` (a folder), `set`
+/// (`PLUGIN.KEY=VALUE`, repeatable), `measure-rates`, `only-given-folders`, `virtual-time` (`yes`
+/// or `no`) and others. docs/c.md lists them all, and so does the failure for an unknown name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_builder_set(
     builder: polychip_builder_t,
@@ -72,7 +74,7 @@ pub unsafe extern "C" fn polychip_builder_set(
     unsafe { entry(failure, call) }
 }
 
-/// Destroys a builder; 0 is none, and allowed. Thread-safe.
+/// Destroys a builder. Accepts 0. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_builder_destroy(
     builder: polychip_builder_t,
@@ -82,8 +84,11 @@ pub unsafe extern "C" fn polychip_builder_destroy(
     unsafe { super::destroy::<Builder>(builder, failure) }
 }
 
-/// Loads the plugins and opens their devices: those of the builder, or with 0 the defaults. A plugin that cannot be used is
-/// listed by polychip_runtime_refusals and fails nothing. The builder may be used again. May take seconds. Thread-safe.
+/// Loads plugins and opens their devices, as the builder states; 0: with the defaults. Thread-safe.
+/// Blocks, possibly for seconds.
+///
+/// A plugin that cannot be used is not a failure; polychip_runtime_refusals lists it. The builder
+/// can be reused.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_runtime_create(
     builder: polychip_builder_t,
@@ -104,7 +109,7 @@ pub unsafe extern "C" fn polychip_runtime_create(
     unsafe { entry(failure, call) }
 }
 
-/// Destroys a runtime; 0 is none, and allowed. Models and sessions that were made with it stay. Thread-safe.
+/// Destroys a runtime. Accepts 0. Models and sessions made with it remain valid. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_runtime_destroy(
     runtime: polychip_runtime_t,
@@ -114,7 +119,7 @@ pub unsafe extern "C" fn polychip_runtime_destroy(
     unsafe { super::destroy::<RuntimeObject>(runtime, failure) }
 }
 
-/// Number of devices that are open. Thread-safe.
+/// Returns the number of open devices. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_runtime_device_count(
     runtime: polychip_runtime_t,
@@ -131,7 +136,7 @@ pub unsafe extern "C" fn polychip_runtime_device_count(
     unsafe { entry(failure, call) }
 }
 
-/// A device, from 0. Thread-safe.
+/// Describes a device; `index` counts from 0. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_runtime_device(
     runtime: polychip_runtime_t,
@@ -163,7 +168,8 @@ pub unsafe extern "C" fn polychip_runtime_device(
     unsafe { entry(failure, call) }
 }
 
-/// Plugins, folders and devices that are not used, a line each with its reason; empty where all are. Thread-safe.
+/// Lists plugins, folders and devices that are not used, one per line with the reason; empty if all
+/// are used. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_runtime_refusals(
     runtime: polychip_runtime_t,
@@ -181,8 +187,8 @@ pub unsafe extern "C" fn polychip_runtime_refusals(
     unsafe { entry(failure, call) }
 }
 
-/// Bundles that the builder was given as `profile`, a line each: with family and version where it is loaded, else why it is not
-/// used; empty where none was given. Thread-safe.
+/// Lists the bundles that the builder received as `profile`, one per line: family and version of a
+/// loaded bundle, or the reason why it is not used; empty if there were none. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_runtime_bundles(
     runtime: polychip_runtime_t,

@@ -27,8 +27,8 @@ use super::text::polychip_text_t;
 /// A model compiled for its devices, ready to run.
 pub type polychip_session_t = u64;
 
-/// Plans, compiles and loads a model for the devices of a runtime; with 0 as the policy, for the shortest time of a run. May
-/// take seconds. Thread-safe.
+/// Plans, compiles and loads a model for the devices of a runtime. Policy 0: the shortest run time.
+/// Thread-safe. Blocks, possibly for seconds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_create(
     runtime: polychip_runtime_t,
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn polychip_session_create(
     unsafe { entry(failure, call) }
 }
 
-/// Destroys a session; 0 is none, and allowed. Runs in flight go on and give their outputs. Thread-safe.
+/// Destroys a session. Accepts 0. Runs in flight continue and deliver their outputs. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_destroy(
     session: polychip_session_t,
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn polychip_session_destroy(
     unsafe { super::destroy::<SessionObject>(session, failure) }
 }
 
-/// Numbers of inputs and of outputs; either place may be null. Thread-safe.
+/// Returns the number of inputs and of outputs; either pointer may be null. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_counts(
     session: polychip_session_t,
@@ -120,7 +120,8 @@ unsafe fn describe(
     unsafe { place.fill("polychip_tensor_info", fill) }
 }
 
-/// Name, type and shape of an input, from 0 in the model's order. Thread-safe.
+/// Describes an input: name, type and shape. `index` counts from 0 in the model's order.
+/// Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_input(
     session: polychip_session_t,
@@ -137,7 +138,8 @@ pub unsafe extern "C" fn polychip_session_input(
     unsafe { entry(failure, call) }
 }
 
-/// Name, type and shape of an output, from 0 in the model's order. Thread-safe.
+/// Describes an output: name, type and shape. `index` counts from 0 in the model's order.
+/// Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_output(
     session: polychip_session_t,
@@ -154,7 +156,7 @@ pub unsafe extern "C" fn polychip_session_output(
     unsafe { entry(failure, call) }
 }
 
-/// The place of the input of this name. Thread-safe.
+/// Returns the index of the input with this name. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_input_index(
     session: polychip_session_t,
@@ -168,14 +170,14 @@ pub unsafe extern "C" fn polychip_session_input_index(
         // SAFETY: the caller's promise, rules 3 and 4 of the header.
         let place = unsafe { Out::new(out_index, "out_index") }?;
         let session = SessionObject::of(session)?;
-        place.put(SessionObject::place(&session.inputs, "input", name)? as u64);
+        place.put(SessionObject::index_of(&session.inputs, "input", name)? as u64);
         Ok(())
     };
     // SAFETY: the caller's promise, rule 2 of the header.
     unsafe { entry(failure, call) }
 }
 
-/// The place of the output of this name. Thread-safe.
+/// Returns the index of the output with this name. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_output_index(
     session: polychip_session_t,
@@ -189,15 +191,17 @@ pub unsafe extern "C" fn polychip_session_output_index(
         // SAFETY: the caller's promise, rules 3 and 4 of the header.
         let place = unsafe { Out::new(out_index, "out_index") }?;
         let session = SessionObject::of(session)?;
-        place.put(SessionObject::place(&session.outputs, "output", name)? as u64);
+        place.put(SessionObject::index_of(&session.outputs, "output", name)? as u64);
         Ok(())
     };
     // SAFETY: the caller's promise, rule 2 of the header.
     unsafe { entry(failure, call) }
 }
 
-/// Feeds an output back as an input: each run reads what the last one wrote, in place, and the first one zeros. From then on
-/// runs are given 0 in both places, and follow each other. Thread-safe.
+/// Feeds an output back as an input: each run reads in place what the previous run wrote, and the
+/// first run reads zeros. Thread-safe.
+///
+/// From then on, runs receive 0 for both tensors and execute one after the other.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_bind_state(
     session: polychip_session_t,
@@ -216,7 +220,7 @@ pub unsafe extern "C" fn polychip_session_bind_state(
     unsafe { entry(failure, call) }
 }
 
-/// Sets all states to zeros; no run may be in flight. Thread-safe.
+/// Sets all states to zero. No run may be in flight. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_reset_state(
     session: polychip_session_t,
@@ -227,8 +231,8 @@ pub unsafe extern "C" fn polychip_session_reset_state(
     unsafe { entry(failure, call) }
 }
 
-/// The state of an input, as a tensor of its own: for polychip_session_set_state of this session or another, now or after the app
-/// was started again. No run may be in flight. Thread-safe.
+/// Copies the state of an input to a new tensor, for polychip_session_set_state of this or another
+/// session, also after a restart of the app. No run may be in flight. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_state(
     session: polychip_session_t,
@@ -248,7 +252,8 @@ pub unsafe extern "C" fn polychip_session_state(
     unsafe { entry(failure, call) }
 }
 
-/// Sets the state of an input to what a tensor holds, whose shape fits it; it is copied. No run may be in flight. Thread-safe.
+/// Copies a tensor of matching shape to the state of an input. No run may be in flight.
+/// Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_set_state(
     session: polychip_session_t,
@@ -265,8 +270,8 @@ pub unsafe extern "C" fn polychip_session_set_state(
     unsafe { entry(failure, call) }
 }
 
-/// Starts no more runs: later ones fail, and so do threads that wait for a place; those in flight go on to their end.
-/// Thread-safe.
+/// Closes a session to new runs. Later runs fail, and so do threads that wait for a free slot; runs
+/// in flight continue to their end. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_close(
     session: polychip_session_t,
@@ -280,8 +285,10 @@ pub unsafe extern "C" fn polychip_session_close(
     unsafe { entry(failure, call) }
 }
 
-/// What runs where, predicted and measured, with a POLYCHIP_FORMAT_*. The JSON is the field `report` of what `polychip run
-/// --json` prints (apps/cli/schemas/run.schema.json). Thread-safe.
+/// Reports which nodes run on which device, with predicted and measured costs, in the format
+/// POLYCHIP_FORMAT_*. Thread-safe.
+///
+/// The JSON equals the field `report` of `polychip run --json` (cli/schemas/run.schema.json).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_report(
     session: polychip_session_t,
@@ -301,8 +308,8 @@ pub unsafe extern "C" fn polychip_session_report(
     unsafe { entry(failure, call) }
 }
 
-/// Writes the measured times of the session's parts into the runtime's profile, and forgets them here; the session also does
-/// so when it goes. Thread-safe.
+/// Writes the measured times of the session's parts to the runtime's profile and clears them here.
+/// The session also does so when it is destroyed. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_session_record(
     session: polychip_session_t,

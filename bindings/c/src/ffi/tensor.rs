@@ -1,4 +1,4 @@
-//! Tensors: the library's own, lent by the app, imported.
+//! Tensors: allocated by the library, in the app's memory, or imported.
 
 #![allow(unsafe_code)]
 
@@ -22,25 +22,26 @@ use super::runtime::polychip_runtime_t;
 /// Memory with a type and a shape.
 pub type polychip_tensor_t = u64;
 
-/// Most axes of a tensor.
+/// Largest rank of a tensor.
 pub const POLYCHIP_MAX_RANK: usize = 16;
 
-/// Elements are read.
+/// The app reads elements.
 pub const POLYCHIP_ACCESS_READ: u32 = 1;
-/// Elements are written, and perhaps read.
+/// The app writes elements, and may read them.
 pub const POLYCHIP_ACCESS_WRITE: u32 = 2;
 
-/// A file of memory (memfd), or any that can be mapped shared.
+/// A memory file (memfd), or any file that can be mapped shared.
 pub const POLYCHIP_IMPORT_FILE: u32 = 1;
-/// A dma-buf, such as a frame of a camera.
+/// A dma-buf, such as a camera frame.
 pub const POLYCHIP_IMPORT_DMA_BUF: u32 = 2;
 
-/// The true shape is known after the run; the shape is an upper bound.
+/// The shape is an upper bound; the actual shape is known after the run.
 pub const POLYCHIP_INFO_UPPER_BOUND: u32 = 1;
-/// A sequence, an optional or strings, packed into bytes: the type is u8, and the shape is the most bytes.
+/// A sequence, an optional or strings, packed into bytes: the type is u8, and the shape is the
+/// maximum number of bytes.
 pub const POLYCHIP_INFO_PACKED: u32 = 2;
 
-/// Type and shape of a tensor that is to be made.
+/// Type and shape of a tensor to be made.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct polychip_tensor_desc {
@@ -54,7 +55,8 @@ pub struct polychip_tensor_desc {
     pub reserved: u32,
     /// Size of each axis, in ONNX order.
     pub shape: *const u64,
-    /// Elements between two neighbours of each axis, or null for row-major order without gaps; other orders are refused.
+    /// Elements between two neighbours along each axis, or null for row-major order without gaps.
+    /// Other orders are refused.
     pub strides: *const i64,
 }
 
@@ -68,17 +70,17 @@ pub struct polychip_tensor_info {
     pub dtype: u32,
     /// Number of axes.
     pub rank: u32,
-    /// POLYCHIP_INFO_* in which this differs from a plain tensor.
+    /// POLYCHIP_INFO_*: differences from a plain tensor.
     pub flags: u32,
-    /// Bit i is set where the model leaves the size of axis i open: each run gives it.
+    /// Bit i is set if the model leaves the size of axis i open; each run then determines it.
     pub open_axes: u32,
     /// Zero.
     pub reserved: u32,
-    /// Bytes of all elements; 0 where a size is open.
+    /// Bytes of all elements; 0 if a size is open.
     pub bytes: u64,
-    /// Name in the model, valid until the session is destroyed; null of a tensor.
+    /// Name in the model, valid until the session is destroyed; null for a tensor.
     pub name: *const c_char,
-    /// Size of each axis, in ONNX order; 0 where it is open, and behind the last axis.
+    /// Size of each axis, in ONNX order; 0 for an open axis and beyond the last axis.
     pub shape: [u64; POLYCHIP_MAX_RANK],
 }
 
@@ -99,7 +101,7 @@ impl polychip_tensor_info {
     }
 }
 
-/// Memory that lies in a file.
+/// Memory in a file.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct polychip_import {
@@ -107,11 +109,11 @@ pub struct polychip_import {
     pub struct_size: u32,
     /// One of POLYCHIP_IMPORT_*.
     pub kind: u32,
-    /// The file, which is duplicated: the caller closes its own.
+    /// The file. It is duplicated; the caller closes its own descriptor.
     pub descriptor: i32,
     /// Zero.
     pub reserved: u32,
-    /// First byte of the tensor; 0 of a dma-buf.
+    /// First byte of the tensor in the file; 0 for a dma-buf.
     pub offset: u64,
 }
 
@@ -140,7 +142,8 @@ unsafe fn form(desc: *const polychip_tensor_desc) -> Result<Form> {
     Form::new(desc.dtype, shape, strides)
 }
 
-/// Makes a tensor of zeros in memory that all devices of the runtime use in place that can. Thread-safe.
+/// Makes a tensor of zeros, in memory that every capable device of the runtime uses in place.
+/// Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_tensor_create(
     runtime: polychip_runtime_t,
@@ -163,12 +166,17 @@ pub unsafe extern "C" fn polychip_tensor_create(
     unsafe { entry(failure, call) }
 }
 
-/// Makes a tensor of memory of the app: `bytes` bytes from `data` on, at least as many as the tensor takes, at any
-/// address. A device that can import the memory uses it in place (OpenVINO's at a multiple of 64, GPUs of 4096, the CPU at a
-/// multiple of an element's size); for any other each run copies it, which the report counts. The memory must stay until `release` is called
-/// with `user`: when the tensor is destroyed and no run uses it, from any thread. Where this call fails, `release` is not
-/// called. With null the app sees itself to it that the memory stays until all runs that use it have ended. While a run
-/// uses the tensor, the app does not write the memory, nor reads it where the run writes. Thread-safe.
+/// Makes a tensor over the app's memory: `bytes` bytes starting at `data`, at least as many as the
+/// tensor needs, at any address. Thread-safe.
+///
+/// - A device that can import the memory uses it in place: OpenVINO at a multiple of 64, GPUs of
+///   4096, the CPU of an element's size. For other devices each run copies it, which the report
+///   counts.
+/// - The memory must stay valid until `release` is called with `user`, from any thread: after the
+///   tensor is destroyed and no run uses it. If this call fails, `release` is not called. With a
+///   null `release`, the app itself must keep the memory valid until all runs that use it have
+///   ended.
+/// - While a run uses the tensor, the app must not write the memory, nor read what the run writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_tensor_lend(
     desc: *const polychip_tensor_desc,
@@ -197,7 +205,7 @@ pub unsafe extern "C" fn polychip_tensor_lend(
         // SAFETY: the caller's promise, rule 6 of the header.
         let (owner, armed) = unsafe { Release::new(release, user) };
         // SAFETY: the caller's promise: the memory stays until it is released, and is used as this call says.
-        let memory = unsafe { Memory::lent(data, form.bytes, owner) };
+        let memory = unsafe { Memory::external(data, form.bytes, owner) };
         let tensor = Tensor::new(form, memory)?.into_handle()?;
         armed.arm();
         place.put(tensor);
@@ -207,8 +215,8 @@ pub unsafe extern "C" fn polychip_tensor_lend(
     unsafe { entry(failure, call) }
 }
 
-/// Makes a tensor of memory that lies in a file, which is mapped, and which devices take by its descriptor where they can.
-/// Linux and Android only. Thread-safe.
+/// Makes a tensor over memory in a file, which is mapped; capable devices use its descriptor. Linux
+/// and Android only. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_tensor_import(
     desc: *const polychip_tensor_desc,
@@ -246,13 +254,17 @@ fn imported(import: &polychip_import, form: &Form) -> Result<Memory> {
             let file = duplicated(import.descriptor)?;
             Memory::of_dma_buf(file, form.bytes).map_err(of_memory)
         }
-        kind => Err(Failure::argument(format!("kind {kind} is no POLYCHIP_IMPORT_*"))),
+        kind => Err(Failure::argument(format!(
+            "kind {kind} is not a POLYCHIP_IMPORT_* value"
+        ))),
     }
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn imported(_: &polychip_import, _: &Form) -> Result<Memory> {
-    Err(Failure::argument("this system has no such files of memory"))
+    Err(Failure::argument(
+        "memory files and dma-bufs can be imported on Linux and Android only",
+    ))
 }
 
 /// A descriptor of our own of the file that the app's stands for.
@@ -261,7 +273,7 @@ pub(super) fn duplicated(descriptor: i32) -> Result<std::os::fd::OwnedFd> {
     use std::os::fd::{FromRawFd, OwnedFd};
 
     if descriptor < 0 {
-        return Err(Failure::argument(format!("descriptor {descriptor} is none")));
+        return Err(Failure::argument(format!("descriptor {descriptor} is negative")));
     }
     // SAFETY: the call takes any number, and gives a new descriptor or -1.
     let own = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 0) };
@@ -282,7 +294,7 @@ pub(super) fn duplicated(_: i32) -> Result<std::fs::File> {
     Err(Failure::argument("this system has no file descriptors"))
 }
 
-/// Type and shape of a tensor. Thread-safe.
+/// Describes a tensor: type and shape. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_tensor_describe(
     tensor: polychip_tensor_t,
@@ -302,10 +314,12 @@ pub unsafe extern "C" fn polychip_tensor_describe(
     unsafe { entry(failure, call) }
 }
 
-/// Opens a tensor's memory, with a POLYCHIP_ACCESS_*, until it is unmapped: elements in row-major order, little-endian; types
-/// of less than a byte packed. Of a lent tensor it is the app's own address. `out_bytes` may be null. While it is open,
-/// runs on the tensor are refused with POLYCHIP_ERROR_IN_FLIGHT, and so is this call while a run uses it, or while it is
-/// open already. Thread-safe.
+/// Maps a tensor's memory for the app with POLYCHIP_ACCESS_*, until it is unmapped. Thread-safe.
+///
+/// Elements are little-endian in row-major order; types of less than a byte are packed. The memory
+/// of polychip_tensor_lend is at the app's own address. `out_bytes` may be null. While the tensor
+/// is mapped, runs on it fail with POLYCHIP_ERROR_IN_FLIGHT. This call fails with the same status
+/// while a run uses the tensor or it is already mapped.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_tensor_map(
     tensor: polychip_tensor_t,
@@ -325,7 +339,7 @@ pub unsafe extern "C" fn polychip_tensor_map(
             other if other == POLYCHIP_ACCESS_READ | POLYCHIP_ACCESS_WRITE => Access::Write,
             other => {
                 return Err(Failure::argument(format!(
-                    "access {other} is no POLYCHIP_ACCESS_*"
+                    "access {other} is not a POLYCHIP_ACCESS_* value"
                 )));
             }
         };
@@ -340,7 +354,7 @@ pub unsafe extern "C" fn polychip_tensor_map(
     unsafe { entry(failure, call) }
 }
 
-/// Closes a tensor's memory to the app. Thread-safe.
+/// Ends the app's access to a tensor's memory. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_tensor_unmap(
     tensor: polychip_tensor_t,
@@ -351,7 +365,7 @@ pub unsafe extern "C" fn polychip_tensor_unmap(
     unsafe { entry(failure, call) }
 }
 
-/// Destroys a tensor; 0 is none, and allowed. Runs that use it go on with its memory. Thread-safe.
+/// Destroys a tensor. Accepts 0. Runs in flight keep its memory. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_tensor_destroy(
     tensor: polychip_tensor_t,

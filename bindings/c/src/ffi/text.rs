@@ -1,4 +1,4 @@
-//! Text that the library made.
+//! Texts made by the library.
 
 #![allow(unsafe_code)]
 
@@ -11,11 +11,11 @@ use crate::read::Out;
 use crate::status::polychip_status_t;
 use crate::text::Text;
 
-/// A text that the library made: a report, a list.
+/// A text made by the library, such as a report or a list.
 pub type polychip_text_t = u64;
 
-/// The text: UTF-8 that ends with a zero byte, and its length without that, where `out_bytes` is not null. It is valid until
-/// the text is destroyed. Thread-safe.
+/// Returns the text as UTF-8 with a terminating zero byte. It is valid until the text is destroyed.
+/// `out_bytes`, if not null, receives its length without the zero byte. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_text_get(
     text: polychip_text_t,
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn polychip_text_get(
     unsafe { entry(failure, call) }
 }
 
-/// Destroys a text; 0 is no text, and allowed. Thread-safe.
+/// Destroys a text. Accepts 0. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_text_destroy(
     text: polychip_text_t,

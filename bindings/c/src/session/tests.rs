@@ -56,7 +56,7 @@ fn numbers(memory: &Memory) -> Vec<f32> {
 }
 
 #[test]
-fn what_a_device_writes_into_memory_of_its_own_is_brought_back() {
+fn output_in_device_memory_is_copied_back() {
     let (handle, session) = session("imports = []");
     let ((x, x_memory), (y, y_memory)) = (tensor([-1.0, 2.0, -3.0, 4.0]), tensor([7.0; 4]));
     for turn in 0..3 {
@@ -76,7 +76,7 @@ fn what_a_device_writes_into_memory_of_its_own_is_brought_back() {
 }
 
 #[test]
-fn a_run_that_fails_says_the_same_to_everyone() {
+fn failed_run_reports_the_same_error_to_every_waiter() {
     let (handle, session) = session("fault = [{ kind = \"lost\", times = 1000 }]");
     let (x, _memory) = tensor([1.0; 4]);
     let started = session.submit(handle, &[x], &[], RunOptions::new());

@@ -1,4 +1,4 @@
-/* Whatever an app gets wrong is a status with words. */
+/* Every mistake of an app is a status with a message. */
 #include "check.h"
 
 #include <fcntl.h>
@@ -29,7 +29,7 @@ static void handles(void)
     FAILS(POLYCHIP_ERROR_BAD_HANDLE, "was destroyed", polychip_tensor_destroy(tensor, &failure));
     OK(polychip_tensor_destroy(0, &failure));
 
-    /* numbers that happen to lie about */
+    /* arbitrary numbers */
     uint64_t numbers[] = {1,          0xffffffff,     UINT64_MAX,     (uint64_t)(uintptr_t)&info,
                           tensor + 1, tensor ^ (1ull << 40), runtime + 16, session | 0xf0000000};
     for (size_t at = 0; at < sizeof numbers / sizeof *numbers; at++) {
@@ -62,7 +62,7 @@ static void pointers_and_text(void)
           polychip_policy_set(policy, "devices", "cpu\xc3", &failure));
     OK(polychip_policy_destroy(policy, &failure));
 
-    /* nobody who asks for no words gets any */
+    /* without a record, no message is written */
     CHECK(polychip_runtime_create(0, NULL, NULL) == POLYCHIP_ERROR_BAD_ARGUMENT);
     CHECK(polychip_runtime_create(0, &other, NULL) == POLYCHIP_OK);
     CHECK(polychip_runtime_destroy(other, NULL) == POLYCHIP_OK);
@@ -76,7 +76,7 @@ static void sizes(void)
         memset(&record, 0x5a, sizeof record);
         record.struct_size = wrong[at];
         CHECK(polychip_policy_destroy(0, &record) == POLYCHIP_ERROR_BAD_ARGUMENT);
-        /* it is not written where nobody knows how long it is */
+        /* a record of unknown size is not written */
         CHECK(record.message[0] == 0x5a && record.struct_size == wrong[at]);
     }
     struct polychip_tensor_info info = {.struct_size = 8};
@@ -89,7 +89,7 @@ static void sizes(void)
     struct polychip_listed_device device = {.struct_size = UINT32_MAX};
     FAILS(POLYCHIP_ERROR_BAD_ARGUMENT, "struct_size", polychip_runtime_device(runtime, 0, &device, &failure));
 
-    /* a struct of a later version, which is longer: the rest is left alone */
+    /* a longer struct of a later version: the rest is left unchanged */
     struct {
         struct polychip_tensor_info info;
         uint64_t later[2];
@@ -270,7 +270,7 @@ static void runs(void)
           polychip_session_submit(session, &right, 1, NULL, 0, &options, &run, &failure));
     FAILS(POLYCHIP_ERROR_BAD_ARGUMENT, "out_run is null",
           polychip_session_submit(session, &right, 1, NULL, 0, NULL, NULL, &failure));
-    /* mapped memory is not run on */
+    /* runs on mapped memory are refused */
     OK(polychip_tensor_map(right, POLYCHIP_ACCESS_WRITE, &open, NULL, &failure));
     FAILS(POLYCHIP_ERROR_IN_FLIGHT, "input \"image\": the tensor is mapped",
           polychip_session_run(session, &right, 1, NULL, 0, NULL, POLYCHIP_FOREVER, NULL, &failure));
@@ -286,7 +286,7 @@ static void runs(void)
     OK(polychip_run_output(run, 0, NULL, &data, &failure));
     OK(polychip_run_destroy(run, &failure));
 
-    /* one run at a time writes a tensor */
+    /* only one run at a time may write a tensor */
     OK(polychip_session_submit(session, &right, 1, &answer, 1, NULL, &run, &failure));
     polychip_status_t status = polychip_session_submit(session, &right, 1, &answer, 1, NULL, &twice, &failure);
     if (status == POLYCHIP_OK) {

@@ -1,4 +1,4 @@
-/* Runs that go on while the app does, and what the app is told of them. */
+/* Asynchronous runs, and the callbacks for them. */
 #include "check.h"
 
 #include <pthread.h>
@@ -9,7 +9,7 @@
 static float pixels[3 * 96 * 96];
 static const uint64_t image_shape[4] = {1, 3, 96, 96};
 
-/* What a callback was told. */
+/* Arguments of a callback. */
 struct told {
     sem_t ended;
     atomic_int calls;
@@ -35,7 +35,7 @@ static void on_done(void *user, uint32_t status)
     sem_post(&told->ended);
 }
 
-static void a_callback_comes_once_from_another_thread(polychip_session_t session, polychip_tensor_t image)
+static void callback_is_called_once_from_another_thread(polychip_session_t session, polychip_tensor_t image)
 {
     struct told told = {.best = -1.0f};
     struct polychip_run_options options = {.struct_size = sizeof options, .on_done = on_done, .user = &told};
@@ -48,7 +48,7 @@ static void a_callback_comes_once_from_another_thread(polychip_session_t session
     OK(polychip_run_destroy(told.run, &failure));
     CHECK(told.calls == 1);
 
-    /* nobody is there to get the outputs, and the app is told all the same */
+    /* the run is destroyed before its end; the callback is still called */
     struct told alone = {.best = -1.0f};
     sem_init(&alone.ended, 0, 0);
     options.user = &alone;
@@ -58,17 +58,17 @@ static void a_callback_comes_once_from_another_thread(polychip_session_t session
     sem_wait(&alone.ended);
     CHECK(alone.status == POLYCHIP_OK && alone.calls == 1);
 
-    /* a call that waits itself has no use for one */
+    /* a blocking call refuses a callback */
     FAILS(POLYCHIP_ERROR_BAD_ARGUMENT, "on_done",
           polychip_session_run(session, &image, 1, NULL, 0, &options, POLYCHIP_FOREVER, NULL, &failure));
-    /* nor does one that was never started */
+    /* and no callback is called for a run that was not started */
     polychip_tensor_t none = 0;
     FAILS(POLYCHIP_ERROR_BAD_INPUT, "image",
           polychip_session_submit(session, &none, 1, NULL, 0, &options, &run, &failure));
     CHECK(alone.calls == 1);
 }
 
-static void a_wait_runs_out_and_the_run_goes_on(polychip_session_t session, polychip_tensor_t image)
+static void wait_times_out_and_the_run_continues(polychip_session_t session, polychip_tensor_t image)
 {
     int ran_out = 0;
     for (int turn = 0; turn < 200 && !ran_out; turn++) {
@@ -79,7 +79,7 @@ static void a_wait_runs_out_and_the_run_goes_on(polychip_session_t session, poly
         ran_out = status == POLYCHIP_ERROR_TIMEOUT;
         if (ran_out) {
             const void *data;
-            CHECK(strstr(failure.message, "goes on") != NULL);
+            CHECK(strstr(failure.message, "has not ended") != NULL);
             status = polychip_run_output(run, 0, NULL, &data, &failure);
             CHECK(status == POLYCHIP_ERROR_IN_FLIGHT && strstr(failure.message, "polychip_run_wait") != NULL);
         }
@@ -90,7 +90,7 @@ static void a_wait_runs_out_and_the_run_goes_on(polychip_session_t session, poly
     CHECK(ran_out);
 }
 
-static void a_cancelled_run_ends_one_way(polychip_session_t session, polychip_tensor_t image)
+static void cancelled_run_ends_once(polychip_session_t session, polychip_tensor_t image)
 {
     for (int turn = 0; turn < 20; turn++) {
         polychip_run_t run;
@@ -125,7 +125,7 @@ static void several_threads_wait_for_one_run(polychip_session_t session, polychi
     }
 }
 
-static void places_are_waited_for(polychip_runtime_t runtime, const char *path, polychip_tensor_t image)
+static void submit_waits_for_a_free_slot(polychip_runtime_t runtime, const char *path, polychip_tensor_t image)
 {
     polychip_policy_t policy;
     polychip_model_t model;
@@ -139,7 +139,7 @@ static void places_are_waited_for(polychip_runtime_t runtime, const char *path, 
     FAILS(POLYCHIP_ERROR_IN_FLIGHT, "1 run is in flight",
           polychip_session_submit(session, &image, 1, NULL, 0, NULL, &two, &failure));
     OK(polychip_run_wait(one, POLYCHIP_FOREVER, &failure));
-    /* its outputs take no place */
+    /* its outputs occupy no slot */
     struct polychip_run_options options = {.struct_size = sizeof options, .queue_timeout_ns = 10000000000};
     OK(polychip_session_submit(session, &image, 1, NULL, 0, &options, &two, &failure));
     OK(polychip_run_destroy(one, &failure));
@@ -159,7 +159,7 @@ static void on_record(void *user, uint32_t level, const char *source, const char
     records++;
 }
 
-/* The app's log gets the library's records. A profile that cannot be read is an error, not a record. */
+/* The app's log receives the library's records. An unreadable profile is an error, not a record. */
 static void records_reach_the_log(const char *folder)
 {
     polychip_builder_t builder;
@@ -178,7 +178,7 @@ static void records_reach_the_log(const char *folder)
     OK(polychip_runtime_create(builder, &runtime, &failure));
     OK(polychip_runtime_refusals(runtime, &text, &failure));
     OK(polychip_text_get(text, &words, NULL, &failure));
-    /* the folder holds a file that is called as a plugin and is none */
+    /* the folder holds a file that is named like a plugin but is none */
     CHECK(strstr(words, "libpolychip_plugin_none.so") != NULL);
     CHECK(records > 0);
     OK(polychip_log_set(POLYCHIP_LOG_OFF, NULL, NULL, &failure));
@@ -201,17 +201,17 @@ int main(int count, char **arguments)
     OK(polychip_model_load(runtime, arguments[2], &model, &failure));
     OK(polychip_session_create(runtime, model, 0, &session, &failure));
     polychip_tensor_t image = lend(pixels, 4, image_shape);
-    a_callback_comes_once_from_another_thread(session, image);
-    a_wait_runs_out_and_the_run_goes_on(session, image);
-    a_cancelled_run_ends_one_way(session, image);
+    callback_is_called_once_from_another_thread(session, image);
+    wait_times_out_and_the_run_continues(session, image);
+    cancelled_run_ends_once(session, image);
     several_threads_wait_for_one_run(session, image);
-    places_are_waited_for(runtime, arguments[2], image);
+    submit_waits_for_a_free_slot(runtime, arguments[2], image);
     records_reach_the_log(arguments[1]);
     OK(polychip_tensor_destroy(image, &failure));
     OK(polychip_session_destroy(session, &failure));
     OK(polychip_model_destroy(model, &failure));
     OK(polychip_runtime_destroy(runtime, &failure));
-    /* threads that tell of runs end when they have had nothing to do for a second */
+    /* callback threads end after a second without work */
     sleep(2);
     return 0;
 }

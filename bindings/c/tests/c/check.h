@@ -1,4 +1,4 @@
-/* What the test programs share: a call that must go well, and one that must fail with words. */
+/* Shared by the test programs: a call that must succeed, and one that must fail with a message. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -37,7 +37,7 @@ static _Thread_local struct polychip_failure failure = {.struct_size = sizeof(st
         }                                                                                                              \
     } while (0)
 
-/* The call goes well. */
+/* The call succeeds. */
 #define OK(call)                                                                                                       \
     do {                                                                                                               \
         polychip_status_t status_ = (call);                                                                            \
@@ -58,7 +58,7 @@ static _Thread_local struct polychip_failure failure = {.struct_size = sizeof(st
         }                                                                                                              \
     } while (0)
 
-/* A row of floats: what the small models of these tests take. */
+/* A row of floats, the input of the small models of these tests. */
 static inline struct polychip_tensor_desc desc_of(uint32_t rank, const uint64_t *shape)
 {
     struct polychip_tensor_desc desc = {
@@ -66,7 +66,7 @@ static inline struct polychip_tensor_desc desc_of(uint32_t rank, const uint64_t 
     return desc;
 }
 
-/* A tensor of floats lent by the caller, who sees to it that they stay. */
+/* A tensor over floats that the caller keeps alive. */
 static inline polychip_tensor_t lend(float *data, uint32_t rank, const uint64_t *shape)
 {
     struct polychip_tensor_desc desc = desc_of(rank, shape);

@@ -2,7 +2,7 @@
  * time, so that each run of the program sees the same figures. */
 #include "check.h"
 
-/* Stated to take 100 and 150 µs, truly 200 and 150: the first plan is the first device, the best one the second. */
+/* Stated times are 100 and 150 µs, actual ones 200 and 150: the first plan uses the first device, the best one the second. */
 static const char *const SCRIPT = "null.script="
                                   "[[device]]\n"
                                   "name = \"a\"\n"
@@ -54,7 +54,7 @@ static polychip_policy_t policy_of(const char *const *settings)
     return policy;
 }
 
-/* Whether a text holds some words; destroys it. */
+/* Whether a text contains some words; destroys the text. */
 static int holds(polychip_text_t text, const char *words)
 {
     const char *said;
@@ -89,7 +89,7 @@ static void drive(polychip_session_t session, int runs)
     OK(polychip_tensor_destroy(inputs[1], &failure));
 }
 
-static void a_session_learns_and_is_told_to_stop(polychip_runtime_t runtime, polychip_model_t model)
+static void session_learns_until_stopped(polychip_runtime_t runtime, polychip_model_t model)
 {
     polychip_policy_t policy = policy_of(NULL);
     polychip_session_t session;
@@ -110,7 +110,7 @@ static void a_session_learns_and_is_told_to_stop(polychip_runtime_t runtime, pol
     OK(polychip_policy_destroy(policy, &failure));
 }
 
-static void plans_are_texts(polychip_runtime_t runtime, polychip_model_t model)
+static void plans_round_trip_as_text(polychip_runtime_t runtime, polychip_model_t model)
 {
     polychip_policy_t policy = policy_of(NULL);
     polychip_plan_t plan, again, own;
@@ -123,7 +123,7 @@ static void plans_are_texts(polychip_runtime_t runtime, polychip_model_t model)
     OK(polychip_plan_read(runtime, model, policy, file, &again, &failure));
     OK(polychip_session_create_planned(runtime, again, policy, &session, &failure));
     drive(session, 100);
-    /* a plan that was given stays */
+    /* a plan passed by the app is kept */
     CHECK(reports(session, "\"learning\":null"));
     OK(polychip_session_plan(session, &own, &failure));
     OK(polychip_plan_text(own, POLYCHIP_PLAN_LOCK, &lock, &failure));
@@ -146,7 +146,7 @@ static void plans_are_texts(polychip_runtime_t runtime, polychip_model_t model)
     OK(polychip_policy_destroy(policy, &failure));
 }
 
-static void a_governed_session_takes_hints(polychip_runtime_t runtime, polychip_model_t model)
+static void governed_session_accepts_hints(polychip_runtime_t runtime, polychip_model_t model)
 {
     static const char *const SETTINGS[] = {"governed", "yes", "max-power", "5W", NULL};
     polychip_policy_t policy = policy_of(SETTINGS);
@@ -236,7 +236,7 @@ static uint32_t at_once(void *user, uint64_t done, uint64_t total, const char *p
     return 1;
 }
 
-static void what_is_measured_makes_the_next_plan(const char *folder)
+static void measurements_determine_the_next_plan(const char *folder)
 {
     polychip_runtime_t runtime = scripted(folder);
     polychip_model_t model = model_of(runtime, folder);
@@ -286,13 +286,13 @@ int main(int count, char **arguments)
     CHECK(count == 3);
     polychip_runtime_t runtime = scripted(arguments[1]);
     polychip_model_t model = model_of(runtime, arguments[1]);
-    plans_are_texts(runtime, model);
-    a_session_learns_and_is_told_to_stop(runtime, model);
-    a_governed_session_takes_hints(runtime, model);
+    plans_round_trip_as_text(runtime, model);
+    session_learns_until_stopped(runtime, model);
+    governed_session_accepts_hints(runtime, model);
     sessions_are_admitted_or_refused(runtime, model);
     OK(polychip_model_destroy(model, &failure));
     OK(polychip_runtime_destroy(runtime, &failure));
-    what_is_measured_makes_the_next_plan(arguments[1]);
+    measurements_determine_the_next_plan(arguments[1]);
     bundles_are_listed(arguments[1]);
     return 0;
 }

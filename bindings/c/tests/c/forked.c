@@ -1,4 +1,4 @@
-/* A child of fork is told that it may not use the library, until it calls exec. */
+/* A child of fork is refused until it calls exec. */
 #include "check.h"
 
 #include <sys/wait.h>
@@ -51,7 +51,7 @@ int main(int count, char **arguments)
     }
     CHECK(ended_well(child));
 
-    /* the parent goes on */
+    /* the parent continues */
     values[0] = 3.0f;
     OK(polychip_session_run(relu, &input, 1, &output, 1, NULL, POLYCHIP_FOREVER, NULL, &failure));
     CHECK(answer[0] == 3.0f);

@@ -1,4 +1,4 @@
-/* Whose memory is used where, without copies, and when it goes back. */
+/* Use of memory without copies, and its release. */
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -34,8 +34,8 @@ static void run(polychip_session_t session, polychip_tensor_t input, polychip_te
     OK(polychip_session_run(session, &input, 1, &output, 1, NULL, POLYCHIP_FOREVER, NULL, &failure));
 }
 
-/* A run reads and writes where the app's memory lies. */
-static void lent_memory_is_used_in_place(polychip_session_t relu)
+/* A run reads and writes the app's memory in place. */
+static void app_memory_is_used_in_place(polychip_session_t relu)
 {
     float *x, *y;
     void *data;
@@ -86,8 +86,8 @@ static void sessions_share_a_tensor(polychip_runtime_t runtime, polychip_session
     OK(polychip_tensor_destroy(y, &failure));
 }
 
-/* Tensors that are destroyed while a run uses them go back once it has ended. */
-static void memory_goes_back_when_nothing_uses_it(polychip_runtime_t runtime, const char *folder)
+/* Tensors destroyed while a run uses them are released after its end. */
+static void memory_is_released_after_its_last_use(polychip_runtime_t runtime, const char *folder)
 {
     polychip_session_t relu = open_session(runtime, folder, "relu.onnx", 0);
     float *x, *y;
@@ -97,14 +97,14 @@ static void memory_goes_back_when_nothing_uses_it(polychip_runtime_t runtime, co
     OK(polychip_session_submit(relu, &input, 1, &output, 1, NULL, &handle, &failure));
     OK(polychip_tensor_destroy(input, &failure));
     OK(polychip_tensor_destroy(output, &failure));
-    /* the session goes too, and the run goes on */
+    /* the session is destroyed too, and the run continues */
     OK(polychip_session_destroy(relu, &failure));
     OK(polychip_run_wait(handle, POLYCHIP_FOREVER, &failure));
     OK(polychip_run_destroy(handle, &failure));
     CHECK(released == before + 2);
 }
 
-/* The outputs that a run has memory for are read where they lie. */
+/* Outputs in memory of the run are read in place. */
 static void outputs_stay_until_the_run_is_destroyed(polychip_session_t relu)
 {
     uint64_t length = 2;
@@ -131,8 +131,8 @@ static void outputs_stay_until_the_run_is_destroyed(polychip_session_t relu)
     OK(polychip_tensor_destroy(b, &failure));
 }
 
-/* Sizes that the model leaves open are those of the tensors. */
-static void tensors_give_open_sizes(polychip_session_t relu)
+/* Tensors determine the sizes that the model leaves open. */
+static void tensors_determine_open_sizes(polychip_session_t relu)
 {
     struct polychip_tensor_info info = {.struct_size = sizeof info};
     OK(polychip_session_input(relu, 0, &info, &failure));
@@ -149,8 +149,8 @@ static void tensors_give_open_sizes(polychip_session_t relu)
     }
 }
 
-/* A file of memory is seen through its own mapping, too. */
-static void a_memory_file_is_imported(polychip_session_t relu)
+/* A memory file is visible through the app's own mapping, too. */
+static void memory_file_is_imported(polychip_session_t relu)
 {
     uint64_t length = 1024;
     int file = memfd_create("tensor", 0);
@@ -178,7 +178,7 @@ static void a_memory_file_is_imported(polychip_session_t relu)
 }
 
 /* A state is read in place by the next run. */
-static void a_state_stays_between_runs(polychip_runtime_t runtime, const char *folder)
+static void state_persists_between_runs(polychip_runtime_t runtime, const char *folder)
 {
     polychip_session_t sum = open_session(runtime, folder, "sum.onnx", 0);
     uint64_t length = 2, count_inputs, count_outputs, x, s;
@@ -205,7 +205,7 @@ static void a_state_stays_between_runs(polychip_runtime_t runtime, const char *f
             OK(polychip_session_reset_state(sum, &failure));
         }
     }
-    /* it is taken out, and given to the session again */
+    /* it is saved, and restored to the session */
     polychip_tensor_t state;
     polychip_run_t run;
     const void *data;
@@ -231,8 +231,8 @@ static void a_state_stays_between_runs(polychip_runtime_t runtime, const char *f
     OK(polychip_session_destroy(sum, &failure));
 }
 
-/* Bytes of a model are read where they lie. */
-static void lent_models_go_back(polychip_runtime_t runtime, const char *folder)
+/* Bytes of a model are read in place. */
+static void borrowed_models_are_released(polychip_runtime_t runtime, const char *folder)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/relu.onnx", folder);
@@ -243,7 +243,7 @@ static void lent_models_go_back(polychip_runtime_t runtime, const char *folder)
     fclose(file);
     int before = released;
     polychip_model_t model;
-    /* a model that is none stays the app's */
+    /* invalid bytes are not released: they remain the app's */
     FAILS(POLYCHIP_ERROR_BAD_MODEL, "lent",
           polychip_model_load_bytes(runtime, "lent", bytes, length - 3, count_release, bytes, &model, &failure));
     CHECK(released == before);
@@ -286,15 +286,15 @@ int main(int count, char **arguments)
     OK(polychip_runtime_device(runtime, 0, &device, &failure));
     CHECK(devices >= 1 && strcmp(device.name, "cpu:0") == 0 && strcmp(device.kind, "cpu") == 0);
     /* sessions keep what they need of it */
-    lent_memory_is_used_in_place(relu);
+    app_memory_is_used_in_place(relu);
     sessions_share_a_tensor(runtime, relu, twice);
     outputs_stay_until_the_run_is_destroyed(relu);
-    tensors_give_open_sizes(relu);
-    a_memory_file_is_imported(relu);
+    tensors_determine_open_sizes(relu);
+    memory_file_is_imported(relu);
     nothing_was_copied(relu);
-    memory_goes_back_when_nothing_uses_it(runtime, arguments[1]);
-    a_state_stays_between_runs(runtime, arguments[1]);
-    lent_models_go_back(runtime, arguments[1]);
+    memory_is_released_after_its_last_use(runtime, arguments[1]);
+    state_persists_between_runs(runtime, arguments[1]);
+    borrowed_models_are_released(runtime, arguments[1]);
     OK(polychip_runtime_destroy(runtime, &failure));
     OK(polychip_session_destroy(relu, &failure));
     OK(polychip_session_destroy(twice, &failure));

@@ -1,4 +1,4 @@
-/* 64 threads use one session, and destroy what others are using. */
+/* 64 threads use one session, and destroy objects that others are using. */
 #include "check.h"
 
 #include <pthread.h>
@@ -11,7 +11,7 @@ static polychip_runtime_t runtime;
 static polychip_session_t session, fleeting;
 static atomic_int answered, gone;
 
-/* Each thread gets the answers to its own numbers. */
+/* Each thread receives the outputs for its own inputs. */
 static void *use(void *user)
 {
     float number = (float)(uintptr_t)user;
@@ -36,7 +36,7 @@ static void *use(void *user)
     return NULL;
 }
 
-/* Threads that use a session while another one destroys it have answers, or are told that it is gone. */
+/* Threads that use a session while another one destroys it receive outputs, or an error that it was destroyed. */
 static void *race(void *user)
 {
     uintptr_t number = (uintptr_t)user;

@@ -5,7 +5,7 @@ use polychip_host::{Clock, Host};
 use polychip_test_requirements::libraries;
 
 #[test]
-fn a_loaded_library_gives_what_the_linked_plugin_gives() {
+fn loaded_library_equals_the_linked_plugin() {
     let script = "[[device]]\nnoise_permille = 300\nseed = 5";
     let loaded = Host::builder()
         .file(libraries::plugin("null").unwrap())

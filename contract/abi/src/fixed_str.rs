@@ -1,10 +1,10 @@
-//! Words in the fixed fields of records.
+//! Text in the fixed-size fields of records.
 //!
-//! Invariant: a character is whole or absent, on whichever side words were cut.
+//! Invariant: no field ends with part of a character, whichever side cut the text.
 
 use std::borrow::Cow;
 
-/// Puts as much of a text into a field as fits, and gives the bytes in use.
+/// Copies as much of a text into a field as fits, and returns the bytes in use.
 pub(crate) fn put(text: &str, field: &mut [u8]) -> u32 {
     let mut len = text.len().min(field.len());
     while !text.is_char_boundary(len) {
@@ -14,7 +14,8 @@ pub(crate) fn put(text: &str, field: &mut [u8]) -> u32 {
     len as u32
 }
 
-/// The text of a field: a character torn at the end is left off, bytes that are no UTF-8 are replaced.
+/// Returns the text of a field. Drops a character that is torn at the end and replaces bytes that
+/// are not UTF-8.
 pub(crate) fn read(field: &[u8], len: u32) -> Cow<'_, str> {
     let bytes = &field[..field.len().min(len as usize)];
     match std::str::from_utf8(bytes) {
@@ -29,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_cut_between_characters() {
+    fn long_text_is_cut_between_characters() {
         let mut field = [0; 5];
         let len = put("a\u{e9}\u{e9}\u{e9}", &mut field);
         assert_eq!((len, read(&field, len).as_ref()), (5, "a\u{e9}\u{e9}"));
@@ -38,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_cut_inside_a_character_is_read_up_to_it() {
+    fn torn_last_character_is_dropped() {
         let field = "a\u{e9}\u{20ac}".as_bytes();
         assert_eq!(read(&field[..2], 2), "a");
         assert_eq!(read(field, 5), "a\u{e9}");

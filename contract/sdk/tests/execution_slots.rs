@@ -1,4 +1,4 @@
-//! Runs beside each other on the places of a device, through the host: how many, in which order, and that all end.
+//! Concurrent runs on the execution slots of a device, through the host: their number, order and end.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,23 +11,23 @@ use polychip_host::{
 };
 use polychip_ops::{DType, Op, TensorType};
 use polychip_sdk::{
-    Bound, Compute, Device, DeviceInfo, DeviceKind, Executable, ExecutableInfo, GraphView, HostBuffer,
-    HostServices, LoadSource, Memory, Offers, Pace, Plugin, PluginInfo, Port, Result, Run, RunContext,
+    Compute, Device, DeviceInfo, DeviceKind, Executable, ExecutableInfo, GraphView, HostBuffer, HostServices,
+    LoadSource, Memory, Offers, Pace, Plugin, PluginInfo, Port, PortBuffer, Result, Run, RunContext,
     RunQueue, Runner, Span, Submit, Support, plugin_query,
 };
 
-/// Places of the device.
-const PLACES: usize = 3;
+/// Execution slots of the device.
+const SLOTS: usize = 3;
 
-/// A run of this byte, or of a smaller one but not zero, ends once that many of them compute.
-const TOGETHER: u8 = PLACES as u8;
+/// A run of a byte from 1 to this one ends once that many such runs compute.
+const TOGETHER: u8 = SLOTS as u8;
 /// A run of this byte computes until [`Seen::let_go`].
 const HOLDS: u8 = 100;
 
-/// What the runs of a device did.
+/// Record of the runs of a device.
 #[derive(Default)]
 struct Seen {
-    /// Places on which runs compute now, and the most ever.
+    /// Slots in use now, and their maximum.
     now: AtomicUsize,
     most: AtomicUsize,
     /// Runs that wait for each other.
@@ -37,7 +37,7 @@ struct Seen {
     order: Mutex<Vec<u8>>,
 }
 
-/// What the next device tells.
+/// Record of the next device.
 static SEEN: Mutex<Option<Arc<Seen>>> = Mutex::new(None);
 
 struct Toy(HostServices);
@@ -53,7 +53,7 @@ struct ToyPart {
     queue: Arc<RunQueue<Run<ToyPart>>>,
     ports: Vec<Port>,
     pace: Pace,
-    places: usize,
+    slots: usize,
     seen: Arc<Seen>,
 }
 
@@ -64,13 +64,13 @@ impl Compute for ToyPart {
         Some(&self.pace)
     }
 
-    fn places(&self) -> usize {
-        self.places
+    fn slots(&self) -> usize {
+        self.slots
     }
 
-    fn compute(&self, bound: &[Bound<HostBuffer>], _: &RunContext<'_>) -> Result<Span> {
+    fn compute(&self, bound: &[PortBuffer<HostBuffer>], _: &RunContext<'_>) -> Result<Span> {
         let seen = &*self.seen;
-        let own = self.places.min(PLACES);
+        let own = self.slots.min(SLOTS);
         let now = seen.now.fetch_add(own, Ordering::SeqCst) + own;
         seen.most.fetch_max(now, Ordering::SeqCst);
         let mut byte = [0];
@@ -145,7 +145,7 @@ impl Device for ToyDevice {
                 Port::dense(true, DType::U8, &[1])?,
             ],
             pace: Pace::default(),
-            places: source.threads as usize,
+            slots: source.threads as usize,
             seen: Arc::clone(&self.seen),
         }))
     }
@@ -176,7 +176,7 @@ impl Plugin for Toy {
     }
 
     fn open(&self, _: u32) -> Result<ToyDevice> {
-        let queue = Arc::new(RunQueue::with_places(self.0.clone(), PLACES));
+        let queue = Arc::new(RunQueue::with_slots(self.0.clone(), SLOTS));
         let seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner).take();
         Ok(ToyDevice {
             info: DeviceInfo {
@@ -190,7 +190,7 @@ impl Plugin for Toy {
     }
 }
 
-/// The device, and a part for each number of places.
+/// The device, and one part per number of slots.
 struct Bench {
     host: Host,
     parts: Vec<Loaded>,
@@ -217,8 +217,8 @@ impl Bench {
             assert_eq!((host.refusals(), host.devices().len()), (&[][..], 1));
             host
         };
-        let parts = (1..=PLACES as u32)
-            .map(|places| {
+        let parts = (1..=SLOTS as u32)
+            .map(|slots| {
                 let mut graph = Graph::new("toy");
                 let [x, y] = ["x", "y"]
                     .map(|name| graph.add_tensor(Tensor::new(name, TensorType::known(DType::U8, &[1]))));
@@ -228,14 +228,14 @@ impl Bench {
                 let flat = FlatGraph::new(&graph, &[]).unwrap();
                 let device = &host.devices()[0];
                 let blob = device.compile(&flat, &CompileOptions::default()).unwrap();
-                device.load(blob, &flat, places).unwrap()
+                device.load(blob, &flat, slots).unwrap()
             })
             .collect();
         Bench { host, parts, seen }
     }
 
-    fn start(&self, places: usize, byte: u8, priority: Priority) -> InFlight {
-        let (device, part) = (&self.host.devices()[0], &self.parts[places - 1]);
+    fn start(&self, slots: usize, byte: u8, priority: Priority) -> InFlight {
+        let (device, part) = (&self.host.devices()[0], &self.parts[slots - 1]);
         let mut submission = Submission::new(part, 4);
         let buffers = [0, 1].map(|port| {
             let buffer = Arc::new(device.import_buffer(&HostMemory::new(1).unwrap()).unwrap());
@@ -272,9 +272,9 @@ impl InFlight {
 }
 
 #[test]
-fn runs_of_hosts_that_wait_compute_beside_each_other() {
+fn runs_of_waiting_hosts_are_concurrent() {
     let bench = Bench::new();
-    let runs: Vec<InFlight> = (0..PLACES)
+    let runs: Vec<InFlight> = (0..SLOTS)
         .map(|_| bench.start(1, TOGETHER, Priority::Normal))
         .collect();
     std::thread::scope(|scope| {
@@ -285,9 +285,9 @@ fn runs_of_hosts_that_wait_compute_beside_each_other() {
 }
 
 #[test]
-fn runs_that_nobody_waits_for_compute_beside_each_other() {
+fn runs_without_a_waiting_host_are_concurrent() {
     let bench = Bench::new();
-    let runs: Vec<InFlight> = (0..PLACES)
+    let runs: Vec<InFlight> = (0..SLOTS)
         .map(|_| bench.start(1, TOGETHER, Priority::Normal))
         .collect();
     for run in &runs {
@@ -297,19 +297,19 @@ fn runs_that_nobody_waits_for_compute_beside_each_other() {
 }
 
 #[test]
-fn a_run_that_began_lets_others_pass_only_where_there_are_places() {
+fn running_part_leaves_only_free_slots_to_others() {
     let bench = Bench::new();
     let holds = bench.start(2, HOLDS, Priority::Normal);
     while bench.began().is_empty() {
         std::thread::yield_now();
     }
-    // one place is left: for this one, and for no run of two
+    // one slot is left: enough for this run, not for a run of two
     let beside = bench.start(1, 50, Priority::Normal);
     beside.poll();
     let wide = bench.start(2, 51, Priority::Normal);
     let early = wide.fence.wait(Duration::from_millis(5)).unwrap_err();
     assert_eq!(early.kind(), ErrorKind::Timeout);
-    // whoever comes behind waits behind it, but who is more urgent
+    // later runs wait behind it, except more urgent ones
     let narrow = bench.start(1, 52, Priority::Normal);
     let urgent = bench.start(1, 53, Priority::Urgent);
     urgent.poll();
@@ -320,7 +320,7 @@ fn a_run_that_began_lets_others_pass_only_where_there_are_places() {
 }
 
 #[test]
-fn every_run_of_many_threads_is_answered() {
+fn every_run_of_many_threads_completes() {
     const THREADS: usize = 64;
     const RUNS: usize = 40;
     let bench = Bench::new();
@@ -328,7 +328,7 @@ fn every_run_of_many_threads_is_answered() {
         for thread in 0..THREADS {
             let bench = &bench;
             scope.spawn(move || {
-                // a generator of Lehmer's
+                // Lehmer random number generator
                 let mut random = 7 + thread as u64;
                 let mut draw = |below: u64| {
                     random = random * 48_271 % 0x7fff_ffff;
@@ -359,5 +359,5 @@ fn every_run_of_many_threads_is_answered() {
     });
     assert_eq!(bench.began().len(), THREADS * (4 + RUNS));
     assert_eq!(bench.seen.now.load(Ordering::SeqCst), 0);
-    assert!(bench.seen.most.load(Ordering::SeqCst) <= PLACES);
+    assert!(bench.seen.most.load(Ordering::SeqCst) <= SLOTS);
 }

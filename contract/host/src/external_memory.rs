@@ -1,8 +1,9 @@
-//! Memory of the app that devices use where it lies: an address, a memory file, a dma-buf.
+//! Memory of the app that devices use in place: an address, a memory file or a dma-buf.
 //!
 //! Invariants:
-//! 1. The owner is dropped when nothing uses the memory any more, no device either.
-//! 2. A file is mapped as long as that; where the memory does not begin it, devices are given its address only.
+//! 1. The owner is dropped once nothing, including every device, uses the memory.
+//! 2. A file stays mapped until then. If the memory does not start at the file's first byte,
+//!    devices receive its address only.
 
 #![allow(unsafe_code)]
 
@@ -11,21 +12,21 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Memory, Place, Shared};
+use crate::memory::{Memory, Shared, Storage};
 
-/// An address that someone else owns.
-pub(crate) struct Lent {
+/// An address range owned by the app.
+pub(crate) struct ExternalMemory {
     data: NonNull<u8>,
     bytes: u64,
     _owner: Box<dyn Any + Send + Sync>,
 }
 
-// SAFETY: whoever made it promised that the memory may be used from any thread; accesses are told apart by `Usage`.
-unsafe impl Send for Lent {}
+// SAFETY: the maker promised that the memory may be used from any thread; `Usage` keeps accesses apart.
+unsafe impl Send for ExternalMemory {}
 // SAFETY: as above.
-unsafe impl Sync for Lent {}
+unsafe impl Sync for ExternalMemory {}
 
-impl Lent {
+impl ExternalMemory {
     pub(crate) fn data(&self) -> *mut u8 {
         self.data.as_ptr()
     }
@@ -36,46 +37,43 @@ impl Lent {
 }
 
 impl Memory {
-    /// Memory of the app at this address, used where it lies; `owner` is dropped when nothing uses it any more.
+    /// Wraps the app's memory at this address, in place. Drops `owner` once nothing uses the
+    /// memory.
     ///
     /// # Safety
-    /// `bytes` bytes from `data` on can be read and written from any thread until `owner` is dropped, and nobody else
-    /// touches them but while no run uses them: an app fills an input before it submits it and reads an output
-    /// after the run has ended.
-    pub unsafe fn lent(data: NonNull<u8>, bytes: u64, owner: impl Any + Send + Sync) -> Memory {
-        let lent = Lent {
+    /// `bytes` bytes starting at `data` can be read and written from any thread until `owner` is
+    /// dropped. Nothing else touches them while a run uses them: an app fills an input before it
+    /// submits the run, and reads an output after the run has ended.
+    pub unsafe fn external(data: NonNull<u8>, bytes: u64, owner: impl Any + Send + Sync) -> Memory {
+        let external = ExternalMemory {
             data,
             bytes,
             _owner: Box::new(owner),
         };
         Memory {
-            shared: Arc::new(Shared::at(Some(Place::Lent(lent)))),
+            shared: Arc::new(Shared::at(Some(Storage::External(external)))),
             bytes,
         }
     }
 
-    /// Memory of the app in a vector, used where it lies.
+    /// Wraps a vector of the app, in place.
     #[must_use]
     pub fn of_vec<T: bytemuck::Pod + Send + Sync>(mut values: Vec<T>) -> Memory {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut values);
         let (data, len) = (NonNull::from(&mut *bytes).cast(), bytes.len() as u64);
-        // SAFETY: the vector's memory does not move with the vector, which nobody reaches any more.
-        unsafe { Memory::lent(data, len, values) }
+        // SAFETY: the vector's memory does not move with the vector, which is unreachable from here on.
+        unsafe { Memory::external(data, len, values) }
     }
 
-    /// Maps `bytes` bytes of a memory file from byte `offset` on, for devices and the host to share with whoever else
-    /// has it mapped: who writes it while a run reads it gets what a race gives.
+    /// Maps `bytes` bytes of a memory file, starting at byte `offset`. Devices and host share them
+    /// with every other mapping of the file. Writing them while a run reads them is a data race.
     ///
     /// # Errors
-    /// The range leaves the file, or the file cannot be mapped.
+    /// The range exceeds the file, or the file cannot be mapped.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub fn of_file(file: std::os::fd::OwnedFd, offset: u64, bytes: u64) -> Result<Memory> {
         let failed = |kind: ErrorKind, words: String| {
-            Error::new(
-                kind,
-                format!("{bytes} bytes of a file from byte {offset} on"),
-                words,
-            )
+            Error::new(kind, format!("{bytes} bytes of a file at offset {offset}"), words)
         };
         let stat =
             rustix::fs::fstat(&file).map_err(|error| failed(ErrorKind::BadArgument, error.to_string()))?;
@@ -87,15 +85,15 @@ impl Memory {
         let mapping = map(&file, offset, bytes).map_err(|words| failed(ErrorKind::OutOfMemory, words))?;
         Ok(Memory {
             shared: Arc::new(Shared {
-                // a device would map it from its first byte
+                // a device would map the file from its first byte
                 file: (offset == 0).then_some(file),
-                ..Shared::at(Some(Place::Mapped(mapping)))
+                ..Shared::at(Some(Storage::Mapped(mapping)))
             }),
             bytes,
         })
     }
 
-    /// The memory file, for others to map, where the memory is one.
+    /// The memory file, for other processes to map, if the memory is one.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[must_use]
     pub fn memory_file(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
@@ -103,7 +101,7 @@ impl Memory {
         self.shared.file.as_ref().map(AsFd::as_fd)
     }
 
-    /// The dma-buf, for others to use, where the memory is one.
+    /// The dma-buf, for others to use, if the memory is one.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[must_use]
     pub fn dma_buf_file(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
@@ -111,8 +109,8 @@ impl Memory {
         self.shared.dma_buf.as_ref().map(AsFd::as_fd)
     }
 
-    /// Maps a dma-buf of at least `bytes` bytes, a camera's frame say. The kernel is told when the processor begins and
-    /// ends to use it.
+    /// Maps a dma-buf of at least `bytes` bytes, such as a camera frame. CPU access is announced to
+    /// the kernel.
     ///
     /// # Errors
     /// It is smaller, or cannot be mapped.
@@ -123,7 +121,7 @@ impl Memory {
         let whole = rustix::fs::seek(&dma_buf, rustix::fs::SeekFrom::End(0)).map_err(|error| {
             failed(
                 ErrorKind::BadArgument,
-                format!("it does not tell its size: {error}"),
+                format!("its size cannot be read: {error}"),
             )
         })?;
         if whole < bytes {
@@ -133,7 +131,7 @@ impl Memory {
         Ok(Memory {
             shared: Arc::new(Shared {
                 dma_buf: Some(dma_buf),
-                ..Shared::at(Some(Place::Mapped(mapping)))
+                ..Shared::at(Some(Storage::Mapped(mapping)))
             }),
             bytes,
         })
@@ -160,8 +158,8 @@ mod tests {
     use crate::access::Access;
 
     #[test]
-    fn memory_of_the_app_is_used_where_it_lies_and_given_back() {
-        struct Told {
+    fn app_memory_is_used_in_place_and_its_owner_dropped() {
+        struct Owner {
             _count: Arc<()>,
         }
         let alive = Arc::new(());
@@ -169,10 +167,10 @@ mod tests {
         let data = NonNull::from(&mut frame[..]).cast();
         // SAFETY: the vector outlives the memory and is not touched meanwhile.
         let memory = unsafe {
-            Memory::lent(
+            Memory::external(
                 data,
                 3,
-                Told {
+                Owner {
                     _count: Arc::clone(&alive),
                 },
             )
@@ -192,14 +190,17 @@ mod tests {
 
     #[cfg(all(any(target_os = "linux", target_os = "android"), not(miri)))]
     #[test]
-    fn a_memory_file_is_shared_with_whoever_else_maps_it() {
+    fn memory_file_is_shared_with_other_mappings() {
         let file = rustix::fs::memfd_create("frame", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         rustix::fs::ftruncate(&file, 5000).unwrap();
         rustix::io::pwrite(&file, b"frame", 4500).unwrap();
         let other = || file.try_clone().unwrap();
         let memory = Memory::of_file(other(), 4500, 5).unwrap();
         assert_eq!(memory.access(Access::Read).unwrap()[..], *b"frame");
-        assert!(!memory.is_file(), "it does not begin the file");
+        assert!(
+            !memory.is_file(),
+            "it does not start at the first byte of the file"
+        );
         memory.access(Access::Write).unwrap()[0] = b'F';
         let mut seen = [0; 5];
         rustix::io::pread(&file, &mut seen, 4500).unwrap();
