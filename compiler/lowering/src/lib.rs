@@ -5,7 +5,7 @@
 //! 2. Nothing here knows a device: what one can do is an argument.
 //!
 //! Not here: steps, launches or operations (each plugin's `lower`), kernels.
-//! `handed`, a feature, is for plugins that lower nothing themselves: a vendor's compiler reads their parts as ONNX.
+//! `vendor_compiler`, behind the feature `vendor-compiler`, is for plugins that lower nothing themselves: a vendor's compiler reads their parts as ONNX.
 //! `operands`, a feature, is for plugins whose vendor takes a graph of operands.
 //! Start reading at [`Part`], then [`OpClass`].
 
@@ -16,14 +16,14 @@ mod class;
 mod constant;
 mod form;
 mod fusion;
-#[cfg(feature = "handed")]
-pub mod handed;
 pub mod layout;
 #[cfg(feature = "operands")]
 pub mod operands;
 mod part;
 mod refusal;
 mod scales;
+#[cfg(feature = "vendor-compiler")]
+pub mod vendor_compiler;
 
 pub use check::check;
 pub use class::OpClass;

@@ -15,6 +15,7 @@ mod dispatch;
 mod elementwise;
 mod image;
 mod info;
+mod layout_preference;
 mod movement;
 mod norm;
 mod product;
@@ -23,7 +24,6 @@ mod quantise;
 mod reduce;
 mod traits;
 mod vendor;
-mod wants;
 mod weights;
 
 pub use builder::{Domain, Lower, int};
@@ -41,7 +41,7 @@ use crate::{Layout, Node, Outcome, Part};
 /// The node of the call's graph that is refused, and why.
 pub fn whole(part: &Part, vendor: &dyn Vendor) -> Outcome<Program> {
     let infos = infos(part, vendor);
-    let layouts = wants::layouts(part, &infos, vendor);
+    let layouts = layout_preference::layouts(part, &infos, vendor);
     let mut lower = Lower::new(part, &infos, vendor, true);
     for &input in &part.inputs {
         lower.port_in(input)?;
@@ -67,7 +67,7 @@ pub fn alone(
     node: &Node,
     data: bool,
 ) -> Outcome<Vec<Program>> {
-    let orders = match wants::is_planned(node, infos, vendor) {
+    let orders = match layout_preference::is_planned(node, infos, vendor) {
         true => &[Layout::RowMajor, Layout::ChannelsLast][..],
         false => &[Layout::RowMajor],
     };

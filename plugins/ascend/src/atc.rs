@@ -6,12 +6,12 @@
 //! 2. Its output is read up to a limit, and accepted only if it begins like an `.om` file; ports
 //!    are checked against the graph when it is loaded (`lower`).
 //!
-//! Not here: the process (`polychip_lowering::handed`), what is compiled (`lower`).
+//! Not here: the process (`polychip_lowering::vendor_compiler`), what is compiled (`lower`).
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
-use polychip_lowering::handed::{Child, Folder, read};
+use polychip_lowering::vendor_compiler::{Child, Folder, read};
 use polychip_sdk::{Error, GraphView, Result};
 use polychip_sys::ascend::HOME;
 

@@ -4,7 +4,7 @@
 //! is compiled. If the compiler refuses it, `lower` refuses it with the compiler's message, and the
 //! host plans again. For quantised models, the vendor states that the compiler takes those that its
 //! own tool rewrote (docs/vendors/ascend.md names the page). Conditions on a node beyond its op are
-//! in `polychip_lowering::handed`.
+//! in `polychip_lowering::vendor_compiler`.
 //!
 //! Ops with discontinuous results (Ceil, Floor, Round, Sign) are not in the table: rounding to 16
 //! bits before them changes their result by one.
@@ -12,7 +12,7 @@
 //! Invariant: an op is in the table only if it means the same in opset 18, the newest that the
 //! compiler reads, as in the newest opset, with the same inputs and attributes.
 
-use polychip_lowering::handed::{Outcome, Quantised, Rules, refuse};
+use polychip_lowering::vendor_compiler::{Outcome, Quantised, Rules, refuse};
 use polychip_ops::{Attr, Op};
 use polychip_sdk::{CompileOptions, GraphView, NodeView, Reason, Result, Support};
 

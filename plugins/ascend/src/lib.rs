@@ -10,7 +10,7 @@
 //!
 //! Not here: the C symbol (`cdylib`), the C contract itself (the SDK keeps it), the library's
 //! declarations (`polychip-sys`), the ONNX model of a part and the compiler's process
-//! (`polychip_lowering::handed`). Start reading at [`AscendPlugin`], then `caps`, then `lower` with
+//! (`polychip_lowering::vendor_compiler`). Start reading at [`AscendPlugin`], then `caps`, then `lower` with
 //! `atc`, then `exec` with `driver`.
 
 #![deny(unsafe_code)]

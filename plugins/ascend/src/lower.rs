@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use polychip_lowering::handed;
+use polychip_lowering::vendor_compiler;
 use polychip_sdk::onnx::Release;
 use polychip_sdk::{
     AlignedBytes, BlobReader, BlobWriter, CompileOptions, Constant, Error, GraphView, LoadSource, LoadedFrom,
@@ -49,12 +49,12 @@ pub(crate) fn compile(
         .atc
         .as_ref()
         .map_err(|why| Error::unsupported(why.clone()))?;
-    let model = handed::model(graph, READ)?;
+    let model = vendor_compiler::model(graph, READ)?;
     let om = atc.compile(graph, &model, &common.soc)?;
     drop(model);
     BlobWriter::new(&common.made_by)
         .section(MODEL, &om)
-        .section(HASH, &handed::hash(graph, READ)?)
+        .section(HASH, &vendor_compiler::hash(graph, READ)?)
         .finish()
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn load(
 
 fn open(common: &Common, opening: &Arc<Opening>, bytes: &[u8], graph: &GraphView<'_>) -> Result<Part> {
     let blob = BlobReader::open(bytes, &common.made_by)?;
-    if blob.section(HASH)? != handed::hash(graph, READ)? {
+    if blob.section(HASH)? != vendor_compiler::hash(graph, READ)? {
         return Err(Error::bad_blob("it was compiled from another part"));
     }
     let om = blob.section(MODEL)?;

@@ -6,7 +6,7 @@
 //! Not here: spans of runs (`polychip_sdk::Run`; the board's own time comes from its events).
 //! Temperature and power belong to the driver's tools (`npu-smi`, DCMI), another library.
 
-use polychip_lowering::handed;
+use polychip_lowering::vendor_compiler;
 use polychip_sdk::{Cost, Error, GraphView, Result, Telemetry};
 
 use crate::caps;
@@ -27,7 +27,7 @@ pub(crate) fn estimate(common: &Common, graph: &GraphView<'_>, nodes: &[u32]) ->
     for &node in nodes {
         let node = graph.node(node as usize);
         caps::promised(graph, &node)?;
-        let work = handed::work(graph, &node, ELEMENT);
+        let work = vendor_compiler::work(graph, &node, ELEMENT);
         sum = sum.saturating_add(rates.work_ns(work.macs, work.bytes));
     }
     Ok(Cost {

@@ -4,7 +4,7 @@
 //! pattern. A part whose nodes are all in the table is compiled. If the toolkit refuses it, or puts
 //! it on a CPU, `lower` refuses it with the toolkit's message, and the host plans again.
 //!
-//! Conditions on a node beyond its op are in `polychip_lowering::handed`.
+//! Conditions on a node beyond its op are in `polychip_lowering::vendor_compiler`.
 //!
 //! 8-bit integers keep their scales: the toolkit's op list has QuantizeLinear and DequantizeLinear,
 //! and it builds such a model without quantising it (`do_quantization=False`). Loading a part
@@ -13,7 +13,7 @@
 //! Invariant: an op is in the table only if it means the same in opset 19, which the toolkit reads,
 //! as in the newest opset, with the same inputs and attributes.
 
-use polychip_lowering::handed::{Outcome, Quantised, Rules, rounds};
+use polychip_lowering::vendor_compiler::{Outcome, Quantised, Rules, rounds};
 use polychip_ops::Op;
 use polychip_sdk::{GraphView, NodeView, Reason, Support};
 

@@ -13,7 +13,7 @@
 //!
 //! Not here: the compiler's process (`toolkit`), costs from its table (`telemetry`).
 
-use polychip_lowering::handed::{self, Hash};
+use polychip_lowering::vendor_compiler::{self, Hash};
 use polychip_ops::Op;
 use polychip_sdk::onnx::Release;
 use polychip_sdk::{
@@ -65,8 +65,8 @@ pub(crate) fn compile(
         .toolkit
         .as_ref()
         .map_err(|why| Error::unsupported(why.clone()))?;
-    let model = handed::model(graph, READ)?;
-    let hash = handed::hash(graph, READ)?;
+    let model = vendor_compiler::model(graph, READ)?;
+    let hash = vendor_compiler::hash(graph, READ)?;
     let compiled = toolkit.compile(&model, shared.chip.target, &mark(&hash))?;
     drop(model);
     if let Some(row) = compiled.rows.iter().find(|row| row.is_fallback()) {
@@ -101,7 +101,7 @@ pub(crate) fn load(shared: &Shared, source: LoadSource<'_, AlignedBytes>) -> Res
 
 fn open(shared: &Shared, bytes: &[u8], graph: &GraphView<'_>) -> Result<Part> {
     let blob = BlobReader::open(bytes, &shared.made_by)?;
-    let hash = handed::hash(graph, READ)?;
+    let hash = vendor_compiler::hash(graph, READ)?;
     if blob.section(HASH)? != hash {
         return Err(Error::bad_blob("the blob was compiled from another part"));
     }

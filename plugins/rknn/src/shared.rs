@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use polychip_lowering::handed::Hash;
+use polychip_lowering::vendor_compiler::Hash;
 use polychip_sdk::HostServices;
 
 use crate::chip::Chip;

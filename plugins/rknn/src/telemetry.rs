@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use polychip_lowering::handed::{self, Hash};
+use polychip_lowering::vendor_compiler::{self, Hash};
 use polychip_sdk::onnx::{self, Options, Weights};
 use polychip_sdk::{Cost, ErrorKind, GraphView, LogLevel, NodeView, Result};
 
@@ -36,7 +36,7 @@ const MOST_COSTS: usize = 100_000;
 fn node_hash(graph: &GraphView<'_>, node: &NodeView<'_>) -> Result<Hash> {
     let options = Options {
         weights: Weights::Placeholder(1024),
-        decompose: &handed::decompose,
+        decompose: &vendor_compiler::decompose,
         ..Options::default()
     };
     let model = onnx::write_node(graph, node, &options)?;
@@ -107,7 +107,7 @@ pub(crate) fn estimate(shared: &Shared, graph: &GraphView<'_>, nodes: &[u32]) ->
     };
     if nodes.len() > 1
         && nodes.len() == graph.node_count()
-        && let Ok(part) = handed::hash(graph, READ)
+        && let Ok(part) = vendor_compiler::hash(graph, READ)
         && let Some(ns) = with(shared, |costs| costs.get(&part).copied())
     {
         return Ok(cost(ns, OF_TABLE_PERMILLE));
@@ -130,7 +130,7 @@ pub(crate) fn estimate(shared: &Shared, graph: &GraphView<'_>, nodes: &[u32]) ->
 }
 
 fn roofline(shared: &Shared, graph: &GraphView<'_>, node: &NodeView<'_>) -> u64 {
-    let work = handed::work(graph, node, ELEMENT);
+    let work = vendor_compiler::work(graph, node, ELEMENT);
     // two products of bytes in the place of one of 16 bits
     let macs = if caps::is_quantised(graph, node) {
         work.macs / 2

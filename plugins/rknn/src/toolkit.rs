@@ -19,7 +19,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use polychip_lowering::handed::{Child, Folder, read};
+use polychip_lowering::vendor_compiler::{Child, Folder, read};
 use polychip_sdk::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 

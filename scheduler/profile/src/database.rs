@@ -24,12 +24,12 @@ use polychip_partitioner::Time;
 use crate::bundle::{Bundle, BundleError, Loaded, Trust};
 use crate::cadence::Cadence;
 use crate::conditions::Conditions;
-use crate::elsewhere::{self, Elsewhere};
 use crate::error::{Error, Failure, Result};
 use crate::key::{Measurement, PartKey};
 use crate::link::LinkCost;
 use crate::list::{self, PartSummary};
 use crate::memory::Memory;
+use crate::near_matches::{self, NearMatch};
 use crate::predict::{self, DevicePrediction, Regression};
 use crate::record::{Merged, ProfileFile};
 use crate::refusal::RefusedRun;
@@ -333,11 +333,11 @@ impl Profile {
     ///
     /// # Errors
     /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
-    pub fn elsewhere(&self, key: PartKey<'_>) -> Result<Vec<Elsewhere>> {
+    pub fn elsewhere(&self, key: PartKey<'_>) -> Result<Vec<NearMatch>> {
         let rows: Vec<(String, String)> = self.read_all(|rows| rows.devices_of(key.fingerprint))?;
         let mut found = Vec::new();
         for (device, operating_point) in &rows {
-            let Some(differences) = elsewhere::differences(device, operating_point, key) else {
+            let Some(differences) = near_matches::differences(device, operating_point, key) else {
                 continue;
             };
             let row = PartKey {
@@ -349,7 +349,7 @@ impl Profile {
                 continue;
             }
             if let Some(summary) = self.part(row)? {
-                found.push(Elsewhere {
+                found.push(NearMatch {
                     differences,
                     p50: summary.p50,
                     samples: summary.samples,
@@ -366,17 +366,17 @@ impl Profile {
     ///
     /// # Errors
     /// [`crate::ErrorKind::BadProfile`] where the file cannot be read.
-    pub fn other_device(&self, key: PartKey<'_>, emulated: bool) -> Result<Option<Elsewhere>> {
+    pub fn other_device(&self, key: PartKey<'_>, emulated: bool) -> Result<Option<NearMatch>> {
         let rows: Vec<String> =
             self.read_all(|rows| rows.devices_of_bundles(key.fingerprint, key.operating_point, emulated))?;
         let mut found = Vec::new();
         for device in &rows {
-            let differences = elsewhere::differences(device, key.operating_point, key);
-            let Some(differences) = differences.filter(|found| elsewhere::is_other_chip(found)) else {
+            let differences = near_matches::differences(device, key.operating_point, key);
+            let Some(differences) = differences.filter(|found| near_matches::is_other_chip(found)) else {
                 continue;
             };
             if let Some(summary) = self.part(PartKey { device, ..key })? {
-                found.push(Elsewhere {
+                found.push(NearMatch {
                     differences,
                     p50: summary.p50,
                     samples: summary.samples,

@@ -24,7 +24,7 @@ impl Lower<'_> {
             None => (0..rank).rev().collect(),
         };
         // between the two orders, names of axes change and nothing moves
-        let wanted = super::wants::wants(node, self.infos, self.vendor);
+        let wanted = super::layout_preference::layout_preference(node, self.infos, self.vendor);
         let [from, to] = <[Want; 2]>::from(wanted).map(|want| match want {
             Want::Fixed(order) => order,
             Want::Planned => Layout::RowMajor,

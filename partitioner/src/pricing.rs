@@ -14,19 +14,19 @@ use serde::{Deserialize, Serialize};
 /// What a plan was priced on beside its nodes' offers. Devices are the plan's, by index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Terms {
+pub struct Pricing {
     /// Each device.
-    pub devices: Vec<DeviceTerms>,
+    pub devices: Vec<DevicePricing>,
     /// Links between devices.
-    pub links: Vec<LinkTerms>,
+    pub links: Vec<LinkPricing>,
     /// Parts whose cost is known as a whole.
-    pub parts: Vec<PartTerms>,
+    pub parts: Vec<PartPricing>,
 }
 
 /// What a device charges beside its nodes' costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct DeviceTerms {
+pub struct DevicePricing {
     /// Time charged once per part; JSON holds picoseconds.
     #[serde(rename = "launch_ps")]
     pub launch: Time,
@@ -50,7 +50,7 @@ pub struct DeviceTerms {
 /// A link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct LinkTerms {
+pub struct LinkPricing {
     /// Device that writes.
     pub from: DeviceIndex,
     /// Device that reads.
@@ -62,7 +62,7 @@ pub struct LinkTerms {
 /// A part whose cost is known as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct PartTerms {
+pub struct PartPricing {
     /// The device.
     pub device: DeviceIndex,
     /// Its nodes, ascending.
@@ -71,17 +71,17 @@ pub struct PartTerms {
     pub cost: Cost,
 }
 
-impl Terms {
+impl Pricing {
     /// The terms of planning what is asked for.
     #[must_use]
-    pub fn of(request: Request<'_>) -> Terms {
+    pub fn of(request: Request<'_>) -> Pricing {
         let Request {
             targets,
             costs,
             links,
             ..
         } = request;
-        let devices = targets.iter().map(|target| DeviceTerms {
+        let devices = targets.iter().map(|target| DevicePricing {
             launch: target.launch,
             launch_energy: target.launch_energy,
             power: target.power.map(|power| power.active),
@@ -91,18 +91,18 @@ impl Terms {
         });
         let pairs = (0..links.devices()).flat_map(|from| (0..links.devices()).map(move |to| (from, to)));
         let links = pairs.filter_map(|(from, to)| {
-            Some(LinkTerms {
+            Some(LinkPricing {
                 from: DeviceIndex::new(from),
                 to: DeviceIndex::new(to),
                 link: *links.get(from, to)?,
             })
         });
-        let parts = costs.parts().map(|(device, nodes, cost)| PartTerms {
+        let parts = costs.parts().map(|(device, nodes, cost)| PartPricing {
             device: DeviceIndex::new(device),
             nodes: nodes.iter().map(|&node| node as u32).collect(),
             cost: *cost,
         });
-        Terms {
+        Pricing {
             devices: devices.collect(),
             links: links.collect(),
             parts: parts.collect(),

@@ -14,7 +14,7 @@ const LAST: Want = Want::Fixed(Layout::ChannelsLast);
 const EITHER: (Want, Want) = (Want::Planned, Want::Planned);
 
 /// What a node wants of its inputs and of its outputs.
-pub(super) fn wants(node: &Node, infos: &[Outcome<Info>], vendor: &dyn Vendor) -> (Want, Want) {
+pub(super) fn layout_preference(node: &Node, infos: &[Outcome<Info>], vendor: &dyn Vendor) -> (Want, Want) {
     let rank = |tensor: Option<TensorIndex>| {
         let info = tensor.and_then(|tensor| infos[tensor].as_ref().ok());
         info.map_or(0, |info| info.shape.len())
@@ -78,7 +78,7 @@ fn transposition(node: &Node, rank: usize) -> (Want, Want) {
 
 /// Whether a node is lowered in either order.
 pub(super) fn is_planned(node: &Node, infos: &[Outcome<Info>], vendor: &dyn Vendor) -> bool {
-    let (input, output) = wants(node, infos, vendor);
+    let (input, output) = layout_preference(node, infos, vendor);
     [input, output].contains(&Want::Planned)
 }
 
@@ -88,5 +88,5 @@ pub(super) fn layouts(part: &Part, infos: &[Outcome<Info>], vendor: &dyn Vendor)
         let info = infos[tensor].as_ref().ok()?;
         Some((&info.shape[..], info.ty.bytes()))
     };
-    layout::planned(part, stored, |node| wants(node, infos, vendor))
+    layout::planned(part, stored, |node| layout_preference(node, infos, vendor))
 }

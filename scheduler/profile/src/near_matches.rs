@@ -16,7 +16,7 @@ const FIELDS: usize = 8;
 
 /// A measurement of the same part at other settings, or by another build, or on another chip.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Elsewhere {
+pub struct NearMatch {
     /// What is known and what is asked for, where they differ: `threads=2` and `threads=1`.
     pub differences: Vec<Difference>,
     /// Median time.
@@ -34,7 +34,7 @@ pub struct Difference {
     pub asked: String,
 }
 
-impl fmt::Display for Elsewhere {
+impl fmt::Display for NearMatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let measured: Vec<&str> = self.differences.iter().map(|one| one.measured.as_str()).collect();
         let asked: Vec<&str> = self.differences.iter().map(|one| one.asked.as_str()).collect();

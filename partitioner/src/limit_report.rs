@@ -53,7 +53,7 @@ impl Limit {
 /// One limit, and where a plan stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Held {
+pub struct LimitReport {
     /// The limit.
     pub limit: Limit,
     /// The device that it is about, by index; none where it is about all together.
@@ -66,7 +66,7 @@ pub struct Held {
     pub free: Option<i64>,
 }
 
-impl Held {
+impl LimitReport {
     /// Whether the plan is over the limit.
     #[must_use]
     pub fn is_exceeded(&self) -> bool {
