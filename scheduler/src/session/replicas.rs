@@ -1,14 +1,17 @@
-//! Copies of the model, each on devices of its own: which of them the next run takes, and what they were measured at.
+//! Replicas of the model, each on its own devices: which one the next run uses, and their measured
+//! times.
 //!
-//! A run takes the copy on which it is predicted to end first, from the time between runs as it was measured there and
-//! the runs in flight. So a slow copy gets a run only where the others have enough to do until it has ended.
+//! A run uses the replica on which it is predicted to end first, from the measured time between its
+//! runs and its runs in flight. A slow replica therefore gets a run only while the others are busy
+//! beyond its end.
 //!
 //! Invariants:
-//! 1. A run takes exactly one copy, and gives its place back when it ends, fails or is dropped.
-//! 2. Nothing is allocated here but for an event, and no device is called.
-//! 3. A copy with which no more runs end gets none ([`contention`]), but never the fastest one.
+//! 1. A run uses exactly one replica, and frees its slot when it ends, fails or is dropped.
+//! 2. Nothing is allocated here except for events, and no device is called.
+//! 3. A replica that does not increase throughput gets no runs ([`contention`]), except the fastest
+//!    one.
 //!
-//! Not here: how copies are found (the partitioner), what becomes of them when a device is lost (`recover`).
+//! Not here: finding replicas (the partitioner), replicas after a device loss (`recover`).
 
 pub(crate) mod contention;
 
@@ -30,20 +33,20 @@ const SLOWER: u64 = 20;
 /// A copy that is predicted to be slower than the fastest by more than this begins at rest.
 const MUCH_SLOWER: u64 = 2;
 
-/// A whole copy of the model.
+/// The figures of a replica.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ReplicaReport {
     /// Its devices.
     pub devices: Vec<String>,
-    /// Predicted time from one of its runs to the next, in nanoseconds.
+    /// Predicted time between its runs, in nanoseconds.
     pub predicted_interval_ns: u64,
-    /// The same as measured of late; none before its second run.
+    /// Recently measured time between its runs, in nanoseconds; none before its second run.
     pub measured_interval_ns: Option<u64>,
-    /// Runs that took it.
+    /// Number of its runs.
     pub runs: u64,
-    /// It gets no runs: with it, no more runs ended in the same time.
+    /// Whether it gets no runs, because it does not increase throughput.
     pub rests: bool,
-    /// Its devices are emulated, or some of them.
+    /// Whether at least one of its devices is emulated.
     pub emulated: bool,
 }
 
@@ -70,7 +73,7 @@ impl std::fmt::Display for ReplicaReport {
     }
 }
 
-/// The copies of a plan.
+/// The replicas of a plan.
 #[derive(Debug)]
 pub(crate) struct Replicas {
     /// By copy: what people call its devices.
@@ -84,7 +87,7 @@ pub(crate) struct Replicas {
     state: Mutex<Dispatch>,
 }
 
-/// A run's place in a copy.
+/// A run's slot in a replica.
 #[derive(Debug)]
 pub(crate) struct Taken {
     set: Arc<Replicas>,

@@ -1,8 +1,9 @@
-//! What an app reads for a session where the system does not let the session read it: battery and heat.
+//! Battery and heat readings that an app passes in where the system does not let a session read
+//! them.
 
 use super::Read;
 
-/// Reads the charge of a battery in thousandths, and whether it is charged: `35%`, `35% charging`.
+/// Reads a battery charge in thousandths, and whether it is charging: `35%`, `35% charging`.
 pub(super) fn battery(text: &str) -> Read<(u32, bool)> {
     let bad = || format!("{text:?} is no charge of a battery; write 35%, or 35% charging");
     let (percent, charging) = match text.strip_suffix("charging") {
@@ -17,7 +18,7 @@ pub(super) fn battery(text: &str) -> Read<(u32, bool)> {
     }
 }
 
-/// Reads a thermal headroom as thousandths: 1 where the system slows down severely.
+/// Reads a thermal headroom as thousandths: 1,000 is severe throttling.
 pub(super) fn headroom(text: &str) -> Read<u32> {
     match text.trim().parse::<f64>() {
         // `as` is exact in these bounds
