@@ -116,12 +116,12 @@ impl Wanted {
         let policy = &self.policy;
         if !(0.0..=MOST_MARGIN_PERCENT).contains(&self.margin_percent) {
             let margin = self.margin_percent;
-            return Err(self.wrong(format!("the margin is {margin} %; it is from 0 to 1000 %")));
+            return Err(self.wrong(format!("the margin is {margin} %; expected 0 to 1000 %")));
         }
         if !self.model.open_dims().is_empty() {
             let names = self.model.open_dims().join(", ");
             let words =
-                format!("the time of a run is only known for known sizes; give one to {names} (Model::bind)");
+                format!("admission needs known sizes; set the size of {names} (Model::bind)");
             return Err(self.wrong(words));
         }
         if policy.governing().is_some() {
@@ -130,13 +130,13 @@ impl Wanted {
         let ns = |what: &str, time: Duration| match u64::try_from(time.as_nanos()) {
             Ok(ns @ 1..=LONGEST_NS) => Ok(ns),
             _ => Err(self.wrong(format!(
-                "the {what} is {time:?}; it is above 0 and at most 11 days"
+                "the {what} is {time:?}; expected above 0 and at most 11 days"
             ))),
         };
         match (policy.stated_period(), policy.frame_deadline()) {
             (None, None) => Ok(Arrivals::Endless),
             (None, Some(_)) => Err(self.wrong(
-                "has a deadline and no period: how often its runs come must be known (Policy::period)",
+                "a deadline needs a period; set it (Policy::period)",
             )),
             (Some(period), deadline) => {
                 let period_ns = ns("period", period)?;
@@ -144,7 +144,7 @@ impl Wanted {
                 let overlap = deadline_ns.div_ceil(period_ns);
                 if overlap > policy.runs_in_flight() as u64 {
                     let words = format!(
-                        "{overlap} runs may be in flight at once, the policy allows {} (Policy::in_flight)",
+                        "{overlap} runs may be in flight at once, the policy allows {}; raise it (Policy::in_flight)",
                         policy.runs_in_flight()
                     );
                     return Err(self.wrong(words));

@@ -107,17 +107,17 @@ pub(crate) fn words(reason: &Reason, portfolio: &Portfolio, devices: &[Device]) 
             predicted_mc,
             limit_mc,
         } => format!(
-            "{} has {}, {} are predicted, the limit is {}",
+            "{} is at {}, predicted {}, limit {}",
             place(at),
             celsius(*temperature_mc),
             celsius(*predicted_mc),
             celsius(*limit_mc)
         ),
         Reason::Power { power_mw, limit_mw } => {
-            format!("it takes {}, the limit is {}", watts(*power_mw), watts(*limit_mw))
+            format!("power is {}, limit {}", watts(*power_mw), watts(*limit_mw))
         }
         Reason::PowerUnknown { candidate, limit_mw } => format!(
-            "a device of {} says no power: the limit of {} is held against the others alone",
+            "a device of {} reports no power: the limit of {} applies to the others only",
             plan(*candidate),
             watts(*limit_mw)
         ),
@@ -127,7 +127,7 @@ pub(crate) fn words(reason: &Reason, portfolio: &Portfolio, devices: &[Device]) 
             than_ns,
             deadline_ns,
         } => format!(
-            "a run takes {}, here {}, the deadline is {}",
+            "a run takes {} there, {} here, deadline {}",
             ms(*latency_ns),
             ms(*than_ns),
             ms(*deadline_ns)
@@ -152,14 +152,14 @@ pub(crate) fn words(reason: &Reason, portfolio: &Portfolio, devices: &[Device]) 
         Reason::NoCandidate => "every plan needs a lost device".to_owned(),
         Reason::Replanned => "planned anew".to_owned(),
         Reason::Pace { from_permille } => format!("the pace was {from_permille} ‰ of the frames"),
-        Reason::Steady => "nothing speaks for a change".to_owned(),
+        Reason::Steady => "no reason to change".to_owned(),
         Reason::Waiting { candidate } => {
             format!(
-                "{} would be better, the last switch is too near",
+                "{} would be better, but the last switch is too recent",
                 plan(*candidate)
             )
         }
-        Reason::Unknown => "the observation names a device or plan that is not there".to_owned(),
+        Reason::Unknown => "the observation names an unknown device or plan".to_owned(),
     }
 }
 

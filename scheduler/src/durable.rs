@@ -82,7 +82,7 @@ impl Durable {
             });
         match made {
             Ok(made) => *thread = Some(made),
-            Err(error) => tracing::warn!("figures are written when sessions end only: no thread: {error}"),
+            Err(error) => tracing::warn!("measured times are written only when sessions end: cannot start a thread: {error}"),
         }
     }
 }

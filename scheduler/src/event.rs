@@ -132,7 +132,7 @@ impl fmt::Display for Event {
         match self.kind {
             EventKind::Avoided => write!(
                 f,
-                "avoided: {} not given to {device}, which refused them before: {words}",
+                "avoided: {} kept off {device}, which refused them earlier: {words}",
                 nodes(self.nodes)
             ),
             EventKind::Replanned => {
@@ -145,7 +145,7 @@ impl fmt::Display for Event {
             EventKind::ResetFailed => write!(f, "not reset: {device}: {words}"),
             EventKind::Reloaded => write!(f, "reloaded: {device}: {words}"),
             EventKind::Switched => write!(f, "switched to {device}: {words}"),
-            EventKind::ProfileUnused => write!(f, "measured times are kept in memory only: {words}"),
+            EventKind::ProfileUnused => write!(f, "profile unused, measured times stay in memory: {words}"),
             EventKind::TookOver => write!(f, "took over: a plan for {device}, {words}"),
             EventKind::NotPlanned => write!(f, "not planned in the background: {words}"),
             EventKind::LeftOut => write!(f, "left out: {device}: {words}"),

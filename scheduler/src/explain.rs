@@ -164,8 +164,8 @@ impl Explained {
                 if let Some(forced) = &other.counterfactual {
                     write!(text, "; there, {}", forced.words)?;
                     match forced.replanned {
-                        true => text.push_str(" with all else planned anew"),
-                        false => text.push_str(" with all else where it is"),
+                        true => text.push_str(" with all other nodes replanned"),
+                        false => text.push_str(" with all other nodes in place"),
                     }
                     if forced.derived {
                         text.push_str(", cost derived from other nodes");
@@ -175,7 +175,7 @@ impl Explained {
             }
         }
         if !self.unlocks.is_empty() {
-            text.push_str("\nwhat support of one more op would save\n");
+            text.push_str("\nsavings if one more op were supported\n");
         }
         for unlock in &self.unlocks {
             let derived = if unlock.derived {

@@ -113,11 +113,11 @@ impl fmt::Display for MeasureReport {
         );
         writeln!(
             f,
-            "{} of {} parts are known well enough ({} before), {} runs were recorded",
+            "{} of {} parts are known well enough ({} before), {} runs recorded",
             profile.known, profile.parts, profile.known_before, profile.measurements
         )?;
         if left > 0 && !profile.complete {
-            writeln!(f, "{left} parts are left for the next time")?;
+            writeln!(f, "{left} parts remain for the next call")?;
         }
         for part in &profile.not_measured {
             writeln!(

@@ -213,7 +213,7 @@ impl Model {
         for name in tensors {
             let name = name.as_ref();
             let Some(&id) = made.get(name) else {
-                let words = format!("{}: no node gives a tensor {name:?}", self.0.path.display());
+                let words = format!("{}: no node produces a tensor {name:?}", self.0.path.display());
                 return Err(Error::new(ErrorKind::BadInput, words));
             };
             if !graph.is_output(id) {
@@ -433,7 +433,7 @@ mod tests {
         let kept = model.with_outputs(["inside", "y"]).unwrap();
         assert_eq!((model.graph().outputs.len(), kept.graph().outputs.len()), (1, 2));
         let error = model.with_outputs(["x"]).unwrap_err().to_string();
-        assert_eq!(error, "two: no node gives a tensor \"x\"");
+        assert_eq!(error, "two: no node produces a tensor \"x\"");
 
         let runtime = Runtime::builder().only_given_folders().build().unwrap();
         let session = runtime.session(&kept, Policy::latency().threads(1)).unwrap();

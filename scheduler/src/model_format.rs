@@ -21,7 +21,7 @@ const FORMATS: &[Format] = &[
         words: "a TensorFlow Lite (LiteRT) model",
         mark: Some((4, b"TFL3")),
         ends: &["tflite"],
-        remedy: "`python -m tf2onnx.convert --tflite {file} --output {onnx}` makes one of it",
+        remedy: "`python -m tf2onnx.convert --tflite {file} --output {onnx}` converts it",
     },
     Format {
         words: "a language model in GGUF",
@@ -46,7 +46,7 @@ const FORMATS: &[Format] = &[
         words: "a PyTorch file",
         mark: None,
         ends: &["pt", "pth", "pt2", "ckpt"],
-        remedy: "in Python, `torch.onnx.export(model, (example,), \"{onnx}\", dynamo=True)` makes one of the model",
+        remedy: "in Python, `torch.onnx.export(model, (example,), \"{onnx}\", dynamo=True)` converts the model",
     },
     Format {
         words: "a file of weights alone (safetensors)",
@@ -58,13 +58,13 @@ const FORMATS: &[Format] = &[
         words: "a Keras model",
         mark: None,
         ends: &["keras", "h5"],
-        remedy: "in Python, `model.export(\"{onnx}\", format=\"onnx\")` makes one of it",
+        remedy: "in Python, `model.export(\"{onnx}\", format=\"onnx\")` converts it",
     },
     Format {
         words: "a TensorFlow model",
         mark: None,
         ends: &["pb"],
-        remedy: "`python -m tf2onnx.convert --saved-model FOLDER --output {onnx}` makes one of the folder that it lies in",
+        remedy: "`python -m tf2onnx.convert --saved-model FOLDER --output {onnx}` converts its folder",
     },
     Format {
         words: "a model in OpenVINO's own format",
@@ -91,7 +91,7 @@ pub(crate) fn of(path: &Path, bytes: &[u8]) -> Option<String> {
     let onnx = path.with_extension("onnx").display().to_string();
     let remedy = format.remedy.replace("{file}", &file).replace("{onnx}", &onnx);
     Some(format!(
-        "{file} is {}, and an ONNX model is wanted: {remedy}",
+        "{file} is {}, not an ONNX model: {remedy}",
         format.words
     ))
 }

@@ -604,7 +604,7 @@ impl Prepared {
         for (pattern, device) in policy.pins() {
             let index = self.devices.iter().position(|found| found.name() == device);
             let Some(index) = index else {
-                let words = format!("{pattern:?} is pinned to {device}, which is not among the devices");
+                let words = format!("{pattern:?} is pinned to {device}, which the policy does not allow (Policy::devices)");
                 return Err(Error::new(ErrorKind::BadPlugin, words));
             };
             let rows = self.named(pattern);

@@ -200,7 +200,7 @@ impl Run {
         match self.poll(timeout)? {
             Some(outputs) => Ok(outputs),
             None => {
-                let words = format!("the run goes on after {} ms", timeout.as_millis());
+                let words = format!("timeout after {} ms; the run continues", timeout.as_millis());
                 Err(Error::new(ErrorKind::Timeout, words))
             }
         }
@@ -314,7 +314,7 @@ impl Run {
 fn over() -> Error {
     Error::new(
         ErrorKind::BadInput,
-        "the run has given its outputs or an error already",
+        "the run's outputs or error were already taken",
     )
 }
 

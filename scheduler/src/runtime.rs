@@ -252,7 +252,7 @@ impl Runtime {
         }
         if let Some((name, _)) = policy.buckets().first() {
             let words = format!(
-                "{}: buckets are given for {name:?}, but the model leaves no size open (Policy::shapes)",
+                "{}: buckets for {name:?}, but the model has no open dimension; remove them (Policy::shapes)",
                 model.path().display()
             );
             return Err(Error::new(ErrorKind::BadInput, words));

@@ -230,7 +230,7 @@ impl Session {
         }
         let [made] = made else {
             let words = format!(
-                "{}: its sizes are known, so that one plan was compiled ahead, and {} are given",
+                "{}: expected 1 precompiled plan, because the model has no open dimension; got {}",
                 model.path().display(),
                 made.len()
             );

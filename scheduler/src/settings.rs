@@ -334,11 +334,11 @@ pub(crate) fn told(name: &str, value: &str) -> Result<Told> {
     let Some((_, read)) = OF_SESSION.iter().find(|(known, _)| *known == name) else {
         let known: Vec<&str> = of_session().collect();
         let also = match of_policy().any(|known| known == name) {
-            true => ", which is set in the policy that it is made with",
+            true => " (set it in the session's policy)",
             false => "",
         };
         return Err(bad(format!(
-            "a session has no setting {name:?} that can change while it runs{also}; those that can are: {}",
+            "session setting {name:?} cannot change while it runs{also}; these can: {}",
             known.join(", ")
         )));
     };
@@ -469,13 +469,13 @@ fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Read<T> {
         return Ok(*value);
     }
     let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-    Err(format!("{text:?} is none of {}", known.join(", ")))
+    Err(format!("{text:?} is not one of {}", known.join(", ")))
 }
 
 fn number(text: &str, least: u64, most: u64) -> Read<u64> {
     match text.parse() {
         Ok(value) if (least..=most).contains(&value) => Ok(value),
-        _ => Err(format!("{text:?} is no whole number from {least} to {most}")),
+        _ => Err(format!("{text:?} is not a whole number from {least} to {most}")),
     }
 }
 
@@ -499,14 +499,14 @@ fn or_no<T>(text: &str, read: fn(&str) -> Read<T>) -> Read<Option<T>> {
         "no" => Ok(None),
         text => read(text)
             .map(Some)
-            .map_err(|words| format!("{words}, or no for none")),
+            .map_err(|words| format!("{words}; `no` removes the value")),
     }
 }
 
 fn list(text: &str) -> Read<Vec<String>> {
     let names = text.split(',').map(|name| match name.trim() {
         "" => Err(format!(
-            "{text:?} holds an empty name; write plugin:index, separated by commas"
+            "empty name in {text:?}; expected plugin:index, separated by commas"
         )),
         name => Ok(name.to_owned()),
     });
@@ -521,7 +521,7 @@ pub fn watts(text: &str) -> Read<Milliwatts> {
     let number = text.trim_end_matches(['W', 'w']).trim();
     match number.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1e6 => Ok(Milliwatts::new((value * 1e3).round() as u64)),
-        _ => Err(format!("{text:?} is no power; write 300 or 300W")),
+        _ => Err(format!("invalid power {text:?}; expected watts above 0, e.g. 300 or 300W")),
     }
 }
 
@@ -533,7 +533,7 @@ pub fn celsius(text: &str) -> Read<MilliCelsius> {
     let number = text.trim_end_matches(['C', 'c', '°']).trim();
     match number.parse::<f64>() {
         Ok(value) if (-50.0..=200.0).contains(&value) => Ok(MilliCelsius::from_celsius(value)),
-        _ => Err(format!("{text:?} is no temperature; write 80 or 80C")),
+        _ => Err(format!("invalid temperature {text:?}; expected -50 to 200 degrees Celsius, e.g. 80 or 80C")),
     }
 }
 
@@ -545,7 +545,7 @@ pub fn milliseconds(text: &str) -> Read<Duration> {
     let number = text.strip_suffix("ms").unwrap_or(text).trim();
     match number.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1e9 => Ok(Duration::from_secs_f64(value / 1e3)),
-        _ => Err(format!("{text:?} is no time; write 33 or 33ms")),
+        _ => Err(format!("invalid time {text:?}; expected milliseconds above 0, e.g. 33 or 33ms")),
     }
 }
 
@@ -554,7 +554,7 @@ pub fn milliseconds(text: &str) -> Read<Duration> {
 /// # Errors
 /// A message with the valid form, if the text is not a period.
 pub fn period(text: &str) -> Read<Duration> {
-    let bad = || format!("{text:?} is no period; write 33ms, 1s, 30fps, or 0 for back to back");
+    let bad = || format!("invalid period {text:?}; expected e.g. 33ms, 1s, 30fps, or 0 for back to back");
     if let Some(rate) = text.strip_suffix("fps") {
         return match rate.trim().parse::<f64>() {
             Ok(rate) if (1e-3..=1e6).contains(&rate) => Ok(Duration::from_secs_f64(1.0 / rate)),
@@ -576,7 +576,7 @@ pub fn period(text: &str) -> Read<Duration> {
 /// # Errors
 /// A message with the valid form, if the text is not a thermal model.
 pub fn heat(text: &str) -> Read<(String, Heat)> {
-    let shape = || format!("{text:?} says not how a device warms; write npu:0=30C+9K/W");
+    let shape = || format!("invalid thermal model {text:?}; expected e.g. npu:0=30C+9K/W");
     let (device, figures) = text.rsplit_once('=').ok_or_else(shape)?;
     let (rest, rise) = figures.split_once('+').ok_or_else(shape)?;
     let rise = rise.strip_suffix("K/W").unwrap_or(rise).trim();
@@ -606,7 +606,7 @@ pub fn buckets(text: &str) -> Read<(String, Vec<usize>)> {
     }
     let sizes = list.split(',').map(|size| match size.parse() {
         Ok(0) | Err(_) => Err(format!(
-            "{list:?} are no sizes: {size:?} is no number above 0; {FORM}"
+            "invalid size {size:?} in {list:?}, expected a whole number above 0; {FORM}"
         )),
         Ok(size) => Ok(size),
     });
@@ -635,7 +635,7 @@ pub fn plugin_setting(text: &str) -> Read<(String, String, String)> {
     let (name, value) = text.split_once('=').ok_or(shape)?;
     let (plugin, key) = name.split_once('.').ok_or(shape)?;
     if plugin.is_empty() || key.is_empty() {
-        return Err(format!("{name:?} names no setting; {shape}"));
+        return Err(format!("{name:?} does not name a plugin setting; {shape}"));
     }
     Ok((plugin.to_owned(), key.to_owned(), value.to_owned()))
 }

@@ -127,7 +127,7 @@ impl fmt::Display for Warning {
                     time(*measured_ns)
                 )?;
                 for (at, node) in nodes.iter().enumerate() {
-                    f.write_str(if at == 0 { "; to blame: " } else { ", " })?;
+                    f.write_str(if at == 0 { "; suspects: " } else { ", " })?;
                     write!(
                         f,
                         "{} ({}, {} predicted",
@@ -154,8 +154,8 @@ impl fmt::Display for Warning {
                 let [power, low, high] = [power_mw, low_mw, high_mw].map(|mw| Milliwatts::new(*mw));
                 write!(
                     f,
-                    "warning: energy of {device}: {reason}; it is taken to draw {power} ({provenance}, {low} to {high}); \
-                     where a sensor tells, this settles it: {command}"
+                    "warning: energy of {device}: {reason}: {power} ({provenance}, {low} to {high}); \
+                     to measure it (needs a power sensor): {command}"
                 )
             }
             Warning::MeasuredElsewhere { part, device, words } => {
@@ -183,13 +183,13 @@ pub(crate) fn of_energy(model: &Path, objective: &Objective, targets: &[Target])
         let power = target.power?;
         let what = match power.provenance {
             EnergyProvenance::Measured | EnergyProvenance::Fitted | EnergyProvenance::Vendor => return None,
-            EnergyProvenance::Family => "that of the nearest known chip stands for it",
-            EnergyProvenance::Default => "that of a device of its class stands for it",
+            EnergyProvenance::Family => "modelled on the nearest known chip",
+            EnergyProvenance::Default => "modelled on its device class",
         };
         Some(Warning::EnergyModelled {
             device: target.name.clone(),
             provenance: power.provenance.word(),
-            reason: format!("its plugin states none and none was measured, {what}"),
+            reason: format!("not measured and not stated by its plugin, {what}"),
             power_mw: power.active.milliwatts(),
             low_mw: power.low.milliwatts(),
             high_mw: power.high.milliwatts(),

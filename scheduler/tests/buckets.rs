@@ -236,7 +236,7 @@ fn what_mixes_positions_is_refused_by_name() {
     );
     for sizes in [vec![], vec![0, 4]] {
         let words = refused(&rows(), Policy::latency().shapes("n", sizes));
-        assert!(words.contains("sizes above 0"), "{words}");
+        assert!(words.contains("all above 0"), "{words}");
     }
     let known = model::Model {
         inputs: vec![port("x", F32, &["2", "4"])],
@@ -244,7 +244,7 @@ fn what_mixes_positions_is_refused_by_name() {
         ..rows()
     };
     let words = refused(&known, Policy::latency().shapes("n", [4]));
-    assert!(words.contains("no size open"), "{words}");
+    assert!(words.contains("no open dimension"), "{words}");
 }
 
 #[test]

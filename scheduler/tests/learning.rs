@@ -274,7 +274,7 @@ fn what_a_session_cannot_take_while_it_runs_is_an_error() {
         ("learn", "yes", "made with learn=no"),
         ("learn", "1%", "2% to 20%"),
         ("max-power", "5W", "governed"),
-        ("threads", "2", "in the policy"),
+        ("threads", "2", "in the session's policy"),
     ] {
         let error = frozen.set(name, value).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");

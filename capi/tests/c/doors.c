@@ -102,7 +102,7 @@ static void a_session_learns_and_is_told_to_stop(polychip_runtime_t runtime, pol
     OK(polychip_session_set(session, "learn", "no", &failure));
     CHECK(reports(session, "\"mode\":\"no\""));
     FAILS(POLYCHIP_ERROR_BAD_INPUT, "2% to 20%", polychip_session_set(session, "learn", "1%", &failure));
-    FAILS(POLYCHIP_ERROR_BAD_INPUT, "in the policy", polychip_session_set(session, "threads", "1", &failure));
+    FAILS(POLYCHIP_ERROR_BAD_INPUT, "in the session's policy", polychip_session_set(session, "threads", "1", &failure));
     FAILS(POLYCHIP_ERROR_BAD_INPUT, "governed", polychip_session_set(session, "max-power", "5W", &failure));
     FAILS(POLYCHIP_ERROR_BAD_ARGUMENT, "value", polychip_session_set(session, "learn", NULL, &failure));
     FAILS(POLYCHIP_ERROR_BAD_HANDLE, "policy", polychip_session_set(policy, "learn", "no", &failure));

@@ -162,7 +162,7 @@ impl Registry {
 /// The next run takes the plan that was chosen; what is not to be ready any more goes.
 fn take_up(inner: &Inner, chosen: &Chosen) {
     let why = match &chosen.plan.cut {
-        Some((longest, _)) => format!("cut to parts of {longest}, for sessions that were admitted"),
+        Some((longest, _)) => format!("cut to parts of at most {longest}, for newly admitted sessions"),
         None => "uncut, since the sessions are gone that it was cut for".to_owned(),
     };
     inner.take_up(chosen.plan.planned.plan(), &chosen.plan.name, why);
@@ -201,7 +201,7 @@ pub(crate) fn admit(
         let mut all: Vec<Member> = entries.iter().map(|entry| entry.member.clone()).collect();
         for (member, _) in &wanted {
             if all.iter().any(|other| other.name == member.name) {
-                let words = format!("there is an admitted session {:?} already", member.name);
+                let words = format!("an admitted session is already called {:?}; use another name", member.name);
                 return Err(Error::new(ErrorKind::BadInput, words));
             }
             all.push(member.clone());

@@ -350,7 +350,7 @@ impl fmt::Display for DeviceProof {
         write!(f, "{}: deadlines take {share:.1} % at most; ", self.device)?;
         match self.longest_part_ns {
             Some(longest) => write!(f, "longest part allowed {}", Milliseconds(longest))?,
-            None => write!(f, "parts may be as long as they like")?,
+            None => write!(f, "no limit on part length")?,
         }
         let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
         match (self.memory_bytes, self.memory_limit_bytes) {
@@ -381,7 +381,7 @@ impl fmt::Display for SessionProof {
             write!(f, ", cut to parts of {}", Milliseconds(cut))?;
         }
         if self.uncut_ready {
-            f.write_str(", the uncut one is ready too")?;
+            f.write_str(", uncut plan kept ready")?;
         }
         writeln!(f)?;
         for (index, part) in self.parts.iter().enumerate() {
@@ -403,7 +403,7 @@ impl fmt::Display for RefusalReport {
             Proof::SufficientOnly => {
                 writeln!(
                     f,
-                    "  sufficient only: no arrivals were found that miss; the set may be fine"
+                    "  sufficient test only: no late arrival pattern found; the set may be schedulable"
                 )
             }
             Proof::Misses => {

@@ -73,7 +73,7 @@ impl FromStr for Learn {
         let budget_permille = percent.map(|percent| (percent * 10.0).round() as u32);
         match budget_permille.filter(|permille| Learn::RANGE.contains(permille)) {
             Some(budget_permille) => Ok(Learn::Yes { budget_permille }),
-            None => Err(format!("{text:?} is none of no, watch, yes, 2% to 20%")),
+            None => Err(format!("{text:?} is not one of no, watch, yes, 2% to 20%")),
         }
     }
 }

@@ -94,7 +94,7 @@ impl Outputs {
     pub fn at(&self, index: usize) -> Result<OutputView<'_>> {
         let outputs = &self.plan.wiring.outputs;
         let Some(output) = outputs.get(index) else {
-            let words = format!("there is no output {index}, the model has {}", outputs.len());
+            let words = format!("no output {index}; the model has {} outputs", outputs.len());
             return Err(Error::new(ErrorKind::BadInput, words));
         };
         let slot = self
@@ -154,7 +154,7 @@ impl Outputs {
 
 fn bound_by_app(name: &str) -> Error {
     let words =
-        format!("output {name:?} was bound by the app, or is a state; read it there (Session::state)");
+        format!("output {name:?} is bound by the app or is a state; read it there (Output::bytes, Session::state)");
     Error::new(ErrorKind::BadInput, words)
 }
 

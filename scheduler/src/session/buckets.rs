@@ -87,16 +87,16 @@ impl Buckets {
             let Some(place) = names.iter().position(|other| other == name) else {
                 let open = names.join(", ");
                 return refuse(format!(
-                    "buckets are given for {name:?}, which is none of the dimensions that the model leaves open: {open}"
+                    "buckets for {name:?}, which is not a dimension that the model leaves open: {open}"
                 ));
             };
             if buckets.is_empty() || buckets.contains(&0) {
                 return refuse(format!(
-                    "the buckets of {name:?} are {buckets:?}: they are sizes above 0"
+                    "buckets of {name:?} are {buckets:?}; expected at least one size, all above 0"
                 ));
             }
             if !sizes[place].is_empty() {
-                return refuse(format!("buckets of {name:?} are given twice"));
+                return refuse(format!("buckets of {name:?} are set twice"));
             }
             sizes[place].clone_from(buckets);
         }

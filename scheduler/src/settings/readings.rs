@@ -5,7 +5,7 @@ use super::Read;
 
 /// Reads a battery charge in thousandths, and whether it is charging: `35%`, `35% charging`.
 pub(super) fn battery(text: &str) -> Read<(u32, bool)> {
-    let bad = || format!("{text:?} is no charge of a battery; write 35%, or 35% charging");
+    let bad = || format!("invalid battery charge {text:?}; expected 0% to 100%, e.g. 35% or 35% charging");
     let (percent, charging) = match text.strip_suffix("charging") {
         Some(percent) => (percent.trim_end(), true),
         None => (text, false),
@@ -24,7 +24,7 @@ pub(super) fn headroom(text: &str) -> Read<u32> {
         // `as` is exact in these bounds
         Ok(headroom) if (0.0..=10.0).contains(&headroom) => Ok((headroom * 1e3).round() as u32),
         _ => Err(format!(
-            "{text:?} is no thermal headroom; write 0.85: 1 is where the system slows down severely"
+            "invalid thermal headroom {text:?}; expected 0 to 10, e.g. 0.85 (1 is severe throttling)"
         )),
     }
 }

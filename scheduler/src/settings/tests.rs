@@ -104,7 +104,7 @@ fn an_unknown_setting_is_answered_with_those_there_are() {
         .to_string();
     assert_eq!(
         error,
-        "policy setting \"late\": \"Drop\" is none of finish, drop, latest"
+        "policy setting \"late\": \"Drop\" is not one of finish, drop, latest"
     );
 }
 
@@ -149,12 +149,12 @@ fn what_a_running_session_takes_is_told_apart() {
     );
     let of_policy = told("threads", "2").unwrap_err().to_string();
     assert!(
-        of_policy.contains("in the policy") && of_policy.contains("frame-period, learn"),
+        of_policy.contains("in the session's policy") && of_policy.contains("frame-period, learn"),
         "{of_policy}"
     );
     let bad = told("max-power", "much").unwrap_err().to_string();
     assert!(
-        bad.contains("max-power") && bad.ends_with("or no for none"),
+        bad.contains("max-power") && bad.ends_with("`no` removes the value"),
         "{bad}"
     );
 }
