@@ -120,8 +120,7 @@ impl Wanted {
         }
         if !self.model.open_dims().is_empty() {
             let names = self.model.open_dims().join(", ");
-            let words =
-                format!("admission needs known sizes; set the size of {names} (Model::bind)");
+            let words = format!("admission needs known sizes; set the size of {names} (Model::bind)");
             return Err(self.wrong(words));
         }
         if policy.governing().is_some() {
@@ -135,9 +134,7 @@ impl Wanted {
         };
         match (policy.stated_period(), policy.frame_deadline()) {
             (None, None) => Ok(Arrivals::Endless),
-            (None, Some(_)) => Err(self.wrong(
-                "a deadline needs a period; set it (Policy::period)",
-            )),
+            (None, Some(_)) => Err(self.wrong("a deadline needs a period; set it (Policy::period)")),
             (Some(period), deadline) => {
                 let period_ns = ns("period", period)?;
                 let deadline_ns = ns("deadline", deadline.unwrap_or(period))?;

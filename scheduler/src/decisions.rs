@@ -1,6 +1,7 @@
-//! What a session's governor was told and decided, kept while the session lives; and reasons in words.
+//! The log of a session's governor: observations and decisions, and reasons as text.
 //!
-//! Invariant: the log is bounded; what was left out is counted, at its end, so that what is there still replays.
+//! Invariant: the log is bounded; events beyond its end are counted, so that what it holds still
+//! replays.
 //!
 //! Not here: the format of the log and its replay (`governor::log`).
 
@@ -15,7 +16,7 @@ use crate::error::Result;
 /// Events that a log keeps: some hours at ten samples a second.
 const KEPT: usize = 1 << 18;
 
-/// Everything that a session's governor was told and decided.
+/// The observations and decisions of a session's governor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecisionLog {
     /// The first line.
@@ -45,13 +46,13 @@ impl DecisionLog {
         }
     }
 
-    /// The observations in their order.
+    /// The observations in order.
     #[must_use]
     pub fn entries(&self) -> &[Line] {
         &self.entries
     }
 
-    /// Events at the end that the log does not hold.
+    /// Number of later events that the log does not hold.
     #[must_use]
     pub fn left_out(&self) -> u64 {
         self.left_out
@@ -68,7 +69,7 @@ impl DecisionLog {
         text
     }
 
-    /// Tells a new governor the same observations; how many decisions were the same.
+    /// Replays the observations with a new governor, and returns the number of equal decisions.
     ///
     /// # Errors
     /// The first decision that differs, by its line.

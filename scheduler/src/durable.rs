@@ -82,7 +82,9 @@ impl Durable {
             });
         match made {
             Ok(made) => *thread = Some(made),
-            Err(error) => tracing::warn!("measured times are written only when sessions end: cannot start a thread: {error}"),
+            Err(error) => tracing::warn!(
+                "measured times are written only when sessions end: cannot start a thread: {error}"
+            ),
         }
     }
 }

@@ -19,9 +19,9 @@ impl Late {
     /// Why this rule drops runs.
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Late::Finish => "runs waited for their turns for longer than Policy::hang_timeout",
-            Late::Drop => "the deadlines of runs passed before they had all of their turns",
-            Late::Latest => "newer runs came before runs had begun",
+            Late::Finish => "runs waited for a device for longer than Policy::hang_timeout",
+            Late::Drop => "the deadlines of runs passed before all parts were with their devices",
+            Late::Latest => "newer runs were submitted before runs had begun",
         }
     }
 }

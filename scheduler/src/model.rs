@@ -2,11 +2,11 @@
 //!
 //! Invariants:
 //! 1. Sessions of one model share its graph and weights.
-//! 2. They share what a device has loaded of it too, where the device, the nodes and the settings are the same: packed
-//!    weights are in memory once.
-//! 3. Binding a dimension makes a new model; the old one stays as it is.
-//! 4. Models for the sizes of a session's runs come of one canonical graph, whose constants they share: what is folded is
-//!    folded once.
+//! 2. They also share what a device has loaded of it if device, nodes and settings are equal:
+//!    packed weights are in memory once.
+//! 3. Binding a dimension makes a new model and leaves the old one unchanged.
+//! 4. Models for the sizes of a session's runs derive from one canonical graph and share its
+//!    constants: constants are folded once.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -115,28 +115,28 @@ impl Model {
         )))
     }
 
-    /// The file that the model was read from, or the name that it was given.
+    /// The file that the model was read from, or the name it was given.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// The graph as imported: one opset, shapes inferred, nothing optimised.
+    /// The graph as imported: one opset, shapes inferred, nothing optimized.
     #[must_use]
     pub fn graph(&self) -> &Graph {
         &self.0.graph
     }
 
-    /// What the file says of itself: versions, maker, metadata.
+    /// The file's metadata: versions, producer, properties.
     ///
     /// # Errors
-    /// The file is no ONNX model any more.
+    /// The file is no longer an ONNX model.
     pub fn header(&self) -> Result<onnx::Header> {
         let bytes = self.0.files.as_ref().map(|files| files.bytes());
         onnx::read_header(bytes.unwrap_or_default()).map_err(|error| self.bad(error))
     }
 
-    /// Names of the dimensions that have no size yet.
+    /// Names of the dimensions without a size.
     #[must_use]
     pub fn open_dims(&self) -> Vec<String> {
         polychip_graph::dim_names(&self.0.graph)
@@ -160,8 +160,8 @@ impl Model {
         Ok(Model(Arc::new(inner)))
     }
 
-    /// The model with the sizes that these shapes of inputs give its open dimensions; an input that is not listed keeps
-    /// its own.
+    /// The model with the open dimensions set from these input shapes; other inputs keep their
+    /// shapes.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), polychip::Error> {
@@ -172,8 +172,8 @@ impl Model {
     /// ```
     ///
     /// # Errors
-    /// The model has no such input, a shape does not fit it, two shapes give one dimension different sizes, or a size
-    /// breaks a shape rule.
+    /// The model has no such input, a shape does not fit it, two shapes give one dimension
+    /// different sizes, or a size breaks a shape rule.
     pub fn bind_shapes<N: AsRef<str>, S: AsRef<[usize]>>(
         &self,
         shapes: impl IntoIterator<Item = (N, S)>,
@@ -185,11 +185,11 @@ impl Model {
         self.bind(sizes)
     }
 
-    /// The model with these tensors as outputs too, behind its own: what is inside can be looked at. One that is an output
-    /// already stays where it is.
+    /// The model with these internal tensors as further outputs, after its own, for inspection.
+    /// Existing outputs keep their place.
     ///
-    /// What computes them changes with it: nodes whose result has to be kept are not fused with those behind them, and no
-    /// pass replaces them.
+    /// This changes the computation: nodes whose result is kept are not fused with later ones, and
+    /// no pass replaces them.
     ///
     /// ```no_run
     /// # fn main() -> Result<(), polychip::Error> {
@@ -200,7 +200,7 @@ impl Model {
     /// ```
     ///
     /// # Errors
-    /// The model has no tensor of this name that a node of its outermost graph gives.
+    /// No node of the model's outermost graph produces a tensor of this name.
     pub fn with_outputs<N: AsRef<str>>(&self, tensors: impl IntoIterator<Item = N>) -> Result<Model> {
         let mut graph = self.0.graph.clone();
         let made: BTreeMap<&str, TensorId> = self

@@ -90,10 +90,7 @@ pub(crate) fn of(path: &Path, bytes: &[u8]) -> Option<String> {
     let file = path.display().to_string();
     let onnx = path.with_extension("onnx").display().to_string();
     let remedy = format.remedy.replace("{file}", &file).replace("{onnx}", &onnx);
-    Some(format!(
-        "{file} is {}, not an ONNX model: {remedy}",
-        format.words
-    ))
+    Some(format!("{file} is {}, not an ONNX model: {remedy}", format.words))
 }
 
 #[cfg(test)]

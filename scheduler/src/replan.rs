@@ -178,7 +178,7 @@ impl Search<'_> {
             };
             // a profile that cannot be written costs the next session its search, not this one its life
             if let Err(error) = self.shared.profile.refuse(&device.identity(), &run) {
-                tracing::warn!("a refusal of {} is not remembered: {error}", device.name());
+                tracing::warn!("a refusal of {} cannot be stored: {error}", device.name());
             }
         }
         Ok(Some(Change::Run(part.device, nodes, words, lasting)))

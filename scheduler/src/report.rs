@@ -489,7 +489,7 @@ impl fmt::Display for Report {
             let count = self.replicas.len();
             writeln!(
                 f,
-                "replicas: each run takes one of {count} whole copies of the model; above is the first"
+                "replicas: each run uses one of {count}; the parts above are the first one's"
             )?;
         }
         for replica in &self.replicas {
@@ -499,7 +499,7 @@ impl fmt::Display for Report {
             let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
             writeln!(
                 f,
-                "copied: {:.1} MiB between devices in {} copies, {:.1} MiB by plugins for their runs",
+                "copied: {:.1} MiB between devices in {} copies, {:.1} MiB within plugins",
                 mib(self.copied_bytes),
                 self.copies,
                 mib(self.device_copied_bytes)
@@ -522,7 +522,7 @@ impl fmt::Display for Report {
         if let Some(shapes) = &self.shapes {
             writeln!(
                 f,
-                "shapes: {} kept in {:.1} of {:.1} MiB, {} runs found theirs, {} were planned for first, {} let go of",
+                "shapes: {} kept in {:.1} of {:.1} MiB, {} hits, {} misses, {} evicted",
                 shapes.kept.len(),
                 shapes.bytes as f64 / f64::from(1 << 20),
                 shapes.limit_bytes as f64 / f64::from(1 << 20),
@@ -533,7 +533,7 @@ impl fmt::Display for Report {
             if !shapes.buckets.is_empty() {
                 writeln!(
                     f,
-                    "buckets: {:?}, {} runs were padded, {:.1} KiB copied",
+                    "buckets: {:?}, {} runs padded, {:.1} KiB copied",
                     shapes.buckets,
                     shapes.padded_runs,
                     shapes.padded_bytes as f64 / 1024.0
@@ -542,7 +542,7 @@ impl fmt::Display for Report {
             if shapes.stand_in_runs > 0 || shapes.took_over > 0 {
                 writeln!(
                     f,
-                    "planned in the background: {} runs answered by the CPU alone meanwhile, {} plans took over, {} to make",
+                    "background planning: {} runs on CPU-only plans, {} plans took over, {} pending",
                     shapes.stand_in_runs, shapes.took_over, shapes.planning
                 )?;
             }
@@ -558,13 +558,13 @@ impl fmt::Display for Report {
             let period = time(self.period_ns);
             writeln!(
                 f,
-                "predicted energy of a frame each {period}, with rest: {energy}"
+                "predicted energy of a {period} period, including idle power: {energy}"
             )?;
         }
         if self.period_ns > 0 {
             writeln!(
                 f,
-                "cadence: {}, a run each {}",
+                "cadence: {}, a run every {}",
                 self.cadence,
                 time(self.period_ns)
             )?;

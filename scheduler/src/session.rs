@@ -384,7 +384,7 @@ impl Session {
         };
         if takes.dtype != gives.dtype {
             return wrong(format!(
-                "it holds {}, the output {}",
+                "its type is {}, that of the output is {}",
                 takes.dtype.name(),
                 gives.dtype.name()
             ));
@@ -394,7 +394,7 @@ impl Session {
         }
         if let Some((_, open)) = gives.open.iter().find(|(axis, _)| output.shape()[*axis] == 0) {
             return wrong(format!(
-                "its size {open:?} is open; give it with Output::resize first"
+                "the output's size {open:?} is open; set it first (Output::resize)"
             ));
         }
         let spec = takes.with_shape(output.shape())?;
@@ -779,7 +779,7 @@ fn give(
 
 fn input_in_flight(input: &Input) -> Error {
     let words = format!(
-        "input {:?}: a run in flight writes its memory, which is an output's; wait for that run first",
+        "input {:?}: a run in flight writes its memory, which it shares with an output; wait for that run first",
         input.name()
     );
     Error::new(ErrorKind::InFlight, words)

@@ -521,7 +521,9 @@ pub fn watts(text: &str) -> Read<Milliwatts> {
     let number = text.trim_end_matches(['W', 'w']).trim();
     match number.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1e6 => Ok(Milliwatts::new((value * 1e3).round() as u64)),
-        _ => Err(format!("invalid power {text:?}; expected watts above 0, e.g. 300 or 300W")),
+        _ => Err(format!(
+            "invalid power {text:?}; expected watts above 0, e.g. 300 or 300W"
+        )),
     }
 }
 
@@ -533,7 +535,9 @@ pub fn celsius(text: &str) -> Read<MilliCelsius> {
     let number = text.trim_end_matches(['C', 'c', '°']).trim();
     match number.parse::<f64>() {
         Ok(value) if (-50.0..=200.0).contains(&value) => Ok(MilliCelsius::from_celsius(value)),
-        _ => Err(format!("invalid temperature {text:?}; expected -50 to 200 degrees Celsius, e.g. 80 or 80C")),
+        _ => Err(format!(
+            "invalid temperature {text:?}; expected -50 to 200 degrees Celsius, e.g. 80 or 80C"
+        )),
     }
 }
 
@@ -545,7 +549,9 @@ pub fn milliseconds(text: &str) -> Read<Duration> {
     let number = text.strip_suffix("ms").unwrap_or(text).trim();
     match number.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1e9 => Ok(Duration::from_secs_f64(value / 1e3)),
-        _ => Err(format!("invalid time {text:?}; expected milliseconds above 0, e.g. 33 or 33ms")),
+        _ => Err(format!(
+            "invalid time {text:?}; expected milliseconds above 0, e.g. 33 or 33ms"
+        )),
     }
 }
 

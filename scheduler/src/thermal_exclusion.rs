@@ -43,7 +43,7 @@ pub(crate) fn leave_out(
     }
     if hot.len() == devices.len() {
         let all: Vec<String> = events.iter().map(ToString::to_string).collect();
-        let words = format!("no device is left: {}", all.join("; "));
+        let words = format!("every device is too hot: {}", all.join("; "));
         return Err(Error::new(ErrorKind::NoDevice, words));
     }
     Ok((hot, events))

@@ -102,7 +102,7 @@ fn a_run_is_answered_before_the_compilation_ends_and_the_next_one_takes_its_plan
     let words = whole.to_string();
     assert!(
         words.contains("took over: a plan for null:0")
-            && words.contains("3 runs were answered by the CPU alone"),
+            && words.contains("3 runs used the CPU-only plan"),
         "{words}"
     );
 }

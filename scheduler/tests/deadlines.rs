@@ -80,7 +80,7 @@ fn a_deadline_that_no_run_meets_counts_every_run() {
     assert!(text.contains("deadline 1.00 ms: 100 of 100 runs late"), "{text}");
     assert!(
         text.contains(
-            "deadline missed: late by 1.000 ms: the plan takes longer than the deadline (100 times)"
+            "deadline missed: late by 1.000 ms: the predicted time exceeds the deadline (100 times)"
         ),
         "{text}"
     );
@@ -151,7 +151,7 @@ fn a_part_on_a_throttled_device_is_told_apart() {
         "{report}"
     );
     assert!(
-        report.to_string().contains("which is hot or slowed down"),
+        report.to_string().contains("(throttled or hot)"),
         "{report}"
     );
 }

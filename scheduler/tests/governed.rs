@@ -331,7 +331,7 @@ fn a_limit_that_cannot_be_held_is_said_with_how_often_it_was_missed() {
     assert!(
         report
             .to_string()
-            .contains("limit missed: surface above 42.0 °C in 60 of 120 samples, at most 44.0 °C"),
+            .contains("limit missed: surface above 42.0 °C in 60 of 120 samples, highest 44.0 °C"),
         "{report}"
     );
 }

@@ -118,7 +118,7 @@ fn a_device_that_is_lost_again_and_again_is_left_out() {
     assert_eq!(failed, 1, "{report}");
     assert_eq!(counts(&report, &STEPS), [3, 0, 2, 2, 1, 2], "{report}");
     assert_eq!(device_of(&session), "null:1");
-    let words = "replanned: 2 nodes moved from null:0: lost 3 times of late, at last: scripted loss";
+    let words = "replanned: 2 nodes moved from null:0: lost 3 times recently, last: scripted loss";
     assert!(report.to_string().contains(words), "{report}");
 }
 

@@ -56,7 +56,7 @@ fn figures_name_their_sensor_and_absent_ones_their_reason() {
     );
     assert_eq!(
         (cpu.power_mw.value, cpu.power_mw.from.as_str()),
-        (None, "powercap/package-0: it needs a second of energy")
+        (None, "powercap/package-0: needs a second of energy readings")
     );
     assert!(!cpu.emulated && !cpu.lost);
     let npu = state("null:0");

@@ -107,7 +107,7 @@ fn an_output_that_no_run_writes_is_not_written_in_silence() {
     let mut x = session.input("x").unwrap();
     x.resize(&[7, 3]).unwrap();
     let error = session.submit_into(&[&x], &[&y]).unwrap_err();
-    assert!(error.to_string().contains("which no run writes"), "{error}");
+    assert!(error.to_string().contains("so no run writes it"), "{error}");
     let outputs = session.submit(&[&x]).unwrap().wait(PATIENCE).unwrap();
     assert_eq!(outputs.get("y").unwrap().values::<i64>().unwrap()[..], [7, 3]);
 }
@@ -294,7 +294,7 @@ fn a_state_is_fed_back_reset_saved_and_loaded_without_a_copy() {
         assert_eq!(outputs.get("y").unwrap().values::<f32>().unwrap()[0], -4.0);
         let wrong = session.set_state("before", &[2, 3], &[0; 3]).unwrap_err();
         assert!(wrong.to_string().contains("24 bytes"), "{wrong}");
-        assert!(session.state("x").unwrap_err().to_string().contains("no state"));
+        assert!(session.state("x").unwrap_err().to_string().contains("not a state"));
     }
 }
 
@@ -433,7 +433,7 @@ fn inputs_and_outputs_lie_in_memory_of_the_app() {
     assert!(
         small
             .to_string()
-            .contains("takes 36 bytes, the memory given has 24"),
+            .contains("needs 36 bytes, the given memory has 24"),
         "{small}"
     );
 }

@@ -107,7 +107,7 @@ fn bench_shows_each_copy_of_the_model() {
     let text = place.with(&alike, "bench", &arguments).ok();
     for words in [
         "runs a second of a session, emulated",
-        "replicas: each run takes one of 2 whole copies",
+        "replicas: each run uses one of 2; ",
         "  null:0: predicted 100.0 runs/s, measured ",
     ] {
         assert!(text.contains(words), "{words}: {text}");

@@ -201,7 +201,10 @@ pub(crate) fn admit(
         let mut all: Vec<Member> = entries.iter().map(|entry| entry.member.clone()).collect();
         for (member, _) in &wanted {
             if all.iter().any(|other| other.name == member.name) {
-                let words = format!("an admitted session is already called {:?}; use another name", member.name);
+                let words = format!(
+                    "an admitted session is already called {:?}; use another name",
+                    member.name
+                );
                 return Err(Error::new(ErrorKind::BadInput, words));
             }
             all.push(member.clone());

@@ -36,6 +36,6 @@ pub(super) fn known_period(profile: &Profile, graph: &Graph) -> Duration {
 pub(super) fn keep_period(profile: &Profile, graph: &Graph, period: Duration) {
     let ns = period.as_nanos().to_string();
     if let Err(error) = profile.set_plugin_value(OWNER, &key(graph), ns.as_bytes()) {
-        tracing::warn!("the period is not kept for the next start: {error}");
+        tracing::warn!("cannot store the period for the next start: {error}");
     }
 }

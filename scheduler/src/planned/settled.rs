@@ -81,7 +81,7 @@ impl Planned {
         let key = key(self.request(), self.plan.objective, settings, &identities);
         let kept = profile.set_plugin_value(OWNER, &key, self.plan.to_json().as_bytes());
         if let Err(error) = kept {
-            tracing::warn!("the plan is not kept for the next start: {error}");
+            tracing::warn!("cannot store the plan for the next start: {error}");
         }
     }
 }

@@ -68,7 +68,7 @@ fn a_session_of_what_was_compiled_ahead_gives_the_same_and_compiles_nothing() {
     // one plan, not none and not two
     for wrong in [vec![], vec![made.clone(), made]] {
         let error = runtime.session_precompiled(&model, policy(), &wrong).unwrap_err();
-        assert!(error.to_string().contains("one plan"), "{error}");
+        assert!(error.to_string().contains("1 precompiled plan"), "{error}");
     }
 }
 
@@ -176,7 +176,7 @@ fn what_is_stale_is_refused_and_the_words_say_why() {
         ),
         (
             refusal(&runtime, &model, Policy::energy().threads(1), &made),
-            "good for",
+            "objective was",
         ),
         (
             refusal(&runtime, &model, policy().devices(["cpu"]), &made),

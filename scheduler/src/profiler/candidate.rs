@@ -376,7 +376,7 @@ impl Loaded {
         patience: Duration,
     ) -> Result<Loaded> {
         if runtime.0.host.clock().is_virtual() && !device.info().emulated {
-            let words = format!("the clock is virtual, {} takes real time", device.name());
+            let words = format!("the clock is virtual, but {} runs in real time", device.name());
             return Err(Error::new(ErrorKind::DeviceFailed, words));
         }
         let policy = policy

@@ -50,8 +50,8 @@ fn shows_clock(device: &Device) -> bool {
 }
 
 impl Planned {
-    /// For how long the clocks of the plan's devices may be those of a load that has passed, where runs begin at a period;
-    /// zero: back to back.
+    /// How long the clocks of the plan's devices may still reflect an earlier load when runs begin at a
+    /// period; zero means back to back.
     #[must_use]
     pub fn clock_hold(&self, period: Duration) -> Duration {
         let used = self.used_devices().into_iter();
@@ -60,18 +60,18 @@ impl Planned {
     }
 }
 
-/// How far a warm-up is.
+/// The state of a warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Warmth {
-    /// It goes on.
+    /// It continues.
     Rising,
     /// The last two windows agree.
     Steady,
-    /// Its time is over, and they do not.
+    /// Its time is over, and they do not agree.
     Unsteady,
 }
 
-/// Tells from the times of rounds of runs whether they have become steady.
+/// Detects when the times of run rounds have become steady.
 ///
 /// ```
 /// use polychip::{WarmUp, Warmth};
@@ -98,7 +98,8 @@ pub struct WarmUp {
 }
 
 impl WarmUp {
-    /// One that takes so long at least: the longest for which a clock may be that of a load that has passed.
+    /// A warm-up that lasts at least this long: the longest time for which a clock may reflect an earlier
+    /// load.
     #[must_use]
     pub fn at_least(least: Duration) -> WarmUp {
         WarmUp {
@@ -107,8 +108,8 @@ impl WarmUp {
         }
     }
 
-    /// Takes a round that ended at a moment and took some time, both in nanoseconds. At the end of a window the clock of
-    /// the device is asked for, in kilohertz.
+    /// Adds a round by its end time and duration, in nanoseconds. At the end of a window, `khz` is called for
+    /// the device's clock in kilohertz.
     pub fn round(&mut self, now_ns: u64, took_ns: u64, khz: impl FnOnce() -> Option<u64>) -> Warmth {
         let (start, window) = *self
             .start_ns

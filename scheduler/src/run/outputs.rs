@@ -153,8 +153,9 @@ impl Outputs {
 }
 
 fn bound_by_app(name: &str) -> Error {
-    let words =
-        format!("output {name:?} is bound by the app or is a state; read it there (Output::bytes, Session::state)");
+    let words = format!(
+        "output {name:?} is bound by the app or is a state; read it there (Output::bytes, Session::state)"
+    );
     Error::new(ErrorKind::BadInput, words)
 }
 

@@ -150,7 +150,7 @@ impl Buckets {
                 count: Arc::clone(&self.count),
             })),
             Err(error) => {
-                tracing::info!("sizes {sizes:?} are planned for as they are: {error}");
+                tracing::info!("sizes {sizes:?} are not padded: {error}");
                 None
             }
         };

@@ -214,7 +214,7 @@ fn load(
         match device.load_bytes(blob.clone(), &flat, settings.threads) {
             Ok(executable) => return Ok(made(executable, false, Some(blob.clone()))),
             Err(error) if error.kind() == polychip_host::ErrorKind::DeviceLost => return Err(error),
-            Err(error) => tracing::warn!("a blob kept in memory: {error}; compiling anew"),
+            Err(error) => tracing::warn!("a blob in memory: {error}; compiling again"),
         }
     }
     let key = key(device, &content, settings);
@@ -228,11 +228,11 @@ fn load(
                 let blob = keep.then(|| bytes.clone());
                 match device.load_bytes(bytes, &flat, settings.threads) {
                     Ok(executable) => return Ok(made(executable, true, blob)),
-                    Err(error) => tracing::warn!("{}: {error}; compiling anew", file.display()),
+                    Err(error) => tracing::warn!("{}: {error}; compiling again", file.display()),
                 }
             }
             Ok(None) => {}
-            Err(reason) => tracing::warn!("{}: {reason}; compiling anew", file.display()),
+            Err(reason) => tracing::warn!("{}: {reason}; compiling again", file.display()),
         }
     }
     let mut compiled = device.compile(&flat, &options(settings))?;

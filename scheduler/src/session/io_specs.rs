@@ -46,7 +46,7 @@ pub(crate) fn sizes_of_strings(input: &Input) -> Result<Vec<usize>> {
     let bytes = input.memory.read_input()?;
     Packed::shape_in(&bytes).ok_or_else(|| {
         let words = format!(
-            "input {:?} holds no strings, whose sizes the model leaves open: write them (Input::write_packed)",
+            "input {:?} holds no strings, and the model leaves their sizes open; write them first (Input::write_packed)",
             input.name()
         );
         Error::new(ErrorKind::BadInput, words)

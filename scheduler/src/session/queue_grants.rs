@@ -68,7 +68,7 @@ impl Terms {
                 if is_latest || is_begun {
                     return None;
                 }
-                "the run was dropped: another one was submitted before it began (Late::Latest)".to_owned()
+                "the run was dropped: a newer run was submitted before it began (Late::Latest)".to_owned()
             }
         };
         Some(Error::new(ErrorKind::Dropped, words))

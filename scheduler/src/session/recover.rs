@@ -253,7 +253,7 @@ impl Inner {
             let replaceable = self.policy.may_replan() && planned.can_do_without(index);
             if !device.is_quarantined() {
                 if self.current().left_out[index.index()] && replaceable {
-                    without.push((index, "it hangs too often".into()));
+                    without.push((index, "hung too often".into()));
                 }
                 continue;
             }
@@ -264,7 +264,7 @@ impl Inner {
             }
             let losses = self.count_loss(index.index());
             if losses > RESETS && replaceable {
-                without.push((index, format!("lost {losses} times of late, at last: {words}")));
+                without.push((index, format!("lost {losses} times recently, last: {words}")));
                 continue;
             }
             match device.reset_if_quarantined() {
@@ -280,11 +280,11 @@ impl Inner {
                 Err(reason) => {
                     self.tell(Event::new(EventKind::ResetFailed, &name, 0, reason.message()));
                     let remedy = if self.policy.may_replan() {
-                        "no other device can do its part"
+                        "no other device can run its part"
                     } else {
-                        "planning again is forbidden (Policy::replan)"
+                        "the policy forbids a new plan (Policy::replan)"
                     };
-                    let context = format!("{name} is lost ({words}), and {remedy}");
+                    let context = format!("{name} is lost ({words}) and {remedy}");
                     return Err(Error::caused(ErrorKind::DeviceLost, context, reason));
                 }
             }

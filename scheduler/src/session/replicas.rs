@@ -64,8 +64,8 @@ impl std::fmt::Display for ReplicaReport {
             None => f.write_str("not measured yet")?,
         }
         let runs = match self.runs {
-            1 => "1 run took it".to_owned(),
-            runs => format!("{runs} runs took it"),
+            1 => "1 run".to_owned(),
+            runs => format!("{runs} runs"),
         };
         let rests = if self.rests { ", rests" } else { "" };
         let emulated = if self.emulated { ", emulated" } else { "" };

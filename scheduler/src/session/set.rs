@@ -63,10 +63,9 @@ impl Session {
     }
 }
 
-const UNGOVERNED: &str = "no governor chooses the plans of this session; make it with the setting governed";
-const FROZEN: &str =
-    "the session was made with learn=no, so that nothing of learning is in it; make it with watch";
-const FIXED: &str = "nothing is learnt in this session: there is one device, or its plan was given, compiled ahead, admitted or \
+const UNGOVERNED: &str = "the session is not governed; make it with the setting governed";
+const FROZEN: &str = "the session was made with learn=no; make it with learn=watch to change it later";
+const FIXED: &str = "this session does not learn: it has one device, or its plan was given, precompiled, admitted or \
                      governed, or it is for throughput";
 
 impl Inner {

@@ -76,7 +76,7 @@ impl Inner {
                 told.cloned().for_each(|event| self.tell(event));
             }
             // the plan that there is goes on
-            Err(error) => tracing::warn!("no plan for the temperatures that hold: {error}"),
+            Err(error) => tracing::warn!("no plan for the current temperatures: {error}"),
         }
     }
 }

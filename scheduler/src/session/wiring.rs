@@ -349,7 +349,7 @@ fn outputs(
             let port = &executable.ports()[executable.info().inputs as usize + output];
             let shape: Option<Vec<usize>> = port.dims.iter().map(|dim| usize::try_from(*dim).ok()).collect();
             let shape = shape.ok_or_else(|| {
-                let words = format!("output {:?} came out without a bound for its size", tensor.name);
+                let words = format!("output {:?} has no upper bound on its size", tensor.name);
                 Error::new(ErrorKind::DeviceFailed, words)
             })?;
             let name = tensor.name.clone();
@@ -382,7 +382,7 @@ fn outputs(
         } else if let Some(index) = inputs.iter().position(|input| input.spec.name == tensor.name) {
             OutputSource::Input(index)
         } else {
-            let words = format!("output {:?} is written by no part of the plan", tensor.name);
+            let words = format!("no part of the plan writes output {:?}", tensor.name);
             return Err(Error::new(ErrorKind::BadPlan, words));
         };
         found.push(OutputWiring { spec, source });

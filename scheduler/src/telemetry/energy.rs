@@ -179,7 +179,7 @@ impl EnergyMeter {
             .collect();
         let gross_uj = Interval::of(&gross).ok_or_else(|| {
             format!(
-                "{} of {} blocks are long enough for the sensor, at least 2 are needed",
+                "{} of {} blocks are long enough for the sensor; at least 2 are needed",
                 measured.len(),
                 self.blocks.len()
             )
@@ -350,7 +350,7 @@ mod tests {
         let words = short.figures().unwrap_err();
         assert_eq!(
             words,
-            "0 of 2 blocks are long enough for the sensor, at least 2 are needed"
+            "0 of 2 blocks are long enough for the sensor; at least 2 are needed"
         );
     }
 

@@ -78,7 +78,7 @@ impl FromStr for Subject {
             name if name.contains(':') => Subject::Device(name.to_owned()),
             _ => {
                 return Err(format!(
-                    "{text:?} is neither cpu, gpu, npu, memory, battery, skin, system, other nor a device (plugin:index)"
+                    "{text:?} is not one of cpu, gpu, npu, memory, battery, skin, system, other or a device (plugin:index)"
                 ));
             }
         })

@@ -249,7 +249,7 @@ impl Sampler {
                 let from = &state.energy_uj.from;
                 state.power_mw = match mean.advance(time_ns, energy) {
                     Some(power) => Figure::known(power, format!("{from}, over a second")),
-                    None => Figure::unknown(format!("{from}: it needs a second of energy")),
+                    None => Figure::unknown(format!("{from}: needs a second of energy readings")),
                 };
             }
         }

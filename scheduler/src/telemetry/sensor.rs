@@ -90,9 +90,9 @@ impl fmt::Display for Absent {
             Absent::Denied => f.write_str("permission denied (often root only)"),
             Absent::Empty => f.write_str("its file is empty"),
             Absent::NoNumber => f.write_str("its file holds no number"),
-            Absent::Impossible(value) => write!(f, "it says {value}, which cannot be"),
-            Absent::Zero => f.write_str("it says exactly 0, as zones without a sensor do"),
-            Absent::First => f.write_str("it needs a second reading"),
+            Absent::Impossible(value) => write!(f, "impossible reading {value}"),
+            Absent::Zero => f.write_str("reading of exactly 0, as from a zone without a sensor"),
+            Absent::First => f.write_str("needs a second reading"),
             Absent::Failed(words) => write!(f, "the driver failed: {words}"),
         }
     }

@@ -105,7 +105,7 @@ impl Line {
         match (&self.part, self.cause) {
             (Some(slow), cause) => {
                 let slowed = match cause {
-                    LateCause::Throttled => ", which is hot or slowed down,",
+                    LateCause::Throttled => " (throttled or hot)",
                     _ => "",
                 };
                 format!(
@@ -117,12 +117,12 @@ impl Line {
                 )
             }
             (None, LateCause::Queued) => format!("{by}: queued behind other runs"),
-            (None, LateCause::Replanned) => format!("{by}: a plan was made or loaded meanwhile"),
+            (None, LateCause::Replanned) => format!("{by}: the session planned or loaded meanwhile"),
             (None, LateCause::Transfers) => {
-                format!("{by}: tensors took longer than predicted between devices")
+                format!("{by}: transfers between devices took longer than predicted")
             }
-            (None, LateCause::Plan) => format!("{by}: the plan takes longer than the deadline"),
-            (None, _) => format!("{by}: cause unknown, devices state no times"),
+            (None, LateCause::Plan) => format!("{by}: the predicted time exceeds the deadline"),
+            (None, _) => format!("{by}: cause unknown, the devices report no times"),
         }
     }
 

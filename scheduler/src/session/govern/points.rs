@@ -147,7 +147,7 @@ impl Setting {
             }
             match device.set_operating_point(wanted) {
                 Ok(()) => *set = wanted,
-                Err(error) => tracing::warn!("operating point {wanted} is not set: {error}"),
+                Err(error) => tracing::warn!("cannot set operating point {wanted}: {error}"),
             }
         }
     }

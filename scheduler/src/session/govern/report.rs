@@ -82,7 +82,7 @@ impl fmt::Display for MissedLimit {
                 of_samples,
             } => write!(
                 f,
-                "limit missed: {place} above {:.1} °C in {samples} of {of_samples} samples, at most {:.1} °C",
+                "limit missed: {place} above {:.1} °C in {samples} of {of_samples} samples, highest {:.1} °C",
                 thousandths(limit_mc),
                 thousandths(worst_mc)
             ),
@@ -93,7 +93,7 @@ impl fmt::Display for MissedLimit {
                 of_samples,
             } => write!(
                 f,
-                "limit missed: above {:.1} W in {samples} of {of_samples} samples, at most {:.1} W",
+                "limit missed: above {:.1} W in {samples} of {of_samples} samples, highest {:.1} W",
                 thousandths(limit_mw),
                 thousandths(worst_mw)
             ),

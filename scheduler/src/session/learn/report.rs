@@ -128,7 +128,7 @@ fn words(report: &LearningReport, is_prepared: bool) -> String {
         .collect();
     judged.sort_by(|a, b| a.ratio.unwrap_or(0.0).total_cmp(&b.ratio.unwrap_or(0.0)));
     let tried = match judged.first() {
-        None if report.trials.is_empty() => "no other plan is worth a trial".to_owned(),
+        None if report.trials.is_empty() => "no other plan is worth trying".to_owned(),
         None => format!("{} other plans wait for a trial", report.trials.len()),
         Some(best) => {
             let nearest = format!("{} takes {:.2}×", best.plan, best.ratio.unwrap_or(0.0));
