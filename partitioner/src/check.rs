@@ -52,8 +52,8 @@ fn figures_of(evidence: &Evidence<'_>, part_of: &[usize]) -> Result<(), Violatio
     }
 }
 
-/// Checks only where nodes are: version and model, each node in one part, support, order and
-/// boundaries. Figures may be another day's; `restate` prices them anew.
+/// Checks only the placement: version and model, each node in one part, support, order and
+/// boundaries. Figures may be outdated; `restate` recomputes them.
 ///
 /// # Errors
 /// The first rule that the placement breaks.

@@ -1,14 +1,17 @@
-//! A plan judged with the costs that it was made with: whether the same planning still gives it.
+//! Judges a plan with the costs that it was made with: whether the same planning still gives it.
 //!
-//! A lock's file records, beside what each device offered for each node, the [`Terms`](crate::Terms) that the plan was priced on. A
-//! check plans the model of today on the devices of today with the figures of the lock, so that only what changed in
-//! the model, in what devices support and in what is asked for moves a node: rates that were measured since do not.
+//! A lock file records each device's offer for each node, and the [`Terms`](crate::Terms) that the
+//! plan was priced on. A check plans today's model on today's devices with the figures of the lock.
+//! Therefore only changes of the model, of device support or of the request move a node; newly
+//! measured rates do not.
 //!
 //! Invariants:
-//! 1. The same lock, model, support and policy give the same plan, whatever anything costs today.
-//! 2. What the lock states no figure of (a node that is new, a device that takes a node now) has today's.
+//! 1. The same lock, model, support and policy give the same plan, whatever the costs are today.
+//! 2. Figures that the lock does not hold (a new node, a device that newly supports a node) are
+//!    today's.
 //!
-//! Deliberately not here: what differs (`diff`), the plan's own figures of today (`restate`).
+//! Deliberately not here: the differences (`diff`), the plan's own figures with today's costs
+//! (`restate`).
 
 use crate::cost::CostTable;
 use crate::diff::pairs;
@@ -30,11 +33,12 @@ struct Figures {
     links: LinkTable,
 }
 
-/// Plans what is asked for with the costs of a lock. Support, memory, warmth, the objective and the options are those
-/// of the request; `now` is today's plan of it, with its records, by which nodes of the lock are found again.
+/// Plans a request with the costs of a lock. Support, memory, thermal models, objective and options
+/// are the request's; `now` is today's plan for it, with records by which nodes of the lock are
+/// identified.
 ///
 /// # Errors
-/// As [`partition`].
+/// As for [`partition`].
 pub fn replan_locked(request: Request<'_>, lock: &Plan, now: &Plan) -> Result<Plan, Error> {
     let figures = with_costs_of(request, lock, now);
     let request = Request {

@@ -18,11 +18,11 @@ use crate::replicas;
 use crate::request::Request;
 use crate::solve::Solution;
 
-/// Plans what is asked for.
+/// Plans a request.
 ///
 /// # Errors
-/// Inputs that do not fit together, a node that no device can run or has no cost for, costs too
-/// large to add up, missing links, or limits that no plan found keeps to.
+/// Inputs that do not fit together, a node that no device can run or has no cost for, costs that
+/// overflow, missing links, or limits that no plan found holds.
 ///
 /// ```
 /// use polychip_graph::{Graph, Node, Tensor};

@@ -1,8 +1,9 @@
-//! Times, energies, powers and temperatures as exact integers, so that sums are equal on every host.
+//! Times, energies, powers and temperatures as exact integers, so that sums are equal on every
+//! host.
 //!
-//! Invariants: a [`Time`] counts whole picoseconds and a [`Energy`] whole nanojoules, so a
+//! Invariants: a [`Time`] counts whole picoseconds and an [`Energy`] whole nanojoules, so a
 //! thousandth of the named unit is never lost; arithmetic that could overflow is checked.
-//! Deliberately not here: floating point, except in words for people and in degrees as they write them.
+//! Deliberately not here: floating point, except in text and in degrees as people write them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,7 +30,7 @@ macro_rules! quantity {
         pub struct $name(u64);
 
         impl $name {
-            /// Nothing at all.
+            /// Zero.
             pub const ZERO: Self = Self(0);
 
             #[doc = concat!("From ", $fine_doc, ".")]
@@ -56,7 +57,7 @@ macro_rules! quantity {
                 self.0 / 1000 + (self.0 % 1000 >= 500) as u64
             }
 
-            /// The sum, or none where it does not fit.
+            /// The sum; `None` on overflow.
             #[must_use]
             pub const fn checked_add(self, other: Self) -> Option<Self> {
                 match self.0.checked_add(other.0) {
@@ -65,7 +66,7 @@ macro_rules! quantity {
                 }
             }
 
-            /// The difference, or zero where `other` is larger.
+            /// The difference, or zero if `other` is larger.
             #[must_use]
             pub const fn saturating_sub(self, other: Self) -> Self {
                 Self(self.0.saturating_sub(other.0))
@@ -121,7 +122,7 @@ impl Milliwatts {
         self.0
     }
 
-    /// The energy of this power over a time, rounded up to a nanojoule; none where it does not fit.
+    /// The energy of this power over a time, rounded up to a nanojoule; `None` on overflow.
     #[must_use]
     pub fn over(self, time: Time) -> Option<Energy> {
         // 1 mW for 1 ps is 1e-15 J, a millionth of a nanojoule

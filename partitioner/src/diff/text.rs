@@ -29,7 +29,7 @@ fn cost(cost: &Cost) -> String {
 }
 
 impl Because {
-    /// The reason in words, with what devices call themselves.
+    /// The reason as text, with product names of devices.
     #[must_use]
     pub fn words(&self, diff: &PlanDiff) -> String {
         let called = |device: &str| diff.label(device);
@@ -60,14 +60,14 @@ impl Because {
 }
 
 impl PlanDiff {
-    /// What people call a device of either plan.
+    /// A device's label for people, from either plan.
     #[must_use]
     pub fn label(&self, device: &str) -> String {
         label(device, self.device_names.get(device).map(String::as_str))
     }
 
-    /// What changed in one sentence: first that costs come from different sources, where they do; then what can be
-    /// compared; then how many nodes moved.
+    /// The changes in one sentence: different provenance of costs if any, then comparable figures,
+    /// then the number of moved nodes.
     #[must_use]
     pub fn headline(&self) -> String {
         let Sources {
