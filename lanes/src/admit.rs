@@ -272,7 +272,7 @@ impl fmt::Display for Said<'_> {
                 deadline_ns,
             } => write!(
                 f,
-                "{} takes {} alone, its deadline is {}",
+                "{} takes {} alone, deadline {}",
                 task(*index),
                 Milliseconds(*time_ns),
                 Milliseconds(*deadline_ns)
@@ -281,18 +281,14 @@ impl fmt::Display for Said<'_> {
                 device: index,
                 bytes,
                 limit_bytes,
-            } => write!(
-                f,
-                "{}: {bytes} bytes are held, there are {limit_bytes}",
-                device(*index)
-            ),
+            } => write!(f, "{}: {bytes} bytes needed, limit {limit_bytes}", device(*index)),
             Reason::Starved {
                 device: index,
                 by,
                 task: of,
             } => write!(
                 f,
-                "{}: {} is endless and more urgent than {}, for which only its share is left",
+                "{}: {} is endless and has priority over {}, which gets only its guaranteed share",
                 device(*index),
                 task(*by),
                 task(*of)
@@ -302,7 +298,7 @@ impl fmt::Display for Said<'_> {
             } => {
                 write!(
                     f,
-                    "{}, {}: within {} there may be {} to do ({} due of the class",
+                    "{}, {}: demand within {} may reach {} ({} due in the class",
                     device(instant.device),
                     instant.class.word(),
                     Milliseconds(instant.supply_ns),
@@ -310,16 +306,16 @@ impl fmt::Display for Said<'_> {
                     Milliseconds(instant.own_ns),
                 )?;
                 if instant.higher_ns > 0 {
-                    write!(f, ", {} of more urgent ones", Milliseconds(instant.higher_ns))?;
+                    write!(f, ", {} more urgent", Milliseconds(instant.higher_ns))?;
                 }
                 if let Some(by) = blocked_by.filter(|_| instant.blocking_ns > 0) {
                     let time = Milliseconds(instant.blocking_ns);
-                    write!(f, ", {time} of {} that was begun before", task(by))?;
+                    write!(f, ", {time} of {} already begun", task(by))?;
                 }
                 if instant.lower_ns > 0 {
                     write!(
                         f,
-                        ", {} of less urgent ones by their shares",
+                        ", {} guaranteed to less urgent work",
                         Milliseconds(instant.lower_ns)
                     )?;
                 }
@@ -331,14 +327,14 @@ impl fmt::Display for Said<'_> {
                 utilisation_ppm,
             } => write!(
                 f,
-                "{}, {}: {:.1} % of its time is asked for",
+                "{}, {}: demand is {:.1} % of its time",
                 device(*index),
                 class.word(),
                 *utilisation_ppm as f64 / 1e4
             ),
             Reason::Undecided { device: index, class } => write!(
                 f,
-                "{}, {}: used up so nearly that it was not decided",
+                "{}, {}: too close to full utilisation to decide",
                 device(*index),
                 class.word()
             ),

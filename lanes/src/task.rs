@@ -199,7 +199,7 @@ impl TaskSet {
             }
             if device.switch_ns > LONGEST_NS {
                 let words = format!(
-                    "switches in {} ns; the longest is {LONGEST_NS} ns",
+                    "has a switch time of {} ns; the limit is {LONGEST_NS} ns",
                     device.switch_ns
                 );
                 return Err(Error::set(&device.name, words));
@@ -245,7 +245,7 @@ fn wrong(time_ns: u64) -> Option<String> {
     match time_ns {
         0 => Some("zero".to_owned()),
         1..=LONGEST_NS => None,
-        _ => Some(format!("{time_ns} ns; the longest is {LONGEST_NS} ns")),
+        _ => Some(format!("{time_ns} ns; the limit is {LONGEST_NS} ns")),
     }
 }
 

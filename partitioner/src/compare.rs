@@ -30,7 +30,7 @@ impl Comparison {
         let quantity = objective.quantity();
         let turns = match objective.goal {
             Goal::Serial => "",
-            Goal::Makespan | Goal::Throughput => ", its parts one after another",
+            Goal::Makespan | Goal::Throughput => ", run serially",
         };
         match self.objective {
             Some(value) if ours > 0 => {

@@ -49,9 +49,9 @@ pub(crate) enum Repr {
         op: String,
         devices: String,
     },
-    #[error("costs are too large to add up: {0}")]
+    #[error("cost sum overflows: {0}")]
     Overflow(String),
-    #[error("no placement respects links, pins and support at once: {0}")]
+    #[error("no placement satisfies links, pins and support together: {0}")]
     Infeasible(String),
     #[error("{what}: limit {limit}, best plan found needs {seen}")]
     OverLimit {

@@ -168,7 +168,7 @@ impl fmt::Display for Reason {
             Self::Quarantined { words } => write!(f, "quarantined: {words}"),
             Self::Pinned { to } => write!(f, "pinned to {to}"),
             Self::NoCost => f.write_str("cost unknown"),
-            Self::NoLink => f.write_str("a tensor cannot get there"),
+            Self::NoLink => f.write_str("no link for a tensor"),
             Self::OverLimit { words } => write!(f, "over limit: {words}"),
             Self::Dearer {
                 time_ps, energy_nj, ..

@@ -85,7 +85,7 @@ impl Held {
         let of = of.map_or_else(String::new, |device| format!(" of {device}"));
         let what = match self.limit {
             Limit::Deadline => "deadline",
-            Limit::Slowest => "time beside the fastest plan's",
+            Limit::Slowest => "time relative to the fastest plan's",
             Limit::EnergyBudget => "energy budget",
             Limit::Memory => "memory",
             Limit::Power => "mean power",
@@ -110,7 +110,7 @@ impl Held {
     pub fn words(&self, devices: &[String]) -> String {
         let mut words = format!("{}: ", self.what(devices));
         let Some(seen) = self.seen else {
-            return words + "not known, so not limited";
+            return words + "unknown, so not enforced";
         };
         words += &format!("{} of {}", self.limit.words(seen), self.limit.words(self.most));
         if self.is_exceeded() {
@@ -122,7 +122,7 @@ impl Held {
                 }
                 (limit, _) => format!(", missed by {}", limit.words(seen.saturating_sub(self.most))),
             };
-            words += ", no plan was found that holds it";
+            words += ", no plan found holds it";
         } else if let Some(free) = self.free.filter(|_| self.binds()) {
             words += &format!(", binds: {} without limits", self.limit.words(free));
         }

@@ -237,7 +237,7 @@ impl Objective {
     #[must_use]
     pub fn description(&self) -> String {
         let mut words = match (self.time_weight, self.energy_weight) {
-            _ if self.goal == Goal::Makespan => "least time with devices at work at once".to_owned(),
+            _ if self.goal == Goal::Makespan => "least time with concurrent devices".to_owned(),
             _ if self.goal == Goal::Throughput => "least time between runs".to_owned(),
             (_, 0) => "least time".to_owned(),
             (0, _) => "least energy".to_owned(),
@@ -292,7 +292,7 @@ impl Objective {
 
     fn price_in_words(&self) -> String {
         let price = self.price_of_joule().unwrap_or_default();
-        format!("a joule as {price}")
+        format!("at {price} per joule")
     }
 
     /// The weighted sum; `None` on overflow.
@@ -349,11 +349,11 @@ mod tests {
         assert_eq!(time, energy);
         assert_eq!(
             priced.description(),
-            "least time and energy, a joule as 200.000 ms"
+            "least time and energy, at 200.000 ms per joule"
         );
         assert_eq!(
             priced.words(10_000_000_000),
-            "10.000 ms of time, a joule as 200.000 ms"
+            "10.000 ms of time, at 200.000 ms per joule"
         );
         assert_eq!(Objective::latency().price_of_joule(), None);
     }

@@ -191,7 +191,7 @@ impl Problem {
         // half the range, so that a bound plus a value also fits
         if sum > u128::from(u64::MAX / 2) {
             return Err(Repr::Overflow(format!(
-                "the dearest placement costs {sum}, the limit is {}",
+                "the most expensive placement costs {sum}, limit {}",
                 u64::MAX / 2
             ))
             .into());

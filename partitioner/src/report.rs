@@ -451,14 +451,14 @@ impl fmt::Display for Report {
         if let Some(schedule) = &self.schedule {
             writeln!(
                 out,
-                "predicted with devices at once: a run ends after {}, the next may follow after {}",
+                "predicted with concurrent devices: {} per run, a run every {}",
                 schedule.makespan, schedule.period
             )?;
         }
         if !self.replicas.is_empty() {
             writeln!(
                 out,
-                "copies of the model, each run takes one; the first is the plan above"
+                "replicas of the model, each run uses one; the first is the plan above"
             )?;
             let mut rows = vec![
                 [
@@ -486,11 +486,11 @@ impl fmt::Display for Report {
             }
             table(&mut out, &rows, &[0, 2, 3, 4, 5]);
             let together = Time::from_picoseconds(self.certificate.objective);
-            writeln!(out, "all copies together: a run every {together}")?;
+            writeln!(out, "all replicas together: a run every {together}")?;
         }
         // what the parts add up to is the time of a run only where one follows the other
         let of_what = match self.schedule {
-            Some(_) => "its parts one after another",
+            Some(_) => "parts run serially",
             None => "predicted",
         };
         writeln!(
@@ -521,10 +521,7 @@ impl fmt::Display for Report {
             writeln!(out, "devices: {}", devices.join("; "))?;
         }
         if let Some(missed) = self.missed {
-            writeln!(
-                out,
-                "deadline: missed by {missed}, no plan was found that meets it"
-            )?;
+            writeln!(out, "deadline: missed by {missed}, no plan found meets it")?;
         }
         for line in &self.limits {
             // a missed deadline is said above
@@ -541,7 +538,7 @@ impl fmt::Display for Report {
         }
         if !self.unknown_energy.is_empty() {
             let devices = self.unknown_energy.join(", ");
-            writeln!(out, "not used: {devices}, whose energy nobody states")?;
+            writeln!(out, "not used: {devices} (energy unknown)")?;
         }
         writeln!(
             out,

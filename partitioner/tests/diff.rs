@@ -132,7 +132,7 @@ fn lost_support_moves_a_node_and_says_whose_words() {
     );
     assert!(
         text.contains(
-            "  c (Relu): npu:0 → cpu:0: npu:0 does not take it any more: known to be slow (code 9)"
+            "  c (Relu): npu:0 → cpu:0: npu:0 no longer supports it: known to be slow (code 9)"
         ),
         "{text}"
     );

@@ -401,7 +401,7 @@ fn a_device_that_gets_too_hot_gives_nodes_away() {
     assert!(plan.limits[1].seen.unwrap() <= 70_000);
     let text = report(&world, &plan);
     assert!(
-        text.contains("temperature of slow:0: not known, so not limited"),
+        text.contains("temperature of slow:0: unknown, so not enforced"),
         "{text}"
     );
     assert!(
@@ -434,7 +434,7 @@ fn nobody_makes_up_an_energy() {
     );
     let text = report(&world, &plan);
     assert!(
-        text.contains("not used: fast:0, whose energy nobody states"),
+        text.contains("not used: fast:0 (energy unknown)"),
         "{text}"
     );
     world.targets[0].power = None;

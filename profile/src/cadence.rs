@@ -137,7 +137,7 @@ impl fmt::Display for Cadence {
 
 /// A text that is no cadence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no cadence: back-to-back, after-idle, or a class of periods such as 28..56ms")]
+#[error("invalid cadence {0:?}; expected back-to-back, after-idle, or a class of periods such as 28..56ms")]
 pub struct NoCadence(String);
 
 impl FromStr for Cadence {

@@ -31,7 +31,7 @@ enum Repr {
         source: serde_json::Error,
     },
     #[error(
-        "profile database {} (left as it is; give another file or move it away): {source}",
+        "profile database {} (unchanged; use another file or move it away): {source}",
         path.display()
     )]
     Database { path: PathBuf, source: Failure },

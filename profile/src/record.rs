@@ -193,7 +193,7 @@ impl ProfileFile {
         let bad = |words: String| Err(Error::bad(words));
         if self.format != FORMAT || !(1..=VERSION).contains(&self.version) {
             return bad(format!(
-                "a file of {:?} version {}, this build reads {FORMAT:?} versions 1 to {VERSION}",
+                "the file has format {:?} version {}; this build reads {FORMAT:?} versions 1 to {VERSION}",
                 self.format, self.version
             ));
         }

@@ -84,7 +84,7 @@ impl File {
             .map_err(refuse)?;
         if version < tables::VERSION {
             let words = format!(
-                "profile database {} has version {version} and may only be read; open it once where it can be written",
+                "profile database {} has version {version} and is read-only; open it once with write access",
                 path.display()
             );
             return Err(Error::bad(words));

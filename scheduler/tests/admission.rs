@@ -192,7 +192,7 @@ fn a_certificate_says_what_it_rests_on() {
     let words = admission.to_string();
     for word in [
         "admitted",
-        "null:0: deadlines take 46.",
+        "null:0: utilisation by deadlines at most 46.",
         "camera, urgent",
         "endless",
         "emulated device",
@@ -240,11 +240,11 @@ fn a_refusal_names_device_instant_demand_and_supply_and_what_would_fit() {
     assert_eq!(refusal.proof, Proof::Misses);
     let words = admission.to_string();
     for word in [
-        "refused: null:0, urgent: within 33.3 ms there may be 69 ms to do",
-        "60.5 ms of long that was begun before",
+        "refused: null:0, urgent: demand within 33.3 ms may reach 69 ms",
+        "60.5 ms of long already begun",
         "would fit: parts of long on null:0 no longer than 21.145 ms",
         "would fit: without long",
-        "camera came at 0 ms, was due at 33.3 ms and ended at",
+        "camera arrived at 0 ms, was due at 33.3 ms and ended at",
     ] {
         assert!(words.contains(word), "{word:?} is not in: {words}");
     }
@@ -394,7 +394,7 @@ fn memory_of_cut_and_uncut_plans_counts() {
     let (refused, words) = held(both - 1);
     assert_eq!(refused, None, "{words}");
     assert!(
-        words.contains("null:0: 128 bytes are held, there are 127"),
+        words.contains("null:0: 128 bytes needed, limit 127"),
         "{words}"
     );
 }

@@ -193,6 +193,6 @@ fn a_joule_has_a_price() {
             )
             .ok()
     };
-    assert!(text(&[]).contains("least time and energy, a joule as 200.000 ms"));
-    assert!(text(&["--energy-price", "10"]).contains("least time and energy, a joule as 10.000 ms"));
+    assert!(text(&[]).contains("least time and energy, at 200.000 ms per joule"));
+    assert!(text(&["--energy-price", "10"]).contains("least time and energy, at 10.000 ms per joule"));
 }

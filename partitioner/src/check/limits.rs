@@ -76,7 +76,7 @@ pub(super) fn stated(e: &Evidence<'_>, run: Time) -> Result<(), Violation> {
     let is_said = plan.limits.iter().any(|held| held.limit == Limit::Slowest);
     if let Some(slowest) = slowest.filter(|&slowest| !is_said && i128::from(run.picoseconds()) > slowest) {
         return Err(wrong(format!(
-            "a run takes {run}, allowed are {slowest} ps beside the fastest plan's, and the plan does not say so"
+            "a run takes {run}, more than the {slowest} ps allowed relative to the fastest plan, and the plan does not report it"
         )));
     }
     if plan.fastest.is_some() && share.is_none() {
@@ -156,7 +156,7 @@ pub(super) fn stated(e: &Evidence<'_>, run: Time) -> Result<(), Violation> {
     match needed.into_iter().next() {
         None => Ok(()),
         Some(((limit, device), (most, seen))) => Err(wrong(format!(
-            "limit {limit:?} of device {device:?}: the plan does not say that it is at {seen:?} of {most}"
+            "limit {limit:?} of device {device:?}: the plan does not report that it is at {seen:?} of {most}"
         ))),
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn each(
             let other = *owner.entry(on).or_insert(index);
             if other != index {
                 return Err(wrong(format!(
-                    "copies {other} and {index} are both on the hardware of {}",
+                    "replicas {other} and {index} share the hardware of {}",
                     e.targets[on].name
                 )));
             }
@@ -55,17 +55,17 @@ pub(super) fn each(
             == (plan.objective, plan.input_home, plan.output_home);
         if !same {
             return Err(wrong(format!(
-                "copy {index} is for another objective or other homes"
+                "replica {index} has another objective or other homes"
             )));
         }
         if !copy.replicas.is_empty() {
-            return Err(wrong(format!("copy {index} has copies of its own")));
+            return Err(wrong(format!("replica {index} has replicas")));
         }
         let copy = Evidence {
             request: e.request,
             plan: copy,
         };
-        judge(&copy).map_err(|found| Violation::new(found.kind(), format!("copy {index}: {found}")))?;
+        judge(&copy).map_err(|found| Violation::new(found.kind(), format!("replica {index}: {found}")))?;
         own(index, copy.plan)?;
     }
     Ok(())

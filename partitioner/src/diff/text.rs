@@ -40,13 +40,13 @@ impl Because {
                 (None, None) => "pins changed".to_owned(),
             },
             Self::Objective => "the objective changed".to_owned(),
-            Self::DeviceRemoved { device } => format!("{} is not among the devices any more", called(device)),
-            Self::DeviceAdded { device } => format!("{} is new among the devices", called(device)),
+            Self::DeviceRemoved { device } => format!("{} is no longer available", called(device)),
+            Self::DeviceAdded { device } => format!("{} is newly available", called(device)),
             Self::SupportLost { device, words } => {
-                format!("{} does not take it any more: {words}", called(device))
+                format!("{} no longer supports it: {words}", called(device))
             }
             Self::SupportGained { device, words } => {
-                format!("{} takes it now, before: {words}", called(device))
+                format!("{} now supports it; before: {words}", called(device))
             }
             Self::Cost {
                 device,

@@ -129,7 +129,7 @@ impl Manifest {
         let most = i64::MAX as u64;
         if self.family.trim().is_empty() || self.version == 0 || self.version > most {
             return Err(BundleError::contents(format!(
-                "family {:?}, version {}: a bundle has a family, and a version from 1 on",
+                "family {:?}, version {}: a bundle needs a family and a version of at least 1",
                 self.family, self.version
             )));
         }

@@ -103,5 +103,5 @@ impl FromStr for SecretKey {
 
 fn bytes(text: &str) -> Result<[u8; 32], String> {
     let bytes = unhex(text).and_then(|bytes| bytes.try_into().ok());
-    bytes.ok_or_else(|| format!("{text:?} is no key: it is not 64 hexadecimal digits"))
+    bytes.ok_or_else(|| format!("invalid key {text:?}; expected 64 hexadecimal digits"))
 }

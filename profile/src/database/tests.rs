@@ -129,7 +129,7 @@ fn foreign_corrupt_and_newer_files_are_refused_and_unchanged() {
         assert_eq!(error.kind(), ErrorKind::BadProfile);
         let message = error.to_string();
         assert!(
-            message.contains(words.as_str()) && message.contains("left as it is"),
+            message.contains(words.as_str()) && message.contains("unchanged"),
             "{message}"
         );
         assert_eq!(

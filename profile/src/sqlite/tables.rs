@@ -188,7 +188,5 @@ pub(crate) fn check_ours(path: &Path, connection: &Connection) -> Result<()> {
     } else {
         return Ok(());
     };
-    Err(Error::bad(format!(
-        "{words}; it is left as it is, give another file"
-    )))
+    Err(Error::bad(format!("{words}; it is unchanged, use another file")))
 }

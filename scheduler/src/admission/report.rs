@@ -347,7 +347,11 @@ impl fmt::Display for CertificateReport {
 impl fmt::Display for DeviceProof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let share = self.utilisation * 100.0;
-        write!(f, "{}: deadlines take {share:.1} % at most; ", self.device)?;
+        write!(
+            f,
+            "{}: utilisation by deadlines at most {share:.1} %; ",
+            self.device
+        )?;
         match self.longest_part_ns {
             Some(longest) => write!(f, "longest part allowed {}", Milliseconds(longest))?,
             None => write!(f, "no limit on part length")?,
@@ -431,7 +435,7 @@ impl fmt::Display for MissReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} came at {}, was due at {} and ended at {}",
+            "{} arrived at {}, was due at {} and ended at {}",
             self.model,
             Milliseconds(self.arrived_ns),
             Milliseconds(self.due_ns),
@@ -444,7 +448,7 @@ impl fmt::Display for InstantReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}: tightest {} after it became busy: {} to do at most ({} due",
+            "{}: tightest deadline {} after the device became busy: demand at most {} ({} due",
             self.priority,
             Milliseconds(self.supply_ns),
             Milliseconds(self.demand_ns),
@@ -452,8 +456,8 @@ impl fmt::Display for InstantReport {
         )?;
         for (time, what) in [
             (self.more_urgent_ns, "more urgent"),
-            (self.blocking_ns, "begun before"),
-            (self.out_of_turn_ns, "of less urgent ones by their shares"),
+            (self.blocking_ns, "already begun"),
+            (self.out_of_turn_ns, "guaranteed to less urgent work"),
         ] {
             if time > 0 {
                 write!(f, ", {} {what}", Milliseconds(time))?;
