@@ -100,7 +100,7 @@ fn three(runtime: &Runtime) -> [Wanted; 3] {
 }
 
 #[test]
-fn of_thousands_of_frames_of_an_admitted_set_none_is_late() {
+fn admitted_set_misses_no_deadline() {
     let runtime = runtime("");
     let admission = runtime.admit(three(&runtime)).unwrap();
     let certificate = admission.certificate().unwrap().clone();
@@ -134,7 +134,7 @@ fn of_thousands_of_frames_of_an_admitted_set_none_is_late() {
 }
 
 #[test]
-fn the_same_set_misses_where_it_is_not_cut() {
+fn uncut_set_misses_deadlines() {
     let runtime = runtime("");
     // as admitted but for the cut
     let session = |ops, policy| runtime.session(&chain(&runtime, ops), policy).unwrap();
@@ -155,7 +155,7 @@ fn the_same_set_misses_where_it_is_not_cut() {
 }
 
 #[test]
-fn a_certificate_says_what_it_rests_on() {
+fn certificate_lists_its_evidence() {
     let runtime = runtime("");
     let certificate = |admission: &Admission| admission.certificate().unwrap().clone();
     let admission = runtime.admit(three(&runtime)).unwrap();
@@ -211,7 +211,7 @@ fn a_certificate_says_what_it_rests_on() {
 }
 
 #[test]
-fn a_plan_is_cut_no_more_than_it_must_be() {
+fn plan_is_cut_only_as_needed() {
     let runtime = runtime("");
     let counts = [34, 60, 150].map(|period| {
         let camera = wanted(&runtime, "camera", CAMERA, urgent(ms(period)));
@@ -224,7 +224,7 @@ fn a_plan_is_cut_no_more_than_it_must_be() {
 }
 
 #[test]
-fn a_refusal_names_device_instant_demand_and_supply_and_what_would_fit() {
+fn refusal_names_device_demand_supply_and_fits() {
     let runtime = runtime("");
     let camera = || wanted(&runtime, "camera", CAMERA, urgent(FRAME));
     // a single node is not cut
@@ -260,7 +260,7 @@ fn a_refusal_names_device_instant_demand_and_supply_and_what_would_fit() {
 }
 
 #[test]
-fn what_was_cut_for_a_session_is_whole_again_when_that_is_gone() {
+fn cut_plan_is_restored_after_session_drop() {
     // the seventh compilation and all after it fail
     let runtime = runtime("fault = [{ kind = \"compile\", at = 6, times = 1000, class = \"persistent\" }]");
     let camera = || wanted(&runtime, "camera", CAMERA, urgent(FRAME));
@@ -314,7 +314,7 @@ fn what_was_cut_for_a_session_is_whole_again_when_that_is_gone() {
 }
 
 #[test]
-fn sessions_whose_best_plans_do_not_fit_together_have_others() {
+fn conflicting_best_plans_are_replaced() {
     let runtime = runtime("");
     // both devices run it, the first one faster
     let either: &[(&str, &str)] = &[("Abs", "c1")];
@@ -340,7 +340,7 @@ fn sessions_whose_best_plans_do_not_fit_together_have_others() {
 }
 
 #[test]
-fn a_part_is_due_when_its_subtask_is_and_not_with_its_run() {
+fn part_deadline_is_its_subtask_deadline() {
     let runtime = runtime("");
     let set = [
         wanted(
@@ -376,7 +376,7 @@ fn a_part_is_due_when_its_subtask_is_and_not_with_its_run() {
 }
 
 #[test]
-fn memory_of_cut_and_uncut_plans_counts() {
+fn cut_and_uncut_plans_both_count_memory() {
     // tensors of 16 bytes: an uncut plan holds two, that in three parts four
     let held = |limit: u64| {
         let runtime = runtime(&format!("memory_bytes = {limit}"));
@@ -393,14 +393,11 @@ fn memory_of_cut_and_uncut_plans_counts() {
     assert_eq!(admitted, Some(both), "{words}");
     let (refused, words) = held(both - 1);
     assert_eq!(refused, None, "{words}");
-    assert!(
-        words.contains("null:0: 128 bytes needed, limit 127"),
-        "{words}"
-    );
+    assert!(words.contains("null:0: 128 bytes needed, limit 127"), "{words}");
 }
 
 #[test]
-fn what_no_certificate_can_be_about_is_an_error() {
+fn uncertifiable_sets_are_errors() {
     let runtime = runtime("");
     let refused = |policy: Policy, words: &str| {
         let error = runtime
@@ -425,7 +422,7 @@ fn what_no_certificate_can_be_about_is_an_error() {
 }
 
 #[test]
-fn admitted_sessions_come_and_go_on_the_machines_clock() {
+fn admitted_sessions_come_and_go_on_real_time() {
     let runtime = runtime_with("", |builder| builder);
     let camera = || wanted(&runtime, "camera", CAMERA, urgent(FRAME));
     let background = wanted(&runtime, "background", BACKGROUND, batch());

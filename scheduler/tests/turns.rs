@@ -45,7 +45,7 @@ static ALLOCATOR: Counting = Counting;
 
 // one test: what other threads allocate would be counted too
 #[test]
-fn a_turn_allocates_nothing() {
+fn queue_grant_allocates_nothing() {
     let live = live::Live::new();
     for count in [1, 2, 8, 64] {
         let sessions = live.sessions(count);
