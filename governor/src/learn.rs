@@ -369,7 +369,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     #[test]
-    fn unseen_others_are_avoided_longer_each_time() {
+    fn hidden_load_is_avoided_longer_each_time() {
         let mut device = Device::default();
         device.measure(S, 3.0, None, true, 10 * S);
         assert!(device.slowness(10 * S, false, None) > 2.9);
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sensors_explain_ends_with_them() {
+    fn slowness_explained_by_sensors_ends_with_them() {
         let mut device = Device::default();
         device.read_clock(S, 1000);
         device.read_clock(2 * S, 500);
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_asked_for_is_not_slow() {
+    fn requested_clock_is_not_slowness() {
         let mut device = Device::default();
         device.read_clock(S, 1000);
         device.read_clock(2 * S, 800);
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn others_that_a_sensor_tells_of_hold_the_clock() {
+    fn visible_load_raises_the_clock() {
         let mut device = Device::default();
         device.read_clock(S, 1000);
         device.read_others(S, 750);

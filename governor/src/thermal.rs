@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fit_finds_a_surface_that_is_not_the_prior() {
+    fn thermal_fit_departs_from_the_prior() {
         let truth = [0.0035 * 28.0, 0.02, 0.0035];
         let watts = |second: u64| if (second / 60).is_multiple_of(2) { 3.0 } else { 0.5 };
         let (place, degrees) = taught(SKIN, truth, watts, 1800);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn lies_are_not_believed_and_jumps_in_the_end_are() {
+    fn implausible_readings_are_ignored_and_jumps_accepted_late() {
         let (mut place, degrees) = taught(SKIN, [0.06, 0.011, 0.002], |_| 1.0, 120);
         let mut now = 120_000_000_000;
         for lie in [-273.0, 4000.0, degrees + 30.0] {

@@ -64,7 +64,7 @@ mod tests {
     use crate::task::Part;
 
     #[test]
-    fn slack_is_divided_and_the_last_subtask_is_due_with_the_task() {
+    fn slack_is_divided_up_to_the_task_deadline() {
         let parts = [(0, 10), (0, 10), (1, 20), (0, 5)].map(|(device, time_ns)| Part { device, time_ns });
         let task = Task::periodic("t", 90, parts.to_vec());
         assert_eq!(Division::Proportional.deadlines(&task), Some(vec![40, 80, 90]));

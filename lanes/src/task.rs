@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn subtasks_are_what_stays_on_a_device() {
+    fn subtasks_are_runs_on_one_device() {
         let task = Task::periodic("t", 10, [0, 0, 1, 0].map(|device| on(device, 1)).to_vec());
         assert_eq!(task.subtasks().collect::<Vec<_>>(), [(0, 2), (2, 3), (3, 4)]);
         assert_eq!(
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_named() {
+    fn invalid_set_error_names_the_fault() {
         let good = TaskSet::new(
             vec![Device::new("npu:0")],
             vec![Task::periodic("camera", 33, vec![on(0, 8)])],

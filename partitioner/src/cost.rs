@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sum_is_never_better_than_its_weakest_term() {
+    fn sum_provenance_is_the_weakest() {
         assert_eq!(
             Provenance::Measured.sum(Provenance::Measured),
             Provenance::Composed

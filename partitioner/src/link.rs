@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_of_an_older_plan_is_read() {
+    fn older_link_format_is_read() {
         let link = Link::copy(Time::from_nanoseconds(1), 3);
         let mut json = serde_json::to_value(link).unwrap();
         let fields = json.as_object_mut().unwrap();

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_that_changed_move_nothing() {
+    fn changed_rates_move_nothing() {
         let graph = chain(&[Op::Neg, Op::Relu, Op::Abs]);
         let lock = planned(&graph, &world(3, 3, 10));
         assert_eq!(lock.devices_of_nodes(3), [Some(DeviceIndex::new(0)); 3]);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_measured_as_a_whole_is_the_lock_s() {
+    fn whole_part_cost_comes_from_the_lock() {
         let graph = chain(&[Op::Neg, Op::Relu]);
         let mut then = world(2, 3, 10);
         let cost = Cost::time(Time::from_nanoseconds(1), Provenance::Measured);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_with_a_node_that_changed_is_not_the_lock_s() {
+    fn changed_part_cost_is_not_from_the_lock() {
         let mut graph = chain(&[Op::Neg, Op::Relu]);
         let mut then = world(2, 3, 10);
         let cost = Cost::time(Time::from_nanoseconds(1), Provenance::Measured);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_without_terms_keeps_its_nodes_costs() {
+    fn lock_without_terms_keeps_node_costs() {
         let graph = chain(&[Op::Neg, Op::Relu, Op::Abs]);
         let lock = Plan {
             terms: None,

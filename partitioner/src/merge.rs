@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_merge_only_where_no_path_leaves_and_returns() {
+    fn only_convex_runs_merge() {
         // 0 → 1 → 2 on devices 0, 1, 0: merging 0 and 2 would make a circle
         assert_eq!(
             parts(&[0, 1, 0], &[(0, 1), (1, 2)], true, |_, _, _| true),
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_found_among_the_parts_between() {
+    fn path_search_stays_between_the_parts() {
         let mut state = 7u64;
         let mut random = |below: u64| {
             state = state
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_that_reorders_parts_keeps_dependencies() {
+    fn reordering_merge_keeps_dependencies() {
         // 1 (device 1) feeds 2 (device 0); 0 and 2 merge and must then run after 1
         assert_eq!(
             parts(&[0, 1, 0], &[(1, 2)], true, |_, _, _| true),

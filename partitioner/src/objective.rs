@@ -315,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_joule_costs_what_it_was_priced_at() {
+    fn joule_price_round_trips() {
         let weights = |per_joule: Time| {
             let made = Objective::priced(per_joule);
             (made.time_weight, made.energy_weight)
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_count_per_named_unit() {
+    fn weights_apply_per_named_unit() {
         let one = Objective::weighted(3, 2).value(Time::from_nanoseconds(1), Energy::from_microjoules(1));
         assert_eq!(one, Some(5000));
         let none = Objective::latency().value(Time::from_picoseconds(u64::MAX), Energy::ZERO);

@@ -78,7 +78,7 @@ mod tests {
     const OPS: [(Op, &str); 2] = [(Op::Neg, "a"), (Op::Relu, "b")];
 
     #[test]
-    fn an_id_tells_devices_and_nodes_apart() {
+    fn ids_distinguish_devices_and_nodes() {
         let graph = chain(&OPS, 4, false);
         let id = part_id(&graph, "cpu:0", &[0, 1]);
         assert_eq!(id.len(), 16);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_stays_while_the_rest_of_the_model_changes() {
+    fn id_is_independent_of_the_rest_of_the_model() {
         let id = part_id(&chain(&OPS, 4, false), "cpu:0", &[0, 1]);
         assert_eq!(id, part_id(&chain(&OPS, 4, true), "cpu:0", &[1, 2]));
     }

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sum_reaches_as_far_as_its_terms_and_rests_on_the_weakest() {
+    fn sum_interval_is_the_interval_of_sums() {
         let power = Power {
             low: Milliwatts::new(500),
             high: Milliwatts::new(4_000),

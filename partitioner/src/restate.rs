@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn yesterdays_placement_is_priced_with_todays_costs_and_shows_its_gap() {
+    fn restated_plan_shows_its_gap() {
         let graph = chain();
         let targets = [Target::new("a:0", 2), Target::new("b:0", 2)];
         let mut links = LinkTable::new(2);

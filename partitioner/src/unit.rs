@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_carry_their_unit() {
+    fn text_carries_units() {
         assert_eq!(Time::from_picoseconds(7).to_string(), "7 ps");
         assert_eq!(Time::from_nanoseconds(1500).to_string(), "1.500 µs");
         assert_eq!(Time::from_picoseconds(12_345_678_901).to_string(), "12.345 ms");
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn degrees_are_kept_to_a_thousandth() {
+    fn degrees_have_millidegree_resolution() {
         assert_eq!(MilliCelsius::from_celsius(42.0005).millidegrees(), 42_001);
         assert_eq!(MilliCelsius::from_celsius(-0.25).to_string(), "-0.2 °C");
         assert_eq!(Milliwatts::new(4_007).to_string(), "4.007 W");

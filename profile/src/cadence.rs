@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn common_frame_rates_are_no_bounds() {
+    fn common_frame_rates_are_not_class_bounds() {
         for per_second in [
             120.0, 90.0, 60.0, 50.0, 30.0, 25.0, 24.0, 20.0, 15.0, 10.0, 5.0, 2.0, 1.0,
         ] {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_have_their_words() {
+    fn cadence_classes_have_names() {
         let words = |period: f64| Cadence::of_period(ms(period)).to_string();
         assert_eq!(words(0.0), "back-to-back");
         assert_eq!(words(1.7), "back-to-back");
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_device_runs_back_to_back() {
+    fn busy_device_is_back_to_back() {
         assert_eq!(Cadence::of_run(ms(2.0), ms(31.0)), Cadence::BackToBack);
         assert_eq!(Cadence::of_run(ms(1.7), ms(0.5)), Cadence::BackToBack);
         assert_eq!(Cadence::of_run(ms(8.0), ms(25.0)), Cadence::of_period(ms(33.0)));
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_that_wavers_about_a_bound_is_not_clearly_of_another_class() {
+    fn period_near_a_bound_keeps_its_class() {
         let camera = Cadence::of_period(ms(33.0));
         assert!(!camera.is_clearly_other(ms(40.0), ms(1.0)));
         assert!(!camera.is_clearly_other(ms(58.0), ms(1.0)));

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_what_is_not_understood_is_absent() {
+    fn conditions_round_trip_and_unknown_keys_are_dropped() {
         let text = "celsius=-10..0 contention=3 governor=schedutil load_mhz=1700 power=balanced steady=no";
         assert_eq!(read(text).to_string(), text);
         assert_eq!(read("").to_string(), "");
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_chip_is_priced_by_the_clock_it_goes_up_to() {
+    fn idle_chip_uses_its_boost_clock() {
         let batches = ["load_mhz=300", "load_mhz=1900", "", "load_mhz=2000"];
         assert_eq!(chosen("", &batches), [1, 3]);
         // a clock that is held down is another matter
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_steady_is_used_where_there_is_nothing_else() {
+    fn unsteady_rows_are_the_last_resort() {
         let batches = ["load_mhz=1900 steady=no", "load_mhz=1800", "load_mhz=800"];
         assert_eq!(chosen("", &batches), [1]);
         assert_eq!(chosen("", &batches[..1]), [0]);

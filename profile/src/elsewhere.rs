@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn each_difference_is_named() {
+    fn every_difference_is_named() {
         assert_eq!(differing(IDENTITY, "threads=1"), None);
         assert_eq!(differing(&IDENTITY.replace("cpu:0", "gpu:0"), "threads=1"), None);
         for (device, point, words) in [

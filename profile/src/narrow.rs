@@ -128,7 +128,7 @@ mod tests {
     use polychip_partitioner::Time;
 
     #[test]
-    fn what_was_measured_at_another_cadence_is_scaled_by_what_was_measured_at_both() {
+    fn other_cadence_times_are_scaled_by_common_rows() {
         let profile = Profile::in_memory();
         let record = |part: u8, us: u64, cadence: &str| {
             let key = PartKey {

@@ -76,7 +76,7 @@ mod tests {
     use crate::{Measurement, PartKey, Profile};
 
     #[test]
-    fn parts_weigh_by_their_time() {
+    fn parts_are_weighted_by_time() {
         let profile = Profile::in_memory();
         let record = |structure: u8, point: &str, ns: u64, energy_uj: Option<u64>| {
             let key = PartKey {

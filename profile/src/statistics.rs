@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_those_of_the_tables() {
+    fn ranks_match_published_tables() {
         // the 2.5 % quantiles of the binomial distribution of n throws, computed in exact fractions
         for (n, low) in [
             (6, 1),
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_holds_the_median_as_often_as_it_says() {
+    fn interval_covers_the_median_as_stated() {
         // a skewed distribution whose median is known: squares of uniform numbers from 0 to 999
         let mut state = 1u64;
         let mut uniform = || {

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_the_same_content_have_their_nodes_in_the_same_order() {
+    fn parts_with_equal_content_have_equal_node_order() {
         let (one, other) = (part_ops(Op::Neg), part_ops(Op::Abs));
         assert_eq!(one.1, other.1, "a cached blob of one is found for the other");
         assert_eq!(one.0, other.0);

@@ -170,7 +170,7 @@ mod tests {
     use polychip_governor::{Action, Candidate, Input, Load, PolicyLimits, Settings};
 
     #[test]
-    fn a_log_replays_to_the_same_decisions_and_a_changed_one_is_caught() {
+    fn log_replays_and_changes_are_detected() {
         let on = |device| {
             vec![Load {
                 device,

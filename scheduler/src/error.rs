@@ -244,7 +244,7 @@ mod tests {
     struct Short(#[source] std::io::Error);
 
     #[test]
-    fn debug_says_every_cause_once() {
+    fn debug_prints_every_cause_once() {
         let io = std::io::Error::other("the cable is out");
         let error = Error::caused(ErrorKind::DeviceFailed, "part p0", Short(io));
         assert_eq!(error.to_string(), "part p0: no frame came");

@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn like_events_are_counted_together_and_the_log_stays_small() {
+    fn similar_events_are_counted_in_a_bounded_log() {
         let mut log = EventLog::default();
         for run in 0..1000 {
             log.add(Event::new(
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_counts_in_its_own_place() {
+    fn event_kinds_index_their_counts() {
         for (index, kind) in EventKind::ALL.iter().enumerate() {
             assert_eq!(*kind as usize, index);
         }

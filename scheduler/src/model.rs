@@ -333,7 +333,7 @@ mod tests {
     use crate::{Policy, Runtime};
 
     #[test]
-    fn sessions_share_what_one_of_them_has_loaded_with_the_same_settings() {
+    fn sessions_with_equal_settings_share_loaded_parts() {
         let mut graph = Graph::new("relu");
         let mut add = |name| graph.add_tensor(Tensor::new(name, TensorType::known(DType::F32, &[4])));
         let (x, y) = (add("x"), add("y"));
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_with_weights_of_16_bits_and_with_widened_ones_share_nothing() {
+    fn sessions_with_16_bit_and_widened_weights_share_nothing() {
         let mut graph = Graph::new("layers");
         let known = |name: &str, dtype, dims: &[usize]| Tensor::new(name, TensorType::known(dtype, dims));
         let x = graph.add_tensor(known("x", DType::F32, &[2, 128]));
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn tensors_inside_become_outputs_and_the_model_stays_as_it_is() {
+    fn internal_tensors_become_outputs_of_a_new_model() {
         let mut graph = Graph::new("two");
         let mut add = |name| graph.add_tensor(Tensor::new(name, TensorType::known(DType::F32, &[2])));
         let (x, inside, y) = (add("x"), add("inside"), add("y"));

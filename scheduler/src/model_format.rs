@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formats_are_told_by_their_mark_before_the_name_and_by_the_name_else() {
+    fn formats_are_identified_by_magic_then_extension() {
         let of = |path: &str, bytes: &[u8]| of(Path::new(path), bytes);
         let words = of("dir/net.bin", b"\x1c\0\0\0TFL3\0\0").unwrap();
         assert!(words.starts_with("dir/net.bin is a TensorFlow Lite"), "{words}");

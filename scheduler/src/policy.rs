@@ -737,7 +737,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_of_other_threads_or_another_precision_are_told_apart() {
+    fn operating_points_separate_threads_and_precision() {
         let exact = Policy::latency().threads(2).settings();
         let reduced = Policy::latency().precision(Precision::Reduced).settings();
         assert_eq!(exact.operating_point(DeviceKind::Cpu), "threads=2");
@@ -753,7 +753,7 @@ mod tests {
         );
     }
     #[test]
-    fn energy_has_a_price_where_the_aim_is_balanced() {
+    fn balanced_aim_prices_energy() {
         let weights = |policy: Policy| {
             let made = policy.objective();
             (made.time_weight, made.energy_weight)

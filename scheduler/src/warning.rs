@@ -380,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn twice_as_long_or_short_is_still_no_warning() {
+    fn factor_of_two_gives_no_warning() {
         assert!(!is_far(100, 200) && !is_far(200, 100) && !is_far(0, 0));
         assert!(is_far(100, 201) && is_far(201, 100) && is_far(0, 1));
     }

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_temperature_is_over_its_limit_where_the_power_is_over_its_cap() {
+    fn temperature_limit_equals_a_power_cap() {
         for (rest, resistance, limit) in [(25_000, 9_000, 70_000), (30_000, 7_001, 42_345), (-5_000, 3, 0)] {
             let heat = Heat {
                 rest: MilliCelsius::new(rest),

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn ideals_are_counted_and_split_at_their_best() {
+    fn ideals_are_counted_and_split_optimally() {
         let machine = machine(vec![4, 9, 4, 9, 4, 9, 4, 9, 4, 9], vec![1, 1]);
         // (1 + 2 + …): 3 × 3 pairs of prefixes of the chains, and the whole
         assert_eq!(ideals(&machine).unwrap().len(), 10);

@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn times_after_changes_are_those_of_the_whole_draft() {
+    fn incremental_times_match_full_evaluation() {
         let mut random = ChaCha8Rng::seed_from_u64(5);
         let mut below = |limit: usize| (random.next_u64() % limit as u64) as usize;
         let (mut kept, mut better) = (0, 0);

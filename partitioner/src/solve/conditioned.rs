@@ -169,7 +169,7 @@ mod tests {
     use crate::solve::wide::tests::problem;
 
     #[test]
-    fn forced_nodes_cost_what_a_plan_of_the_rest_does() {
+    fn forced_node_costs_match_replanning() {
         let budget = Budget {
             table: 10_000_000,
             moves: 0,

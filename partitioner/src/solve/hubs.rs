@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn hubs_settled_by_branching_leave_the_optimum_as_it_is() {
+    fn branching_over_hubs_keeps_the_optimum() {
         let mut open = 0;
         for seed in 0..100 {
             let problem = problem(seed);

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_read_and_nothing_else() {
+    fn only_stored_calibrations_are_read() {
         let calibration = Calibration {
             compute: 0.3125,
             traffic: 4.0,
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stated_cost_is_scaled_by_what_bounds_it() {
+    fn stated_cost_is_scaled_by_its_bound() {
         let calibration = Calibration {
             compute: 0.5,
             traffic: 3.0,

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tensor_crosses_the_bus_of_each_device_that_has_one() {
+    fn tensor_crosses_the_bus_of_each_discrete_device() {
         assert_eq!(bus(None, None), None);
         assert_eq!(bus(Some(12), None), Some(12));
         assert_eq!(bus(None, Some(12)), Some(12));

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_hand_over_is_free() {
+    fn no_transfer_is_free() {
         let latency = Time::from_nanoseconds(10_000);
         let native = with(Link::native(latency), false);
         let copied = with(Link::copy(latency, 1_000_000_000), false);

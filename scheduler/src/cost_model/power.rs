@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_holds_what_it_expects() {
+    fn power_rows_contain_their_expected_value() {
         let boards = BOARDS.iter().map(|(words, _)| *words);
         let chips = CHIPS.iter().map(|(words, _)| *words);
         for words in boards.chain(chips) {
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn boards_are_told_apart() {
+    fn boards_are_distinguished() {
         let high = |name: &str| model(&asked(DeviceKind::Gpu, name)).high.milliwatts();
         assert_eq!(high("gpu nvidia h100 80gb hbm3 nvidia"), 630_000);
         assert_eq!(high("gpu nvidia h100 pcie nvidia"), 315_000);
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_without_a_word_of_energy_gets_the_power_of_its_class() {
+    fn device_without_energy_uses_its_class_power() {
         let (power, cost) = completed(&asked(DeviceKind::Npu, "npu"), None, vec![cost(1_000_000)]);
         assert_eq!(power.provenance, EnergyProvenance::Default);
         // a millisecond
@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stated_is_kept_and_fills_what_is_not() {
+    fn stated_energy_is_kept_and_extended() {
         let stated = cost(1_000).map(|cost| cost.with_energy(Energy::from_microjoules(30)));
         let asked = Asked {
             emulated: true,
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_draws_as_its_threads_do() {
+    fn cpu_power_scales_with_threads() {
         let with = |threads: u32| Asked {
             settings: "cores=8x2400000 isa=avx2 threads=8",
             threads,
@@ -543,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_of_other_parts_is_better_than_a_statement() {
+    fn measured_parts_override_stated_power() {
         let drawn = DrawnPower {
             mean_mw: 9_000,
             least_mw: 8_000,

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_device_are_charged_what_its_measured_parts_lose() {
+    fn unmeasured_parts_inherit_the_measured_loss() {
         let mut evidence = evidence(&[(5, 10), (0, 20)], 4);
         // the whole model has no borders
         let part = |device: usize, nodes: &[u32]| (DeviceIndex::new(device), nodes.to_vec());
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_nobody_measured_inherits_the_error_of_those_measured() {
+    fn unmeasured_device_inherits_the_measured_error() {
         let mut evidence = evidence(&[(0, 100), (0, 10)], 4);
         let time = |evidence: &Evidence, device: usize| {
             let prices = evidence.resolve();
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn each_layer_is_shared_in_the_proportions_of_those_below_it() {
+    fn layers_are_shared_in_proportion() {
         let mut evidence = evidence(&[(0, 10)], 4);
         let cost = |evidence: &Evidence, node: usize| {
             let prices = evidence.resolve();
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_takes_the_power_that_was_stated_for_as_long_as_it_takes() {
+    fn node_energy_is_stated_power_times_time() {
         let mut evidence = evidence(&[(0, 10)], 2);
         let layers = Arc::get_mut(&mut evidence.layers).unwrap();
         for cost in Arc::make_mut(&mut layers[0].stated).iter_mut().flatten() {

@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn differences_take_the_launches_and_nodes_away() {
+    fn differences_cancel_launches_and_nodes() {
         let of = |name: &str, uj: f64| EnergyOf {
             device: name.to_owned(),
             figures: Ok(crate::telemetry::EnergyFigures {

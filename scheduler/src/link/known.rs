@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_through_two_sizes() {
+    fn two_sizes_determine_a_line() {
         let ns = Time::from_nanoseconds;
         let cost = |time| LinkCost::of_time(ns(time));
         assert_eq!(fit(&[]), None);
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn energies_are_a_line_too_where_both_ends_were_measured() {
+    fn energies_form_a_line_between_measured_sizes() {
         let nj = Energy::from_nanojoules;
         let cost = |energy: Option<u64>| LinkCost {
             time: Time::from_nanoseconds(1),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measured_link_replaces_the_estimate_and_says_so() {
+    fn measured_link_replaces_the_estimate() {
         let profile = Profile::in_memory();
         let ns = Time::from_nanoseconds;
         let cost = |time, energy: Option<u64>| LinkCost {

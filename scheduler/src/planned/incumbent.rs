@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn real_devices_share_a_run_only_where_that_is_faster_by_far() {
+    fn real_devices_share_a_run_only_for_a_large_gain() {
         // a run every 1000 ns over both, 1250 with a copy on each: not by enough
         let near = [[1000, 1500], [1500, 1000]];
         assert_eq!(copies(near, Objective::throughput(), false), [vec![0], vec![1]]);

@@ -58,7 +58,7 @@ fn measure(runtime: &Runtime, planned: &Planned, part: &Part, policy: &Policy) {
 }
 
 #[test]
-fn a_replan_that_learns_new_parts_charges_no_border_twice() {
+fn replan_charges_each_border_once() {
     let runtime = Runtime::builder()
         .link(polychip_sdk::plugin_query::<polychip_null::NullPlugin>)
         .configure("null", "script", SCRIPT)

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_and_values_are_the_same() {
+    fn text_and_values_round_trip() {
         for (text, value) in [
             ("no", Learn::No),
             ("watch", Learn::Watch),

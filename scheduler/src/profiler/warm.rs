@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_windows_end_it_soon() {
+    fn equal_windows_end_the_warm_up() {
         let (warmth, took) = ended(&[(1_000_000, None)]);
         assert_eq!((warmth, took), (Warmth::Steady, 2 * WINDOW_NS));
         // longer than a window: three of each
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_rises_is_waited_for() {
+    fn warm_up_waits_for_a_rising_clock() {
         // an idle GPU: 3 ms at first, then 1 ms
         let mut rounds = vec![(3_000_000, None); 30];
         rounds.push((1_000_000, None));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_held_is_waited_for() {
+    fn warm_up_waits_for_a_held_clock() {
         let mut warm_up = WarmUp::at_least(Duration::from_secs(6));
         let mut now_ns = 0;
         // a frame every 33 ms: 1 ms for four seconds, 4.4 ms from then on
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_agrees_ends_unsteady() {
+    fn disagreeing_windows_end_unsteady() {
         let mut falling: Vec<(u64, Option<u64>)> = Vec::new();
         for window in 0..200_u64 {
             falling.extend([(25_000_000 * (1 + window % 2), None); ROUNDS]);

@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cached_blob_that_does_not_hold_is_refused_with_the_reason() {
+    fn invalid_cached_blob_is_refused_with_the_reason() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a/b.blob");
         let key = blake3::hash(b"key");

@@ -288,7 +288,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn places_are_given_in_the_order_of_coming_and_nobody_jumps_the_queue() {
+    fn permits_are_granted_in_order_of_arrival() {
         let flights = Arc::new(InFlightLimit::new(1));
         let first = flights.take(9).unwrap();
         assert!(flights.take(9).is_none());
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_holds_nobody_up() {
+    fn timed_out_waiter_does_not_block_the_queue() {
         let flights = Arc::new(InFlightLimit::new(2));
         let (one, two) = (flights.take(2).unwrap(), flights.take(2).unwrap());
         std::thread::scope(|scope| {
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_may_free_the_place_of_a_run_that_was_given_up() {
+    fn polling_frees_the_permit_of_an_abandoned_run() {
         let flights = Arc::new(InFlightLimit::new(1));
         let ticket = flights.take(1);
         flights.give_up(1);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_the_runs_that_have_the_places() {
+    fn refusal_lists_the_permit_holders() {
         let flights = Arc::new(InFlightLimit::new(2));
         drop(flights.take(2).unwrap());
         let (second, third) = (flights.take(2).unwrap(), flights.take(2).unwrap());
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_ends_all_waits_with_the_words_of_a_refusal() {
+    fn close_ends_all_waits_with_an_error() {
         let flights = Arc::new(InFlightLimit::new(1));
         let first = flights.take(1).unwrap();
         std::thread::scope(|scope| {

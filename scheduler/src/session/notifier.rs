@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ring_before_the_wait_is_not_missed() {
+    fn notification_before_the_wait_is_not_missed() {
         let bell = Notifier::new();
         let seen = bell.rings();
         *bell.state.rings.lock().unwrap() += 1;

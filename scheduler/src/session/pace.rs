@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_takes_eight_runs_and_the_first_is_booked_nowhere() {
+    fn cadence_change_needs_eight_runs() {
         let pace = Pace::new(Cadence::BackToBack);
         let mut now = 0;
         let (last, changed) = drive(&pace, &mut now, 0, 20);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_that_wavers_about_a_bound_changes_nothing() {
+    fn period_near_a_bound_changes_no_cadence() {
         let pace = Pace::new(Cadence::of_period(Duration::from_millis(50)));
         let mut now = 0;
         for round in 0..200 {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_run_after_a_long_time_is_booked_as_such() {
+    fn first_run_after_idle_is_recorded_as_such() {
         let pace = Pace::new(Cadence::BackToBack);
         let mut now = 0;
         drive(&pace, &mut now, 0, 5);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_booked_while_a_device_may_hold_another_clock() {
+    fn nothing_is_recorded_during_clock_hold() {
         let camera = Cadence::of_period(Duration::from_millis(33));
         let pace = Pace::new(camera);
         let booked: Vec<u64> = (0..400)
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_overlap_are_back_to_back() {
+    fn overlapping_runs_are_back_to_back() {
         let pace = Pace::new(Cadence::BackToBack);
         pace.ran(0, 10 * MS, 0);
         pace.ran(MS, 10 * MS, 0);

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_padded_with_zeros_and_cut_out_again() {
+    fn padding_round_trips() {
         for (shape, within) in [
             (vec![2, 3], vec![4, 3]),
             (vec![2, 3], vec![2, 5]),

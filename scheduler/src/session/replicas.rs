@@ -329,21 +329,21 @@ mod tests {
     }
 
     #[test]
-    fn equal_copies_share_the_runs() {
+    fn equal_replicas_share_the_runs() {
         let (counts, time) = driven(&[1000, 1000], &[1000, 1000], 4, 2000);
         assert!(counts.iter().all(|&count| count >= 990), "{counts:?}");
         assert!(time <= 1_010_000, "{time}");
     }
 
     #[test]
-    fn a_slow_copy_does_not_hold_up_the_others() {
+    fn slow_replica_does_not_delay_the_others() {
         let (counts, time) = driven(&[1000, 1000, 50_000], &[1000, 1000, 50_000], 6, 5000);
         assert!(counts[2] <= 2, "{counts:?}");
         assert!(time <= 2_550_000, "{time}");
     }
 
     #[test]
-    fn what_was_mispredicted_is_measured() {
+    fn mispredicted_replica_uses_measured_times() {
         // said to be alike, and four times as slow
         let (counts, time) = driven(&[1000, 1000], &[1000, 4000], 6, 5000);
         assert!(counts[1] <= 1250, "{counts:?}");
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_fails_gives_its_place_back() {
+    fn failed_run_frees_its_replica_slot() {
         let mut dispatch = Dispatch::new(vec![10, 10]);
         let first = dispatch.take(0);
         dispatch.left(first);

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_battery_is_a_share_that_may_be_charging() {
+    fn battery_is_a_percentage_with_optional_charging() {
         assert_eq!(battery("35%"), Ok((350, false)));
         assert_eq!(battery("99.5% charging"), Ok((995, true)));
         for bad in ["35", "101%", "-1%", "charging", "35% full"] {
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn a_headroom_is_a_share_of_the_way_to_severe() {
+    fn headroom_is_a_share_of_severe_throttling() {
         assert_eq!(headroom("0.85"), Ok(850));
         assert_eq!(headroom("1.2"), Ok(1200));
         for bad in ["-0.1", "nan", "hot", "11"] {

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_counter_turns_at_its_range_and_restarts_without_one() {
+    fn counter_wraps_at_its_range_or_restarts() {
         let mut counter = Counter::default();
         let range = Some(999);
         assert_eq!(counter.advance(900, range), 0);

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_power_that_moves_widens_the_net_interval_only() {
+    fn idle_drift_widens_only_the_net_interval() {
         let still = meter(true, 80_000.0, 500_000.0, 80_000.0).figures().unwrap();
         let moved = meter(true, 80_000.0, 500_000.0, 100_000.0).figures().unwrap();
         assert_eq!(still.gross_uj, moved.gross_uj);
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_gives_a_reason_and_no_figure() {
+    fn too_few_samples_give_a_reason() {
         let none = EnergyMeter::default().figures().unwrap_err();
         assert_eq!(none, "no sensor of power or energy");
         let mut short = EnergyMeter::default();
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_are_students() {
+    fn intervals_use_students_distribution() {
         // mean 3, deviation 1.5811, error 0.7071, t of 4 degrees 2.776
         let interval = Interval::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
         assert!(

@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_real_drivers_find_their_chip() {
+    fn driver_names_map_to_their_chip() {
         for (name, subject) in [
             ("thermal/x86_pkg_temp", Subject::Cpu),
             ("thermal/cpuss-0-usr", Subject::Cpu),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_apps_rules_come_first_and_subjects_are_read_as_written() {
+    fn app_rules_come_first_and_subjects_parse() {
         let rules = Rules::default()
             .with("thermal/*", Subject::System)
             .with("Thermal/cpu?", Subject::Device("a:1".into()));

@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn others_take_only_the_cores_that_are_not_left_free() {
+    fn other_load_ignores_idle_cores() {
         // half of eight cores is busy: two threads find their place, eight lack four
         assert_eq!((taken(500, 8, 2), taken(500, 8, 8)), (0, 500));
         assert_eq!(taken(900, 8, 2), 600);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_counts_the_samples_above_it() {
+    fn limit_counts_samples_above_it() {
         let mut missed = Vec::new();
         for (seen, limit) in [
             (Some(41), Some(42)),

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_late_run_ends_the_wait_and_is_told_once() {
+    fn late_run_ends_the_wait_once() {
         let wake = Wake::default();
         let long = Duration::from_secs(600);
         let any = |flags: &Flags| flags.stop || flags.late;

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn rounding_is_the_same_answer_and_anything_else_is_not() {
+    fn outputs_equal_up_to_rounding_match() {
         let one = answer(&[1.0, -2.0, 3.0]);
         assert!(agree(&one, &answer(&[1.0001, -2.0, 3.0]), true));
         assert!(!agree(&one, &answer(&[1.1, -2.0, 3.0]), true));
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_equal_but_for_few() {
+    fn integer_outputs_match_except_a_few() {
         let labels = |differ: usize| {
             let values = (0..1_000).map(|index| i64::from(index < differ));
             vec![Answer {

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_slows_the_others_rests() {
+    fn replica_that_slows_the_others_rests() {
         let mut world = World::new();
         // 1000 runs/s alone; beside the second one 600, and 20 of its own
         let verdicts = world.run(10_000 * MS, 1_666_667, MS, 50 * MS, true);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_tried_again_rarely_and_returns_where_it_helps() {
+    fn resting_replica_is_retried_rarely() {
         let mut world = World::new();
         assert_eq!(world.run(10_000 * MS, 1_666_667, MS, 50 * MS, true).len(), 1);
         // still no use a minute later
@@ -370,14 +370,14 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_adds_runs_stays() {
+    fn replica_that_adds_throughput_stays() {
         let mut world = World::new();
         assert!(world.run(120_000 * MS, MS, MS, 10 * MS, true).is_empty());
         assert!(world.contention.takes_part(1));
     }
 
     #[test]
-    fn what_is_clear_is_found_out_at_little_cost() {
+    fn clear_contention_is_detected_cheaply() {
         // an equal copy rests for one window and the times around it, of three seconds
         let mut world = World::new();
         let mut rested = 0;
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_decided_while_copies_wait_for_the_app() {
+    fn no_decision_while_replicas_are_idle() {
         let mut world = World::new();
         assert!(
             world
