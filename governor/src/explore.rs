@@ -1,20 +1,23 @@
-//! Which plan an ungoverned session runs, learnt from its own runs: trials of ready plans within a budget.
+//! Selects the plan of an ungoverned session from its own runs: trials of ready plans within a
+//! budget.
 //!
-//! An [`Explorer`] knows the *incumbent*, the plan that runs, and *arms*, plans that might be faster. It says which plan
-//! the next run takes ([`Explorer::next`]) or which arm to run beside the app ([`Explorer::wants_shadow`]), and is told
-//! how long each took. Comparisons are paired: runs of an arm and of the incumbent in turns, close in time, so that what
-//! slows both cancels out. An arm is dropped when it is slower beyond doubt and adopted when it is faster beyond doubt.
+//! An [`Explorer`] has an *incumbent*, the current plan, and *arms*, plans that might be faster. It
+//! selects the plan of the next run ([`Explorer::next`]) or the arm to run beside the app
+//! ([`Explorer::wants_shadow`]), and observes each run time. Comparisons are paired: runs of an arm
+//! and of the incumbent alternate, close in time, so that common slowdowns cancel out. An arm is
+//! dropped when it is slower, and adopted when it is faster, with statistical confidence.
 //!
-//! The rule is successive elimination over paired log ratios (Even-Dar et al., JMLR 2006) under the budget of a
-//! conservative bandit (Wu et al., arXiv:1602.04282): what trials cost beyond the incumbent stays below a share of the
-//! time so far plus a few runs.
+//! The rule is successive elimination over paired log ratios (Even-Dar et al., JMLR 2006) under the
+//! budget of a conservative bandit (Wu et al., arXiv:1602.04282): the excess cost of trials stays
+//! below a share of the time so far plus a few runs.
 //!
 //! Invariants:
-//! 1. The incumbent is replaced only by an arm that was measured in turns with it and was faster beyond doubt, with the
-//!    same answers.
-//! 2. A trial whose expected excess does not fit the budget waits.
-//! 3. Pure: no clock, device or thread; the same observations give the same choices. `ln` and `exp` are used, unlike in
-//!    the governor's own state: choices follow real timings, which no two machines share.
+//! 1. The incumbent is replaced only by an arm that was faster in paired runs with statistical
+//!    confidence, with the same outputs.
+//! 2. A trial whose expected excess exceeds the budget waits.
+//! 3. Pure: no clock, device or thread; the same observations give the same choices. `ln` and `exp`
+//!    are used, unlike in the governor's own state: choices follow real timings, which no two
+//!    machines share.
 //!
 //! Not here: making plans and running them (the session does).
 

@@ -281,16 +281,17 @@ fn told(battery: Option<(u32, bool)>) -> Input {
 }
 
 impl Session {
-    /// Reads the sensors and lets the governor decide, now: what a governed session does by itself, except on virtual
-    /// time. What the sensors said; none where the session is not governed.
+    /// Reads the sensors and lets the governor decide, now. A governed session does this by itself,
+    /// except on virtual time. Returns the sensor readings; `None` if the session is not governed.
     pub fn govern(&self) -> Option<Sample> {
         let inner = self.0.latest()?;
         let governing = inner.governing.as_ref()?;
         Some(governing.step(&inner))
     }
 
-    /// Lets the governor hear of the runs that have ended and decide, now, without a look at the sensors: what a governed
-    /// session does by itself after a late run, except on virtual time. Nothing happens where the session is not governed.
+    /// Passes completed runs to the governor and lets it decide, now, without reading the sensors.
+    /// A governed session does this by itself after a late run, except on virtual time. Does
+    /// nothing if the session is not governed.
     pub fn govern_runs(&self) {
         if let Some(inner) = self.0.latest()
             && let Some(governing) = &inner.governing
@@ -299,19 +300,19 @@ impl Session {
         }
     }
 
-    /// The plans that are ready; none where the session is not governed.
+    /// The ready plans; empty if the session is not governed.
     #[must_use]
     pub fn ready_plans(&self) -> Vec<ReadyPlan> {
         self.governing(Governing::ready_plans).unwrap_or_default()
     }
 
-    /// Time on the runtime's clock, in nanoseconds, which decisions and samples state.
+    /// Current time on the runtime's clock, in nanoseconds, as in decisions and samples.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.0.now_ns()
     }
 
-    /// Tells a governed session something; nothing happens in another one.
+    /// Passes a hint to a governed session; does nothing in other sessions.
     pub fn hint(&self, hint: Hint) {
         if let Some(inner) = self.0.latest()
             && let Some(governing) = &inner.governing
@@ -320,25 +321,26 @@ impl Session {
         }
     }
 
-    /// Whether the next frame is to run, where the governor skips some to keep a limit. Each call counts a frame.
+    /// Whether the next frame should run; the governor may skip frames to hold a limit. Each call
+    /// counts a frame.
     #[must_use]
     pub fn takes_frame(&self) -> bool {
         self.governing(Governing::takes_frame).unwrap_or(true)
     }
 
-    /// What the governor was told and decided until now; none where the session is not governed.
+    /// The governor's observations and decisions so far; `None` if the session is not governed.
     #[must_use]
     pub fn decisions(&self) -> Option<DecisionLog> {
         self.governing(Governing::log)
     }
 
-    /// How the devices of a governed session warm, as far as its governor has learnt it: for [`Policy::heat`].
+    /// The thermal models of a governed session's devices, as fitted so far, for [`Policy::heat`].
     #[must_use]
     pub fn heats(&self) -> Vec<(String, Heat)> {
         self.governing(Governing::heats).unwrap_or_default()
     }
 
-    /// Plans that are ready and changes among them; none where the session is not governed.
+    /// Ready plans and switches between them; `None` if the session is not governed.
     #[must_use]
     pub fn governed(&self) -> Option<GovernedReport> {
         self.governing(Governing::report)

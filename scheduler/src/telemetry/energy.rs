@@ -17,7 +17,7 @@ use serde::Serialize;
 /// Least changes of a counter in a window, and least samples of a power.
 const FEWEST: usize = 3;
 
-/// A figure with the interval that holds it in 95 of 100 repetitions, by Student's distribution over blocks.
+/// A figure with its 95 % confidence interval, by Student's distribution over blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Interval {
     /// Mean.
@@ -29,7 +29,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Of the figures of independent blocks; none where there are fewer than two.
+    /// The interval of independent blocks; `None` for fewer than two.
     #[must_use]
     pub fn of(blocks: &[f64]) -> Option<Interval> {
         let count = blocks.len();
@@ -42,7 +42,7 @@ impl Interval {
         Some(Interval::around(mean, student(count - 1) * error))
     }
 
-    /// A mean and half the width of its interval.
+    /// An interval from its mean and half width.
     #[must_use]
     pub fn around(mean: f64, half: f64) -> Interval {
         Interval {
@@ -58,7 +58,7 @@ impl Interval {
         (self.high - self.low) / 2.0
     }
 
-    /// Whether the intervals have no figure in common.
+    /// Whether the intervals are disjoint.
     #[must_use]
     pub fn is_apart_from(&self, other: &Interval) -> bool {
         self.high < other.low || other.high < self.low
@@ -100,7 +100,7 @@ struct Block {
     runs: u64,
 }
 
-/// Samples of one device's sensor, with what ran when.
+/// Samples of one device's sensor, with the times of runs.
 #[derive(Debug, Clone, Default)]
 pub struct EnergyMeter {
     powers: Vec<Point>,
@@ -112,28 +112,29 @@ pub struct EnergyMeter {
 /// Energy of a run on one device.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct EnergyFigures {
-    /// Energy of a run with what the device takes idle, in microjoules.
+    /// Energy of a run including idle power, in microjoules.
     pub gross_uj: Interval,
-    /// The same less the idle power over the run's share of the time, in microjoules; none where idle was not measured.
+    /// Energy of a run without idle power, in microjoules; none if idle power was not measured.
     pub net_uj: Option<Interval>,
     /// Mean power while runs were repeated, in milliwatts.
     pub power_mw: f64,
     /// Mean power of the idle times before and after, in milliwatts.
     pub idle_mw: Option<f64>,
-    /// How far both idle times differ, in milliwatts.
+    /// Difference between the idle powers before and after, in milliwatts.
     pub idle_drift_mw: Option<f64>,
-    /// Runs that were measured.
+    /// Number of measured runs.
     pub runs: u64,
     /// Blocks of runs.
     pub blocks: usize,
-    /// Changes of the sensor while runs were measured.
+    /// Sensor updates while runs were measured.
     pub updates: usize,
-    /// Whether a counter of energy was read, not a power integrated.
+    /// Whether an energy counter was read, instead of integrating a power.
     pub counted: bool,
 }
 
 impl EnergyMeter {
-    /// Adds a sample: power in milliwatts, and a counter in microjoules, of which either may be absent.
+    /// Adds a sample: power in milliwatts and a counter in microjoules, either of which may be
+    /// absent.
     pub fn sample(&mut self, time_ns: u64, power_mw: Option<i64>, energy_uj: Option<i64>) {
         let add = |points: &mut Vec<Point>, value: Option<i64>| {
             if let Some(value) = value {
@@ -147,17 +148,17 @@ impl EnergyMeter {
         add(&mut self.energies, energy_uj);
     }
 
-    /// Nothing ran from one moment to another.
+    /// Marks an interval without runs.
     pub fn idle(&mut self, from_ns: u64, to_ns: u64) {
         self.idle.push((from_ns, to_ns));
     }
 
-    /// So many runs ran from one moment to another, one after the other.
+    /// Marks an interval with `runs` runs back to back.
     pub fn block(&mut self, from_ns: u64, to_ns: u64, runs: u64) {
         self.blocks.push(Block { from_ns, to_ns, runs });
     }
 
-    /// What a run takes; or why that cannot be said.
+    /// The energy of a run, or why it is unknown.
     ///
     /// # Errors
     /// The device has no sensor, or blocks are too short for it.
