@@ -10,14 +10,14 @@ use crate::conditions::Conditions;
 use crate::record::{BatchRecord, ProfileFile};
 use crate::statistics::{Measured, figures};
 
-/// What a device drew while it ran parts that were measured, beyond what it draws at rest.
+/// Power of a device above idle while it ran measured parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DrawnPower {
-    /// All energy over all time, in milliwatts.
+    /// Total energy over total time, in milliwatts.
     pub mean_mw: u64,
-    /// Of the part that drew the least.
+    /// Lowest power of a part, in milliwatts.
     pub least_mw: u64,
-    /// Of the part that drew the most.
+    /// Highest power of a part, in milliwatts.
     pub most_mw: u64,
     /// Number of parts.
     pub parts: usize,

@@ -1,13 +1,13 @@
-//! Why a bundle is refused.
+//! The reasons for refusing a bundle.
 
 use super::key::PublicKey;
 
-/// Why a bundle is refused, by name; nothing of it was used.
+/// Why a bundle is refused; nothing of it was used.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct BundleError(#[from] Cause);
 
-/// The reason by which a bundle is refused.
+/// The reason for refusing a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BundleErrorKind {
@@ -15,13 +15,13 @@ pub enum BundleErrorKind {
     NotABundle,
     /// It ends too early.
     Truncated,
-    /// It has a form that this build does not read.
+    /// It has a format that this build does not read.
     Format,
-    /// Nobody who is trusted signed it.
+    /// No trusted key signed it.
     UntrustedKey,
-    /// It is not what was signed.
+    /// It was changed after signing.
     BadSignature,
-    /// It was signed, and contradicts itself.
+    /// Its signed content contradicts itself.
     BadContents,
     /// It is for other chips.
     OtherFamily,
@@ -29,9 +29,9 @@ pub enum BundleErrorKind {
     Downgraded,
     /// The same version was loaded before with other contents.
     Replaced,
-    /// It is for a share of devices of which this is none.
+    /// It is not rolled out to this device yet.
     NotYet,
-    /// It cannot be read or kept.
+    /// It cannot be read or stored.
     Io,
 }
 

@@ -25,16 +25,16 @@ use crate::work::{self, border_of};
 pub struct FusionGroup {
     /// Structure of the group as a part of its own, 64 hexadecimal digits.
     pub fingerprint: String,
-    /// What it is, for people.
+    /// Description for people.
     pub words: String,
-    /// Groups of one op class follow one regression model.
+    /// Its op class; groups of one class share a regression model.
     #[serde(rename = "family")]
     pub op_class: String,
-    /// How often it stands in the part.
+    /// Number of occurrences in the part.
     pub count: u32,
     /// Multiply-adds.
     pub macs: u64,
-    /// Bytes that it reads and writes, constants not counted.
+    /// Bytes that it reads and writes, without constants.
     pub bytes: u64,
     /// Bytes of its constants.
     pub constants: u64,
