@@ -123,7 +123,7 @@ pub struct FinishedRun {
     /// Energy of the run, if the devices report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy_uj: Option<u64>,
-    /// It was not in time, by the app's own count. Without it the governor compares with the deadline.
+    /// Whether the app counted it as late. If not, the governor compares with the deadline.
     #[serde(default)]
     pub late: bool,
     /// Busy time and energy by device, as the fences report them. May be empty.

@@ -1,13 +1,15 @@
-//! Admission: whether a set of tasks meets all its deadlines, with the proof, or what stands against it.
+//! Admission: whether a set of tasks meets all its deadlines, with the proof, or the reasons
+//! against it.
 //!
-//! Each device is judged by [demand over supply](crate::demand), its memory by sums. Where tasks change devices, their
-//! deadlines are divided among their subtasks ([`Division`]).
+//! Each device is judged by [demand over supply](crate::demand), its memory by sums. For tasks on
+//! several devices, the deadline is divided among the subtasks ([`Division`]).
 //!
 //! Invariants:
-//! 1. Sufficient: no set that is admitted misses a deadline, as long as tasks come no more often and parts take no longer than
-//!    stated, a run's next part is queued before its device is given another, and the device does nothing else.
-//! 2. Not always necessary: what a refusal proves, it says ([`Missing`](crate::Missing)).
-//! 3. Monotone: a set that is refused is refused with any task more.
+//! 1. Sufficient: no admitted set misses a deadline, as long as tasks arrive no more often and
+//!    parts take no longer than stated, a run's next part is queued before its device gets another
+//!    one, and the device does nothing else.
+//! 2. Not always necessary: a refusal states what it proves ([`Missing`](crate::Missing)).
+//! 3. Monotone: a refused set stays refused with any additional task.
 
 use std::fmt;
 
@@ -18,38 +20,39 @@ use crate::missing::due;
 use crate::settings::Class;
 use crate::task::TaskSet;
 
-/// The answer.
+/// The result of admission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admission {
-    /// No deadline is missed.
+    /// Proved: no deadline is missed.
     Admitted(Certificate),
-    /// That could not be proved.
+    /// Not proved.
     Refused(Reason),
 }
 
 /// The proof that no deadline is missed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
-    /// How deadlines are divided among the subtasks of tasks that change devices.
+    /// How deadlines are divided among the subtasks of tasks on several devices.
     pub division: Division,
-    /// By task: time from arrival to when each of its subtasks is due, in nanoseconds; `u64::MAX` without deadline.
+    /// By task: deadline of each subtask after arrival, in nanoseconds; `u64::MAX` without a
+    /// deadline.
     pub deadlines_ns: Vec<Vec<u64>>,
-    /// By device.
+    /// The proof by device.
     pub devices: Vec<DeviceProof>,
 }
 
-/// What holds on one device.
+/// The proof for one device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceProof {
-    /// Share that tasks with deadlines take of it, in millionths, rounded up.
+    /// Share of the device used by tasks with deadlines, in millionths, rounded up.
     pub utilisation_ppm: u64,
     /// Bytes that all tasks hold there.
     pub memory_bytes: u64,
-    /// By class with deadlines, most urgent first: the deadline that leaves the least slack.
+    /// By class with deadlines, most urgent first: the deadline with the least slack.
     pub tightest: Vec<Instant>,
 }
 
-/// What stands against a set.
+/// The reason for a refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// The parts of a task alone take longer than its deadline.
@@ -67,10 +70,10 @@ pub enum Reason {
         device: usize,
         /// Bytes that the tasks hold.
         bytes: u64,
-        /// Bytes that there are.
+        /// The limit in bytes.
         limit_bytes: u64,
     },
-    /// Endless work is more urgent than a deadline on the same device.
+    /// An endless task has priority over a deadline on the same device.
     Starved {
         /// Index of the device.
         device: usize,
@@ -81,14 +84,14 @@ pub enum Reason {
     },
     /// Demand may exceed supply.
     Demand {
-        /// The deadline at which it does.
+        /// The deadline.
         instant: Instant,
-        /// Index of the task whose part may be ahead and cannot be taken back.
+        /// Index of the task whose non-preemptible part may be ahead.
         blocked_by: Option<usize>,
-        /// Whether it would without that part too.
+        /// Whether demand would exceed supply without that part too.
         overloaded: bool,
     },
-    /// More than all of a device's time is asked for, in the long run.
+    /// The long-run demand exceeds the device's time.
     Overloaded {
         /// Index of the device.
         device: usize,
@@ -107,7 +110,7 @@ pub enum Reason {
 }
 
 impl Admission {
-    /// The proof, where the set is admitted.
+    /// The proof, if the set is admitted.
     #[must_use]
     pub fn certificate(&self) -> Option<&Certificate> {
         match self {
@@ -120,7 +123,7 @@ impl Admission {
 /// Judges a set.
 ///
 /// # Errors
-/// The set means nothing ([`TaskSet::check`]).
+/// The set is invalid ([`TaskSet::check`]).
 pub fn admit(set: &TaskSet) -> Result<Admission, Error> {
     set.check()?;
     Ok(judged(set))
@@ -139,7 +142,8 @@ pub(crate) fn judged(set: &TaskSet) -> Admission {
     Admission::Refused(refused.expect("invariant: there is at least one division"))
 }
 
-/// When subtasks are due, by task and subtask: as the certificate says; where the set is refused, in proportion to their times.
+/// Deadlines of subtasks, by task and subtask: from the certificate, or in proportion to their
+/// times if the set is refused.
 #[must_use]
 pub fn deadlines_of(set: &TaskSet, admission: &Admission) -> Vec<Vec<u64>> {
     match admission {
@@ -246,7 +250,7 @@ fn reason(load: &Load, failed: Failed) -> Reason {
     }
 }
 
-/// A reason in the words of the set.
+/// A reason with the names of its set.
 #[derive(Debug, Clone, Copy)]
 pub struct Said<'a> {
     set: &'a TaskSet,

@@ -19,25 +19,25 @@ const SEEDS: u64 = 24;
 /// Longest periods that random arrivals go on for.
 const PERIODS: u64 = 12;
 
-/// What is known of a refused set.
+/// What a refusal proves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Missing {
-    /// With these arrivals a run ends late.
+    /// Under these arrivals a run ends late.
     Shown {
-        /// When which task comes; the first at 0.
+        /// Arrivals by time; the first at 0.
         arrivals: Vec<Arrival>,
-        /// Until when endless tasks go on, in nanoseconds.
+        /// When endless tasks stop, in nanoseconds.
         until_ns: u64,
-        /// The run that ends late.
+        /// The late run.
         miss: Miss,
     },
-    /// None was found: the test is sufficient only, and the set may be fine.
+    /// No late arrivals found: the test is only sufficient, and the set may be schedulable.
     SufficientOnly,
-    /// The set is refused for its memory, whenever it comes.
+    /// The set is refused for its memory, regardless of arrivals.
     NotOfTime,
 }
 
-/// Looks for arrivals under which a refused set misses a deadline.
+/// Searches for arrivals under which a refused set misses a deadline.
 #[must_use]
 pub fn missing(set: &TaskSet, reason: &Reason) -> Missing {
     if matches!(reason, Reason::Memory { .. }) {

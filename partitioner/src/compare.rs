@@ -51,7 +51,7 @@ impl Comparison {
 /// LiteRT and OpenVINO HETERO; unlisted devices come last.
 ///
 /// # Errors
-/// As for [`partition`](crate::partition).
+/// As for [`partition`](crate::partition()).
 pub fn greedy_by_priority(request: Request<'_>, priority: &[usize]) -> Result<Comparison, Error> {
     let inputs = Inputs::new(request)?;
     let rank = |device: usize| {
@@ -72,7 +72,7 @@ pub fn greedy_by_priority(request: Request<'_>, priority: &[usize]) -> Result<Co
 /// Places each node where it alone is cheapest.
 ///
 /// # Errors
-/// As for [`partition`](crate::partition).
+/// As for [`partition`](crate::partition()).
 pub fn cheapest_per_node(request: Request<'_>) -> Result<Comparison, Error> {
     let inputs = Inputs::new(request)?;
     by_rule(&inputs, "cheapest per node".to_owned(), |cost, _| cost)

@@ -187,7 +187,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Explains a plan that [`check`](crate::check) accepts.
+/// Explains a plan that [`check`](crate::check()) accepts.
 ///
 /// # Errors
 /// The inputs do not fit together, or do not fit the plan.

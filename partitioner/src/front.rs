@@ -60,7 +60,7 @@ impl Point {
 /// directly or from its device's power; memory limits hold.
 ///
 /// # Errors
-/// As for [`partition`](crate::partition) under a weighted objective.
+/// As for [`partition`](crate::partition()) under a weighted objective.
 ///
 /// ```
 /// use polychip_graph::{Graph, Node, Tensor};

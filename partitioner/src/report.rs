@@ -197,7 +197,7 @@ pub struct MemoryLine {
 }
 
 impl Report {
-    /// The report of a plan that [`check`](crate::check) accepts for this graph.
+    /// The report of a plan that [`check`](crate::check()) accepts for this graph.
     #[must_use]
     pub fn new(graph: &Graph, plan: &Plan, comparisons: Vec<Comparison>) -> Self {
         let device = |index: DeviceIndex| plan.devices.get(index.index()).cloned().unwrap_or_default();

@@ -22,7 +22,7 @@ use polychip_graph::Graph;
 /// inputs.
 ///
 /// # Errors
-/// As for [`partition`](crate::partition); also if a node has no place, or an unknown cost there.
+/// As for [`partition`](crate::partition()); also if a node has no place, or an unknown cost there.
 pub fn restate(request: Request<'_>, plan: &Plan) -> Result<Plan, Error> {
     let inputs = Inputs::new(request.toward(plan.objective))?;
     let graph = request.graph;
