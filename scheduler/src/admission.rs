@@ -1,4 +1,5 @@
-//! Admission: sessions that share devices, with a proof before their first run that no deadline is missed.
+//! Admission: sessions that share devices, with a proof before their first run that no deadline is
+//! missed.
 //!
 //! ```
 //! use std::time::Duration;
@@ -21,13 +22,14 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Sessions are admitted together with all that were admitted before and are not dropped: one certificate is of them all.
-//! 2. An admitted session runs the plan that the certificate is about, with its parts due as it says, and alone on a device
-//!    while a part of it is there, a CPU with several places too.
-//! 3. Nothing that holds memory for an admitted session is let go of for another one.
+//! 1. Sessions are admitted together with all live admitted sessions: one certificate covers them
+//!    all.
+//! 2. An admitted session runs the certified plan, with the certified part deadlines, and each of
+//!    its parts has its device to itself, even on a CPU with several places.
+//! 3. Memory held for an admitted session is never freed for another one.
 //!
-//! Not here: the test itself (package `polychip-lanes`), whose turn it is (`lane`), the plans of a session that a governor
-//! changes (`session/govern`).
+//! Not here: the test itself (package `polychip-lanes`), the queue order (`lane`), the plans of a
+//! governed session (`session/govern`).
 
 mod choose;
 mod registry;

@@ -1,10 +1,10 @@
-//! Which nodes of a part a device refuses: the smallest run that it refuses as one part.
+//! Finds the nodes of a part that a device refuses: the smallest run that it refuses as one part.
 //!
 //! Invariants:
-//! 1. The run that is found was refused itself, whatever else the device says of other runs.
-//! 2. At most `2·⌈log2 n⌉ + 2` attempts, in an order that depends on the answers only.
+//! 1. The device refused exactly the run that is found, independent of its answers for other runs.
+//! 2. At most `2·⌈log2 n⌉ + 2` attempts, in an order that depends only on the answers.
 //!
-//! Not here: what an attempt is (`replan`).
+//! Not here: the attempts themselves (`replan`).
 
 use std::ops::Range;
 

@@ -1,11 +1,11 @@
-//! What each node costs on each device, with where the figure comes from.
+//! The cost of each node on each device, with provenance.
 //!
-//! Evidence is collected once ([`Evidence::collect`]), grows with the parts of plans that the profile knows
-//! ([`Evidence::learn`]), and is made into costs by one function ([`Evidence::resolve`]), which states the order of
-//! trust. A device that states neither estimates nor peaks has the roofline of a slow core: it is then never preferred
-//! to one that is known.
+//! Evidence is collected once ([`Evidence::collect`]), extended with measured parts of plans
+//! ([`Evidence::learn`]), and turned into costs by one function ([`Evidence::resolve`]), which
+//! defines the order of trust. A device without estimates or peak rates gets the roofline of a slow
+//! core, so it is never preferred to a known one.
 //!
-//! Not here: what to do with the costs (`partitioner`), measuring (`session`).
+//! Not here: the use of costs (`partitioner`), measuring (`session`).
 
 mod calibration;
 mod evidence;

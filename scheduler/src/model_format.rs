@@ -1,6 +1,8 @@
-//! Models of other formats, told by their first bytes or their file's name, and how ONNX is made of them.
+//! Recognizes models of other formats by their magic bytes or file name, and states how to convert
+//! them to ONNX.
 //!
-//! Invariant: only what is no ONNX model is asked about here; a name alone refuses nothing.
+//! Invariant: it is consulted only for files that are not ONNX models; a name alone refuses
+//! nothing.
 
 use std::path::Path;
 

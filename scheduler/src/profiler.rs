@@ -1,23 +1,26 @@
-//! The profiler: measures the fusion groups of models, and models as a whole, on every device in the same way.
+//! The profiler: measures fusion groups and whole models on every device in the same way.
 //!
-//! What is measured next is what a plan would gain most by: the width of the interval that is known (all of it where
-//! nothing is) times the share of its model's time that rests on it, and the less so the slower the device is with
-//! that model than the fastest one. Candidates of one model run in turns, run by run, so that a busy machine is busy for
-//! all of them. All segments of a model take turns whenever one does, so that each finds the caches as the others left
-//! them, as it does within the model. The model as a whole runs twice in its turn and counts once: it finds the caches
-//! as it left them itself.
+//! It measures next what helps plans most: the width of the known interval (all of it without a
+//! measurement) times the share of its model's time that depends on it, and less for devices that
+//! are slower on that model than the fastest one. Candidates of one model alternate run by run, so
+//! that external load affects all of them. All segments of a model take turns whenever one does, so
+//! that each finds the caches as the others left them, as it does within the model. The whole model
+//! runs twice in its turn and counts once: it finds the caches as it left them itself.
 //!
-//! Where the policy states a period, a turn of all candidates begins that long after the last one began, so that clocks fall
+//! With a period in the policy, turns of all candidates start at that period, so that clocks fall
 //! between them as they do between the app's runs; a whole model then runs once in its turn.
 //!
 //! Invariants:
-//! 1. Every candidate warms up until the device's times are steady, or says that they were not, and is measured by
-//!    single runs through sessions, as apps make them.
-//! 2. A batch of candidates is committed before the next begins: what stops the profiler costs that batch at most.
-//! 3. What the profile knows well enough already, under the present governor and power mode, is not measured again.
-//! 4. Conditions are read while a candidate runs: what a chip shows before or later says nothing of it.
+//! 1. Every candidate warms up until the device's times are steady, or reports that they were not,
+//!    and is measured by single runs through sessions, like those of apps.
+//! 2. A batch of candidates is committed before the next begins: an interruption loses at most that
+//!    batch.
+//! 3. Parts that are measured precisely enough under the current governor and power mode are not
+//!    measured again.
+//! 4. Conditions are read while a candidate runs, because a chip's earlier or later readings do not
+//!    apply.
 //!
-//! Not here: what is stored (`profile`), links (`link`).
+//! Not here: stored rows (`profile`), links (`link`).
 
 mod calibrate;
 mod candidate;

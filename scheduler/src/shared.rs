@@ -1,6 +1,7 @@
-//! What all models and sessions of a runtime share: devices, what was measured of them, and where compiled parts lie.
+//! State shared by all models and sessions of a runtime: devices, profile, and the cache of
+//! compiled parts.
 //!
-//! Not here: how it is put together (`runtime`).
+//! Not here: its construction (`runtime`).
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -1,11 +1,12 @@
-//! Costs that nobody stated or measured yet: launches, transfers between devices, estimates for another thread count.
+//! Costs that are neither stated nor measured: launches, transfers between devices, estimates for
+//! another thread count.
 //!
 //! Invariants:
-//! 1. A real device never starts for free, and a tensor never crosses to another real device for free: vendors that
-//!    state no launch cost would otherwise get plans of many small parts.
-//! 2. An emulated device keeps exactly what its script states.
+//! 1. A launch of a real device and a transfer to another real device are never free: otherwise
+//!    vendors that state no launch cost would get plans of many small parts.
+//! 2. An emulated device keeps exactly its scripted figures.
 //!
-//! Not here: what the profile measured, which replaces all of this (`crate::link::known`).
+//! Not here: measurements in the profile, which replace all of this (`crate::link::known`).
 
 use polychip_host::{Device, DeviceInfo, DeviceKind};
 use polychip_partitioner::{Cost, Energy, Link, Time};

@@ -1,13 +1,15 @@
-//! What each device draws: the power model that stands in where nobody states or measures an energy.
+//! The power of each device: a model for energies that are neither stated nor measured.
 //!
-//! Order of trust: what was measured of the whole model (`resolve`), what was measured of other parts of the device
-//! (`polychip_profile::DrawnPower`), what its plugin states, the published power of the nearest known chip ([`BOARDS`],
-//! [`CHIPS`]), a device of its class ([`class`]). Each comes with an interval, the wider the weaker it is.
+//! Order of trust: measurements of the whole model (`resolve`), measurements of other parts on the
+//! device (`polychip_profile::DrawnPower`), the plugin's statement, the published power of the
+//! nearest known chip ([`BOARDS`], [`CHIPS`]), a device of its class ([`class`]). Each has an
+//! interval, which is wider for weaker sources.
 //!
 //! Invariants:
-//! 1. Every cost of a device that has a cost has an energy, with an interval and a provenance; every target a power.
-//! 2. A device that states energies keeps them; a CPU's are for as many threads as the policy asks for.
-//! 3. Powers are what computing draws beyond rest, as `Target::idle` has it.
+//! 1. Every cost of a device has an energy, with an interval and a provenance; every target has a
+//!    power.
+//! 2. A device that states energies keeps them; a CPU's apply to the policy's number of threads.
+//! 3. Powers are the active power above idle, like `Target::idle`.
 //!
 //! Not here: launches and transfers (`moving`), which layer of times counts (`resolve`).
 

@@ -1,13 +1,15 @@
-//! From what is known to what things cost: the one place that says which layer counts.
+//! Turns evidence into costs: the one place that defines which layer counts.
 //!
-//! Order of trust for a node: its share of the whole model measured on the device, its share of a whole composed of
-//! measured segments, its share of its fusion group's prediction, its share of the whole model measured at another cadence,
-//! of that measured on another chip, the plugin's estimate times what calibration found, the plugin's estimate, the roofline. A layer of a larger
-//! thing is shared in the proportions of the layers below it. A measured part has its own figure.
+//! Order of trust for a node: its share of the whole model measured on the device, its share of a
+//! whole composed of measured segments, its share of its fusion group's prediction, its share of
+//! the whole model measured at another cadence, of that measured on another chip, the calibrated
+//! plugin estimate, the plugin's estimate, the roofline. A layer of a larger unit is shared in
+//! proportion to the layers below it. A measured part has its own figure.
 //!
 //! Invariants:
-//! 1. Costs depend on the evidence alone, not on the order in which it became known, nor on earlier resolutions.
-//! 2. What parts lose at their borders is charged once, beside the launch that was stated or measured.
+//! 1. Costs depend only on the evidence, not on the order of its collection or on earlier
+//!    resolutions.
+//! 2. Border losses of parts are charged once, besides the stated or measured launch.
 //!
 //! Not here: collecting (`evidence`).
 

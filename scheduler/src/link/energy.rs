@@ -1,13 +1,14 @@
-//! What it takes in energy to start a device and to hand a tensor from one device to another: differences between runs of
-//! the model of two nodes, read off the machine's sensors.
+//! Measures the energy of launches and transfers between devices: differences between runs of the
+//! two-node model, read from the machine's sensors.
 //!
-//! With `L` of a launch, `n` of a node and `X` of the hand-over: both nodes on one device take `L₁ + 2n₁`, both on the other
-//! `L₂ + 2n₂`, one on each `L₁ + L₂ + n₁ + n₂ + X`. Of a small tensor nodes take nothing beside launches.
+//! With `L` for a launch, `n` for a node and `X` for the transfer: both nodes on one device take
+//! `L₁ + 2n₁`, both on the other `L₂ + 2n₂`, one on each `L₁ + L₂ + n₁ + n₂ + X`. For a small
+//! tensor, nodes take nothing besides launches.
 //!
 //! Invariants:
-//! 1. Every figure is a difference of net energies, with an interval made of theirs.
-//! 2. A sensor that is not there counts as nothing and is named; such figures are a lower bound, and the profile does
-//!    not get them.
+//! 1. Every figure is a difference of net energies, with a derived interval.
+//! 2. A missing sensor counts as zero and is reported; such figures are lower bounds, and are not
+//!    stored.
 
 use std::time::{Duration, Instant};
 

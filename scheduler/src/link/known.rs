@@ -1,6 +1,7 @@
-//! What the profile knows of links and launches: lines through the times and energies of tensors of two sizes.
+//! Links and launches from the profile: lines through the times and energies of tensors of two
+//! sizes.
 //!
-//! Invariant: where nothing was measured, the stated estimate stays.
+//! Invariant: without a measurement the stated estimate stays.
 
 use polychip_host::Device;
 use polychip_partitioner::{Energy, Link, Provenance, Time};

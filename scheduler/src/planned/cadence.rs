@@ -1,6 +1,6 @@
-//! The cadence that a plan is for: the app's own, where it states one, else that of the model's sessions before.
+//! The cadence of a plan: the app's period if set, else that of the model's earlier sessions.
 //!
-//! Invariant: an app that states a period is taken at its word.
+//! Invariant: a period that the app sets is used unchanged.
 
 use std::time::Duration;
 

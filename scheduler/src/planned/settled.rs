@@ -1,9 +1,10 @@
-//! The plan that sessions settled on, kept in the profile for the next start.
+//! The plan on which sessions settled, stored in the profile for the next start.
 //!
 //! Invariants:
-//! 1. A plan is kept by all that it depends on: the model's structure, the devices with their drivers, the objective,
-//!    the settings and the cadence. It is used only where it fits today's model and devices.
-//! 2. It is a candidate and no order: the planner compares it at today's costs (`incumbent`).
+//! 1. The key contains everything that the plan depends on: the model's structure, the devices with
+//!    their drivers, the objective, the settings and the cadence. The plan is used only if it fits
+//!    today's model and devices.
+//! 2. It is a candidate, not an order: the planner compares it at today's costs (`incumbent`).
 
 use std::fmt::Write as _;
 

@@ -1,10 +1,11 @@
-//! Runs the small networks on devices, in turns, within the budget.
+//! Runs the small calibration networks on devices, in turns, within the budget.
 //!
 //! Invariants:
-//! 1. Devices take turns of a few runs, so that a busy machine is busy for all of them.
-//! 2. A device on which a network fails, or that has no time left, is calibrated by what it did run; by nothing, it keeps its
-//!    stated figures.
-//! 3. A network that takes little longer than a launch tells nothing of a device's speed, and does not count.
+//! 1. Devices take turns of a few runs, so that external load affects all of them.
+//! 2. If a network fails on a device, or its time is over, the completed ones calibrate it; without
+//!    any, it keeps its stated figures.
+//! 3. A network that takes little longer than a launch shows nothing about a device's speed, and
+//!    does not count.
 
 mod fit;
 

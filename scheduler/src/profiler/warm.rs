@@ -1,13 +1,14 @@
-//! When to begin to count: a chip that did nothing is slow at first, and is at its clock some time later.
+//! Warm-up: an idle chip is slow at first and reaches its clock some time later.
 //!
-//! Rounds of runs fall into windows. Times are steady where the medians of two windows that follow each other agree, and
-//! the clock that the device shows at the end of both, where it shows any.
+//! Rounds of runs fall into windows. Times are steady if the medians of two consecutive windows
+//! agree, and the device's clocks at the ends of both, if it reports any.
 //!
-//! Where runs leave gaps, a clock also falls, and later than it rises: a GPU's driver holds it for seconds after the last
-//! load. Until that time is over, times that agree are those of a state that does not last.
+//! If runs leave gaps, a clock also falls, and more slowly than it rises: a GPU's driver holds it
+//! for seconds after the last load. Until that time is over, agreeing times are those of a
+//! temporary state.
 //!
-//! Invariant: a window is long enough for a chip to change its clock in it, so that two slow ones are not taken for
-//! steady ones; the warm-up ends in any case.
+//! Invariant: a window is long enough for a chip to change its clock in it, so that two slow ones
+//! are not taken for steady ones; the warm-up always ends.
 
 use std::time::Duration;
 

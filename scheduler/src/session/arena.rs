@@ -1,10 +1,10 @@
-//! Where crossings lie: one shared arena per run slot, in which tensors that never live together share
-//! bytes.
+//! The memory layout of crossings: one shared arena per run slot, in which tensors that are never
+//! live together share bytes.
 //!
 //! Invariants:
-//! 1. Two tensors overlap only where every part that uses one ends before the other's writer starts,
-//!    whatever the order in which independent parts run.
-//! 2. Offsets are multiples of [`ALIGNMENT`], and of what the tensor's ports ask.
+//! 1. Two tensors overlap only if every part that uses one ends before the other's writer starts,
+//!    in any order of independent parts.
+//! 2. Offsets are multiples of [`ALIGNMENT`], and of the alignment that the tensor's ports require.
 
 /// Alignment of every tensor: what GPUs ask of the offset of a binding at most, and more than a cache line or the
 /// widest vector.

@@ -1,9 +1,10 @@
-//! The sizes that a session plans for where the app named some, and what of a padded run is true.
+//! The planned sizes of a session with buckets, and the valid elements of a padded run.
 //!
 //! Invariants:
-//! 1. A session with buckets exists only where the graph's answers are proved to be independent along each of their
-//!    dimensions (`polychip_graph::true_shapes`), for a size between buckets of each.
-//! 2. No run is padded but by a proof for its very sizes; without one its sizes are planned for as they are.
+//! 1. A session with buckets exists only if the graph's results are proved independent along each
+//!    of their dimensions (`polychip_graph::true_shapes`), for a size between buckets of each.
+//! 2. A run is padded only with a proof for its exact sizes; without one its sizes are planned
+//!    individually.
 //! 3. A run whose sizes were proved before allocates nothing here.
 //!
 //! Not here: copying (`padding`).

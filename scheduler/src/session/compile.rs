@@ -1,9 +1,9 @@
-//! Parts compiled and loaded, several at once, from a cache where there is one.
+//! Compiles and loads parts, several at once, with a cache if one is set.
 //!
 //! Invariants:
-//! 1. A cached blob is used only where our own hash of it holds and its key names the part's content,
-//!    the device, the plugin's build and the options; else it is compiled anew and the reason logged.
-//! 2. A device that refuses a part gives its own error; what is done then is `replan`'s matter.
+//! 1. A cached blob is used only if its hash is valid and its key names the part's content, the
+//!    device, the plugin's build and the options; else it is compiled again and the reason logged.
+//! 2. A device that refuses a part returns its own error; `replan` handles it.
 
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};

@@ -1,17 +1,18 @@
-//! A governed session: plans kept ready, a thread that reads the sensors, and the governor that chooses among them.
+//! A governed session: ready plans, a thread that reads the sensors, and the governor that chooses
+//! a plan.
 //!
 //! Invariants:
 //! 1. A plan changes between runs; a run that has begun ends on its plan.
-//! 2. Nothing here is on the path of a run: `submit` sees a plan that was put in its place, and neither waits for a
-//!    sensor nor for the governor.
-//! 3. Each observation that the governor is told stands in the log with its decision, so that the log replays.
+//! 2. Nothing here is on the path of a run: `submit` uses the active plan and waits for neither a
+//!    sensor nor the governor.
+//! 3. The log holds each observation of the governor with its decision, so that it replays.
 //! 4. The state is not locked while a plan is compiled or a device is reset.
-//! 5. A late run wakes the thread, which tells the governor of it before the next sample is due.
-//! 6. On virtual time there is no thread: who moves the clock calls [`Session::govern`], and after a late run
-//!    [`Session::govern_runs`].
+//! 5. A late run wakes the thread, which informs the governor before the next sample is due.
+//! 6. On virtual time there is no thread: the code that advances the clock calls
+//!    [`Session::govern`], and after a late run [`Session::govern_runs`].
 //!
-//! Not here: the choice itself (`governor`), what it is told (`observations`), which plans there are (`portfolio`), the sensors
-//! (`telemetry`).
+//! Not here: the choice (`governor`), its observations (`observations`), the plans (`portfolio`),
+//! the sensors (`telemetry`).
 
 mod headroom;
 pub(crate) mod hint;

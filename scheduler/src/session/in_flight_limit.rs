@@ -1,10 +1,13 @@
-//! The runs of a session that are in flight, and the callers that wait for their place among them.
+//! The limit on runs in flight of a session, and the callers that wait for a permit.
 //!
 //! Invariants:
-//! 1. A run has its place until it has given its outputs or an error; outputs that the app keeps take no place.
-//! 2. Callers that wait get their places in the order in which they came; one that does not wait gets none before them.
-//! 3. Nothing is allocated here, but where a caller gives up before its turn, or is refused.
-//! 4. Who waits sleeps until a place is free; only while one that was given up may end unseen, it looks.
+//! 1. A run holds its permit until it has returned its outputs or an error; outputs that the app
+//!    keeps hold none.
+//! 2. Waiting callers get permits in order of arrival; a caller that does not wait gets none before
+//!    them.
+//! 3. Nothing is allocated here unless a caller times out or is refused.
+//! 4. A waiting caller sleeps until a permit is free; it polls only while an abandoned run may end
+//!    unseen.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};

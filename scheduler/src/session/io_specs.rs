@@ -1,6 +1,7 @@
-//! Tensors at the edge of a model whose sizes may be open, as apps are told of them.
+//! Specifications of a model's inputs and outputs, with open sizes, as apps see them.
 //!
-//! Invariant: what is packed has the form of packed bytes, whatever sizes the model names; those of strings are a run's.
+//! Invariant: a packed tensor has the form of packed bytes, regardless of the model's sizes; a run
+//! gives those of strings.
 
 use polychip_ops::{Dim, Packed};
 

@@ -1,11 +1,11 @@
-//! A plan that is loaded, with memory for several runs in flight: what one run executes from start to end.
+//! A loaded plan, with memory for several runs in flight: what one run executes from start to end.
 //!
 //! Invariants:
-//! 1. A run holds its plan until it has ended, so a plan that was replaced goes when its last run has.
-//! 2. Runs in flight use different slots, so they never share memory but for inputs, which are read. There are as many
-//!    as runs were in flight at once and outputs are kept by the app.
+//! 1. A run holds its plan until it has ended, so a replaced plan is freed after its last run.
+//! 2. Runs in flight use different slots, so they share no memory except inputs, which are only
+//!    read. The number of slots is the maximum of runs in flight and outputs kept by the app.
 //!
-//! Not here: replacing a plan (`recover`), trying a run again (`run`).
+//! Not here: replacing a plan (`recover`), retrying a run (`run`).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

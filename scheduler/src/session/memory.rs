@@ -1,7 +1,8 @@
-//! The memory of a slot: crossings in an arena, outputs, and the copies between devices that share none.
+//! The memory of a slot: crossings in an arena, outputs, and copies between devices that share
+//! none.
 //!
-//! Invariant: a tensor whose users all import memory of the host lies in one place; any other has a buffer per
-//! device and explicit copies.
+//! Invariant: a tensor whose users all import host memory has one location; any other has a buffer
+//! per device and explicit copies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,13 +1,14 @@
-//! How the runs of a session follow each other: which cadence each is booked under, and when that has changed for good.
+//! The cadence of a session's runs: under which cadence each is recorded, and when it has changed
+//! for good.
 //!
 //! Invariants:
-//! 1. A run is booked under the cadence that it had: the gap since the end of the run before it, and its own time. The
-//!    first one after a change is booked under none, nor at a period those for as long as a device of the plan may hold the
-//!    clock of the cadence before.
-//! 2. A period that wavers about the bound of two classes is no change, and neither are a few runs out of step.
+//! 1. A run is recorded under its own cadence: the gap since the previous run's end, and its own
+//!    time. The first run after a change is not recorded, nor, at a period, are those during which
+//!    a device of the plan may still hold the earlier cadence's clock.
+//! 2. A period near a class bound is no change, and neither are a few irregular runs.
 //! 3. Nothing is allocated.
 //!
-//! Not here: what follows from a change (`learn`).
+//! Not here: the reaction to a change (`learn`).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;

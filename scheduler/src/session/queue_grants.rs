@@ -1,6 +1,6 @@
-//! The turns of a run's parts on their devices, and when the run is dropped instead.
+//! Queue grants of a run's parts on their devices, and when the run is dropped instead.
 //!
-//! Not here: whose turn it is (`lane`), when a part is ready (`run_state`).
+//! Not here: the queue order (`lane`), when a part is ready (`run_state`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

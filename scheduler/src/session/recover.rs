@@ -1,12 +1,12 @@
-//! What a session does after a device was lost or hung: reset and load again, or plan without it.
+//! Recovery of a session after a device was lost or hung: reset and reload, or plan without it.
 //!
 //! Invariants:
-//! 1. A plan is replaced between runs: a run that has begun on it ends on it, well or with an error.
-//! 2. A device is reset a bounded number of times within a bounded number of good runs; then it is left
-//!    out, where another can do its work. Each step is an event of the report.
-//! 3. One thread recovers a session; others that need it meanwhile wait and use what it made.
+//! 1. A plan is replaced between runs: a run that has begun ends on it, with outputs or an error.
+//! 2. A device is reset a bounded number of times within a bounded number of good runs; then it is
+//!    excluded if another one can do its work. Each step is an event of the report.
+//! 3. One thread recovers a session; others that need it meanwhile wait and use the result.
 //!
-//! Not here: noticing a loss (`run_state`), running again (`run`).
+//! Not here: detecting a loss (`run_state`), retrying (`run`).
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};

@@ -1,11 +1,11 @@
-//! What the clones of a session share: its plan in place, its runs in flight, what happened to it.
+//! State shared by the clones of a session: its active plan, runs in flight and events.
 //!
 //! Invariants:
-//! 1. A plan is replaced between runs; whoever holds the old one keeps it until its runs have ended.
+//! 1. A plan is replaced between runs; users of the old one keep it until its runs have ended.
 //! 2. Inputs and outputs of another session are refused.
 //!
-//! Locks are std's and not parking_lot's, which allocates when a thread first waits: a warm run may not allocate.
-//! Not here: replacing a plan that failed (`recover`), choosing among plans (`govern`).
+//! Locks are std's and not parking_lot's, which allocates when a thread first waits: a warm run may
+//! not allocate. Not here: replacing a failed plan (`recover`), choosing among plans (`govern`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

@@ -1,9 +1,9 @@
-//! Outputs that a session feeds back as inputs: a model's state, which stays where the devices have it.
+//! Model states: outputs that a session feeds back as inputs, in device memory.
 //!
 //! Invariants:
-//! 1. A state has two memories: a run reads the one and writes the other, and they change places when it has gone well.
-//!    Nothing is copied; a run that fails leaves the state as it was.
-//! 2. Runs of a session with a state follow each other: one is in flight.
+//! 1. A state has two buffers: a run reads one and writes the other, and they swap after a
+//!    successful run. Nothing is copied; a failed run leaves the state unchanged.
+//! 2. Runs of a stateful session are serial: one is in flight.
 //! 3. Sizes of the runs may change as long as the state's do not.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

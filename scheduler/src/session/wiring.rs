@@ -1,9 +1,10 @@
-//! How the parts of a plan are connected: worked out once, the same for every run.
+//! The connections between a plan's parts, computed once for all runs.
 //!
 //! Invariants:
-//! 1. Every input port of every part has one source: a graph input, or an output port of an earlier part.
-//! 2. A part that must see the end of another here (another plugin, a copy, a size known only then) is
-//!    listed in `after_here`; all others are left to fences on the device.
+//! 1. Every input port of every part has one source: a graph input, or an output port of an earlier
+//!    part.
+//! 2. A part that must see the end of another on the host (another plugin, a copy, a size known
+//!    only then) is listed in `after_here`; all others are left to fences on the device.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

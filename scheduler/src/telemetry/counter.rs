@@ -1,7 +1,7 @@
 //! An energy counter that wraps.
 //!
-//! Invariant: the total never goes back. A counter that falls without a known range was started anew, and what it
-//! counted meanwhile is lost, not guessed.
+//! Invariant: the total never decreases. A counter that falls without a known range was restarted,
+//! and its count meanwhile is lost, not guessed.
 
 /// The sum of what a counter has counted since it was first read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,15 +1,15 @@
-//! Energy of a run: sensors' samples over repeated runs, less what the machine takes idle.
+//! The energy of a run: sensor samples over repeated runs, without idle power.
 //!
-//! A sensor is sampled while nothing runs, while the same run is repeated in blocks, and while nothing runs again. A
-//! counter of energy is read by its own steps: from the first change within a block to the last one, because it
-//! changes a few times a second and what it shows between is old. Without a counter, power is integrated by the
-//! trapezoidal rule over the times at which it was sampled.
+//! A sensor is sampled while nothing runs, while the same run is repeated in blocks, and while
+//! nothing runs again. An energy counter is read at its own steps, from the first change within a
+//! block to the last one, because it updates a few times per second and its value between is stale.
+//! Without a counter, power is integrated by the trapezoidal rule over the sample times.
 //!
 //! Invariants:
-//! 1. Every figure has an interval, made of the blocks' spread and of how far both idle times differ.
+//! 1. Every figure has an interval, from the spread of blocks and the difference of the idle times.
 //! 2. A window with too few samples gives no figure.
 //!
-//! Not here: running things (`session`), keeping figures (`profile`).
+//! Not here: execution (`session`), storage of figures (`profile`).
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,6 +1,6 @@
-//! What holds on devices now: read when plans are priced, and while something is measured.
+//! Current conditions of devices, read when plans are priced and during measurements.
 //!
-//! Invariant: nothing is read where no measurement could be chosen by it.
+//! Invariant: nothing is read if no measurement depends on it.
 //!
 //! Not here: what a time depends on (`conditions`), the sensors (`sampler`).
 

@@ -1,4 +1,5 @@
-//! From times of small networks to factors: least squares of relative errors, held near the factor that fits all of them.
+//! Fits factors to times of small networks: least squares of relative errors, held near the factor
+//! that fits all of them.
 
 use polychip_partitioner::Time;
 

@@ -1,4 +1,5 @@
-//! Where the time of a run went: along its critical path, from the part that ended last back to the submit.
+//! The breakdown of a run's time along its critical path, from the part that ended last back to the
+//! submit.
 //!
 //! Invariant: nothing is allocated; each part of the path waits for the one before it.
 

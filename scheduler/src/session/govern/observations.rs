@@ -1,9 +1,10 @@
-//! What a governor is told of a sample and of the runs since the last one: the same as the study of the emulated SoC tells.
+//! Observations for the governor from a sensor sample and the runs since the last one, as in the
+//! study of the emulated SoC.
 //!
 //! Invariants:
-//! 1. What no sensor says is left out.
-//! 2. Runs in time and late runs are told apart, each by their mean.
-//! 3. What others take of a device is told only where our own runs are not in the figure.
+//! 1. Figures without a sensor are left out.
+//! 2. Runs in time and late runs are reported separately, each by their mean.
+//! 3. Other load on a device is reported only if the figure excludes our own runs.
 
 use std::sync::{Arc, PoisonError};
 

@@ -1,4 +1,4 @@
-//! What a session asks before a run and tells after it, and what follows: a job is begun, a plan put in place.
+//! Learning hooks before and after a run, and their effects: starting a job, activating a plan.
 
 use std::sync::{Arc, PoisonError};
 

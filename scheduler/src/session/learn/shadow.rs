@@ -1,8 +1,9 @@
-//! A run of a plan beside the app: on inputs that the app gave before, its outputs compared and dropped.
+//! Shadow runs: runs of a plan beside the app, on earlier inputs, whose outputs are compared and
+//! dropped.
 //!
 //! Invariants:
-//! 1. It has inputs of its own, so that no tensor of the app is in flight for it.
-//! 2. It ends within the time it is given, or is cancelled.
+//! 1. A shadow run has its own inputs, so that it puts no tensor of the app in flight.
+//! 2. It ends within its time limit, or is cancelled.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};

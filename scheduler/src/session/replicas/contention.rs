@@ -1,17 +1,19 @@
-//! Whether a copy of the model is worth having: how many runs end with it and without it, in turns.
+//! Decides whether a replica increases throughput: compares run rates with and without it, in
+//! turns.
 //!
-//! A copy on the CPU may slow down the host threads that feed other devices, so that fewer runs end with it than
-//! without. Rates are measured in windows, alternately with and without the slowest copy, while the app keeps all copies
-//! busy; a copy that does not raise the rate gets no runs, and is tried again ever more rarely. Windows are short and a
-//! clear difference ends the comparison, since half of its time is lost to a copy that is worth having.
+//! A replica on the CPU may slow down the host threads that feed other devices, so that fewer runs
+//! end with it than without. Rates are measured in windows, alternately with and without the
+//! slowest replica, while the app keeps all replicas busy. A replica that does not raise the rate
+//! gets no runs, and is retried at growing intervals. Windows are short and a clear difference ends
+//! the comparison, because a useful replica loses half of that time.
 //!
-//! A copy that is predicted to be much slower than the fastest begins at rest: what it might add is less than what it
-//! might cost until that is measured. An H100 gave 1,007 runs/s of ResNet-50 alone, and 338 with a copy on the 16 cores
-//! that feed it.
+//! A replica that is predicted to be much slower than the fastest begins idle: its possible gain is
+//! smaller than its possible cost until that is measured. An H100 gave 1,007 runs/s of ResNet-50
+//! alone, and 338 with a replica on the 16 cores that feed it.
 //!
-//! Invariants: pure, on times that it is told; the fastest copy always takes part; nothing is decided from windows in
-//! which copies waited for the app.
-//! Not here: which copy a run takes, and telling of it (`replicas`).
+//! Invariants: pure, on given times; the fastest replica always takes part; windows in which
+//! replicas waited for the app decide nothing. Not here: which replica a run uses, and events
+//! (`replicas`).
 
 /// Least length of a window, and least number of runs that end in it.
 const WINDOW_NS: u64 = 50_000_000;
