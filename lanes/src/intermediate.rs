@@ -1,10 +1,11 @@
-//! Intermediate deadlines: by when each subtask of a task that changes devices should be done.
+//! Intermediate deadlines: the deadline of each subtask of a task that changes devices.
 //!
-//! Each device is then judged alone, with each subtask as a task of its own that should be ready when the subtask before
-//! it is due. That is sufficient, not necessary: a set may be fine although no division of its deadlines proves it.
+//! Each device is then judged alone, with each subtask as a task of its own that is released when
+//! the subtask before it is due. That is sufficient, not necessary: a set may be schedulable
+//! although no division of its deadlines proves it.
 //!
-//! Invariant: a task's own times and deadline decide, nothing of other tasks; a set that is refused is refused with any
-//! task more.
+//! Invariant: a division depends only on the task's own times and deadline; a refused set stays
+//! refused with any additional task.
 
 use crate::task::{Task, TaskSet};
 

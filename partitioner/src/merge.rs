@@ -1,11 +1,13 @@
-//! Merges parts of one device where the quotient graph stays acyclic and the cost falls.
+//! Merges parts of one device if the quotient graph stays acyclic and the cost falls.
 //!
-//! Invariants: nodes never change their device, so only launches are saved (or measured parts used); the parts that
-//! come out can be run one after the other; all edges lead onwards in `Quotient::order`, so that a path between two
-//! parts is sought among the parts between them only; work is bounded by a count of visits.
-//! Deliberately not here: which device a node runs on (`solve`).
+//! Invariants: nodes never change their device, so only launches are saved (or measured parts
+//! used); the resulting parts can run one after the other; all edges point forward in
+//! `Quotient::order`, so that a path between two parts is sought only among the parts between them;
+//! work is bounded by a count of visits. Deliberately not here: which device a node runs on
+//! (`solve`).
 //!
-//! Own code: no graph of petgraph's merges vertices in place while it keeps an order and counts its visits.
+//! Own code: no graph of petgraph's merges vertices in place while it keeps an order and counts its
+//! visits.
 
 use std::collections::BTreeSet;
 

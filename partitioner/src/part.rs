@@ -1,9 +1,9 @@
-//! One part of a plan: a set of nodes compiled together and run by one device.
+//! One part of a plan: a set of nodes that one device compiles and runs together.
 //!
-//! Invariants: nodes and boundary tensors stand in ascending order; the id depends on the device and on
-//! what the part's nodes are (names, ops, attributes, types, wiring among them) alone, so it stays the same
-//! over replans and while the rest of the model changes.
-//! Deliberately not here: how parts are found (`solve`, `merge`) and checked (`check`).
+//! Invariants: nodes and boundary tensors are in ascending order; the id depends only on the device
+//! and on the part's nodes (names, ops, attributes, types, wiring among them), so it stays the same
+//! over replans and while the rest of the model changes. Deliberately not here: finding parts
+//! (`solve`, `merge`) and checking them (`check`).
 
 use crate::cost::Cost;
 use crate::index::{DeviceIndex, PartIndex};

@@ -1,8 +1,8 @@
-//! What a device was measured to draw, over all parts whose energy and time are both known.
+//! The measured power of a device, over all parts with a known energy and time.
 //!
-//! Invariant: the mean lies between the least and the most, and weighs each part by its time.
+//! Invariant: the mean lies between the minimum and the maximum, and weighs each part by its time.
 //!
-//! Not here: what is made of it where nothing was measured (the scheduler's power model).
+//! Not here: the power of unmeasured devices (the scheduler's power model).
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,9 @@
 //! The profile as plain records, and as JSON.
 //!
-//! Invariant: records that contradict themselves are refused when they are read.
+//! Invariant: contradictory records are refused when they are read.
 //!
-//! Not here: rows in and out of the database (`exchange`), what differs between two profiles (`diff`).
+//! Not here: rows in and out of the database (`exchange`), differences between two profiles
+//! (`diff`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,11 +1,12 @@
-//! What single measurements say together: percentiles, and an interval of the median that assumes no distribution.
+//! Statistics of single measurements: percentiles, and a distribution-free interval of the median.
 //!
-//! The interval is that of order statistics (David and Nagaraja, Order Statistics, 3rd edition, section 7.1): the
-//! median of whatever distribution lies between the l-th smallest and the l-th largest of n independent values with
-//! the probability that a fair coin thrown n times shows between l and n - l heads. Values of neighbouring runs are
-//! not quite independent, so that it is somewhat too narrow on a machine whose speed drifts.
+//! The interval is that of order statistics (David and Nagaraja, Order Statistics, 3rd edition,
+//! section 7.1): the median of any distribution lies between the l-th smallest and the l-th largest
+//! of n independent values with the probability that a fair coin thrown n times shows between l and
+//! n - l heads. Values of neighbouring runs are not quite independent, so the interval is somewhat
+//! too narrow on a machine whose speed drifts.
 //!
-//! Invariant: percentiles and ends of intervals are measured values, none is interpolated.
+//! Invariant: percentiles and ends of intervals are measured values; none is interpolated.
 
 use std::time::Duration;
 

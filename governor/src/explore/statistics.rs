@@ -1,4 +1,4 @@
-//! What paired log ratios say: faster, slower, alike, or nothing yet.
+//! Tests paired log ratios for faster, slower, alike, or undecided.
 
 /// Pairs after which an arm that is not faster beyond doubt is dropped.
 const MOST: usize = 12;

@@ -1,7 +1,8 @@
-//! What a plan says of its limits, recomputed from parts, targets and the objective.
+//! A plan's statements about its limits, recomputed from parts, targets and the objective.
 //!
-//! Invariants: what is exceeded is stated; a line's figure is what the plan's own parts give, in 128 bits.
-//! Deliberately not here: what there would be without limits, which is a claim about other plans.
+//! Invariants: every exceeded limit is reported; a line's figure is computed from the plan's own
+//! parts, in 128 bits. Deliberately not here: values without limits, which are claims about other
+//! plans.
 
 use super::evidence::Evidence;
 use super::violation::{Violation, ViolationKind};

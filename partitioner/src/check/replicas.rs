@@ -1,7 +1,7 @@
-//! Whole copies of the model: each is a plan that holds by itself, on hardware of its own.
+//! Replicas of the model: each is a valid plan by itself, on its own hardware.
 //!
-//! Invariants: copies are judged by the same rules as a plan without copies.
-//! Deliberately not here: that their rates add up (`schedule`).
+//! Invariants: replicas are judged by the same rules as a plan without replicas. Deliberately not
+//! here: the sum of their rates (`schedule`).
 
 use super::evidence::Evidence;
 use super::schedule::hardware;

@@ -1,7 +1,7 @@
-//! A difference of plans for people.
+//! The differences between plans as text.
 //!
-//! Invariants: every figure has its unit; figures of emulated devices say so; the headline is the same wherever a
-//! difference is shown (`PlanDiff::headline`).
+//! Invariants: every figure has its unit; figures of emulated devices are labelled; the headline is
+//! the same everywhere (`PlanDiff::headline`).
 
 use super::{Because, Compared, Figures, NodeName, PartName, PlanDiff, Source, Sources};
 use crate::cost::{Cost, Provenance};
