@@ -290,7 +290,7 @@ mod tests {
             &|set| set.tasks[0].parts[0].time_ns = 0,
             "camera: has a part 0 of zero",
         );
-        says(&|set| set.tasks[0].parts[0].time_ns = u64::MAX, "the longest is");
+        says(&|set| set.tasks[0].parts[0].time_ns = u64::MAX, "the limit is");
         says(&|set| set.tasks[0].parts.clear(), "camera: has no part");
         says(
             &|set| set.tasks[0].parts[0].device = 1,
@@ -301,6 +301,9 @@ mod tests {
             &|set| set.devices[0].queue.in_flight = 0,
             "npu:0: is given no part",
         );
-        says(&|set| set.devices[0].switch_ns = u64::MAX, "npu:0: switches in");
+        says(
+            &|set| set.devices[0].switch_ns = u64::MAX,
+            "npu:0: has a switch time of",
+        );
     }
 }

@@ -398,9 +398,7 @@ fn devices_are_named_and_counted() {
     let found = diff(&named(&old), &named(&new));
     let text = found.to_string();
     assert!(
-        text.contains(
-            "  c (Relu): Neural (npu:0) → Big core (cpu:0): Neural (npu:0) does not take it any more"
-        ),
+        text.contains("  c (Relu): Neural (npu:0) → Big core (cpu:0): Neural (npu:0) no longer supports it"),
         "{text}"
     );
     assert!(text.contains("Big core (cpu:0), 1 node\n"), "{text}");

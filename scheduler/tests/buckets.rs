@@ -104,7 +104,7 @@ fn intermediate_sizes_use_the_next_bucket() {
     // inputs of 19 rows of 4, and transposed outputs of 3 columns of so many
     assert_eq!(report.padded_bytes, 19 * 4 * 4 + 19 * 3 * 4);
     let words = padded.report().to_string();
-    assert!(words.contains("6 runs were padded"), "{words}");
+    assert!(words.contains("6 runs padded"), "{words}");
     assert_eq!(shapes(&plain).padded_runs, 0);
 }
 

@@ -257,7 +257,7 @@ fn refusal_is_remembered_until_forgotten_or_new_build() {
     assert!(
         report
             .to_string()
-            .contains("refused them before: graph finalize failed"),
+            .contains("refused them earlier: graph finalize failed"),
         "{report}"
     );
     assert_eq!(moved(&session), first);

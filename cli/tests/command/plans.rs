@@ -72,9 +72,7 @@ fn a_difference_names_moves_and_causes_and_may_fail() {
         "{text}"
     );
     assert!(
-        text.contains(
-            "tail/exp (Exp): fast (null:1) → slow (null:0): fast (null:1) does not take it any more"
-        ),
+        text.contains("tail/exp (Exp): fast (null:1) → slow (null:0): fast (null:1) no longer supports it"),
         "{text}"
     );
 

@@ -377,7 +377,7 @@ impl Shapes {
             None => Ok(()),
             Some((_, name)) => {
                 let words = format!(
-                    "output {:?} is no state for input {:?}: its size {name:?} has buckets (Policy::shapes), and a state \
+                    "output {:?} cannot be the state of input {:?}: its size {name:?} has buckets (Policy::shapes), and a state \
                      is not padded",
                     gives.name, takes.name
                 );
