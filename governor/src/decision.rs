@@ -74,7 +74,7 @@ pub enum Reason {
     /// There is a power limit, but the power of a device of the plan is neither measured nor
     /// stated: the limit applies to the other devices only.
     PowerUnknown {
-        /// The plan, which goes on.
+        /// The plan, which stays.
         candidate: usize,
         /// The limit.
         limit_mw: u64,
@@ -100,7 +100,7 @@ pub enum Reason {
     },
     /// It holds the limits at a higher rate.
     Sustains {
-        /// So many of a thousand frames in time.
+        /// Share of frames in time, in thousandths.
         permille: u32,
         /// The plan that ran before.
         than_permille: u32,

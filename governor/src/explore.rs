@@ -37,9 +37,9 @@ use statistics::{MEDIAN_OF, Verdict, log_deviation, median, verdict};
 const WINDOW: usize = MEDIAN_OF;
 /// Counted pairs of a trial's blocks, one after the other: 12 in all.
 const BLOCKS: [usize; 5] = [1, 1, 2, 4, 4];
-/// An arm's counted run that takes so many times the incumbent's ends its trial.
+/// Ratio to the incumbent's time at which an arm's counted run ends its trial.
 const HOPELESS: f64 = 2.0;
-/// A first shadow run, of cold code, is given up after so many times the incumbent's time.
+/// Ratio to the incumbent's time after which a first, cold shadow run is abandoned.
 pub const GIVEN_UP: f64 = 2.0;
 /// Of a gap between two runs, so much is used.
 const GAP_SHARE: f64 = 0.8;
@@ -48,7 +48,7 @@ const GAP_SHARE: f64 = 0.8;
 const NOISE: f64 = 1.8;
 /// What is usual follows what is measured so slowly, by check.
 const SLOWLY: f64 = 0.1;
-/// An adopted plan that takes so many times what its trial took is left again.
+/// Ratio to its trial time at which an adopted plan is rolled back.
 const REGRESSION: f64 = 1.15;
 
 /// How much an explorer may cost, and how often it looks again.
@@ -121,7 +121,7 @@ pub struct ShadowRun {
     pub incumbent_ns: Option<f64>,
     /// Whether both gave the same outputs.
     pub same_answers: bool,
-    /// Nobody waited for it.
+    /// It was a shadow run, without a waiter.
     pub in_gap: bool,
     /// Its time says something: the code is warm, or it was given up.
     pub is_counted: bool,
@@ -240,7 +240,7 @@ impl Explorer {
         self.arms.len() - 1
     }
 
-    /// Trials may cost so many thousandths from now on.
+    /// Sets the budget of trials in thousandths.
     pub fn set_budget(&mut self, budget_permille: u32) {
         self.settings.budget_permille = budget_permille;
     }

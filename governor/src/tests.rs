@@ -1,4 +1,4 @@
-//! Invariants of the governor under any observations, and its choices where they are plain.
+//! Invariants of the governor under any observations, and its choices in clear cases.
 
 mod units;
 

@@ -103,7 +103,7 @@ impl Place {
         }
     }
 
-    /// Degrees as believed at a time, with so many watts since the last reading.
+    /// Estimated temperature at a time, with this power since the last reading.
     pub(crate) fn degrees(&self, now_ns: u64, watts: f64) -> Option<f64> {
         let degrees = self.degrees?;
         let passed = now_ns.saturating_sub(self.at_ns) as f64 / 1e9;
@@ -200,7 +200,7 @@ impl Place {
         self.spent_rows = self.spent_rows.saturating_add(u32::from(watts > 0.0));
     }
 
-    /// Degrees after a horizon with so many watts from now on.
+    /// Predicted temperature after a horizon, with this power from now on.
     pub(crate) fn after(&self, now_ns: u64, watts_now: f64, watts: f64, seconds: f64) -> Option<f64> {
         let degrees = self.degrees(now_ns, watts_now)?;
         Some(degrees + self.slope(degrees, watts) * self.response(seconds))

@@ -233,7 +233,7 @@ struct Run {
 
 /// A device with its queue.
 struct Lane {
-    /// Whose owners are runs, by place.
+    /// The owning runs, by place.
     queue: Queue<usize>,
     preemption_ns: Option<u64>,
     switch_ns: u64,

@@ -1,4 +1,4 @@
-//! Order, shares and withdrawal, and random histories beside a naive model.
+//! Order, shares and withdrawal, and random histories compared with a naive model.
 
 use proptest::prelude::*;
 

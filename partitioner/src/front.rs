@@ -21,7 +21,7 @@ use crate::problem::Problem;
 use crate::request::Request;
 use crate::solve::{Budget, Solution, Sweep};
 
-/// At the ends one figure weighs so many times the other: the fastest plan, and the most frugal among equals.
+/// Weight ratio at the ends of the front: the fastest plan, and the most frugal among equals.
 const END: u32 = 1 << 20;
 
 /// Solver calls for each plan asked for: some find nothing new.
@@ -155,7 +155,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// At most so many points in ascending order of time, and whether there are no more.
+    /// At most `most` points in ascending order of time, and whether the front is complete.
     fn points(&mut self, most: usize) -> Result<(Vec<Point>, bool), Error> {
         if most == 0 {
             return Ok((Vec::new(), false));

@@ -1,7 +1,8 @@
-//! Every node off the cheapest device says why, and what being there would cost: held to plans made anew with the
-//! node pinned there.
+//! Every node off the cheapest device has a reason and a counterfactual cost, compared with plans
+//! that pin the node there.
 //!
-//! Invariants: the witness is `partition` with a pin, and with the device's refusal lifted where it has one.
+//! Invariants: the witness is `partition` with a pin, and without the device's refusal if it has
+//! one.
 
 #[path = "plans/world.rs"]
 #[allow(dead_code)]

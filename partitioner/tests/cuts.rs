@@ -1,4 +1,4 @@
-//! Parts that are cut so that none takes longer than was asked for.
+//! Cut parts hold the requested limit.
 
 #[path = "plans/world.rs"]
 #[allow(dead_code)]

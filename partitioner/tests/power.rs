@@ -1,6 +1,6 @@
 //! Powers with intervals, and plans that are bounded by the fastest one.
 //!
-//! Invariants: what is weighed is the expected energy, what is limited the most that it may be; no plan of an objective
+//! Invariants: the expected energy is weighed, its upper bound is limited; no plan of an objective
 //! that bounds it by the fastest one is slower than that allows.
 
 #[path = "plans/world.rs"]

@@ -1,6 +1,6 @@
-//! Copies of a model for many runs, devices that share hardware, and a device more: never a worse plan.
+//! Replicas of a model, devices that share hardware, and additional devices: never a worse plan.
 //!
-//! Invariants: worlds are random and seeded; no figure is a time that was measured.
+//! Invariants: worlds are random and seeded; no figure is a measured time.
 
 #[path = "plans/world.rs"]
 mod world;

@@ -184,7 +184,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// So many bytes from an offset on.
+/// A range of bytes from an offset on.
 fn array<const N: usize>(bytes: &[u8], from: usize) -> Option<[u8; N]> {
     bytes.get(from..from + N)?.try_into().ok()
 }

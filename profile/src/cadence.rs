@@ -24,9 +24,9 @@ use serde::{Deserialize, Serialize};
 const SHORTEST_US: u64 = 1_750;
 /// Classes of periods; the last one ends at 1.792 s.
 const CLASSES: u8 = 10;
-/// Less of a period than one in so many is no gap: the device is busy.
+/// Inverse of the smallest share of a period that counts as a gap.
 const GAP_SHARE: u64 = 10;
-/// By so many per cent a period must be outside of its class to be clearly of another one.
+/// Per cent by which a period must be outside its class to be clearly of another one.
 const CLEARLY_PERCENT: u64 = 20;
 
 /// How runs follow each other.

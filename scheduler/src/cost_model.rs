@@ -101,7 +101,7 @@ impl Rows<'_> {
     }
 }
 
-/// Whether a device may be given all of a graph of so many nodes.
+/// Whether a device may be given all of a graph with this many nodes.
 fn runs_all(target: &Target, nodes: usize) -> bool {
     nodes > 0 && target.quarantined.is_none() && (0..nodes).all(|node| target.supports(node))
 }

@@ -482,7 +482,7 @@ impl std::ops::Deref for PartFence {
 /// Places that a device has at most, whatever its plugin says.
 const MOST_PLACES: u32 = 1024;
 
-/// How a lane goes on, by what the plugin of its device says.
+/// The settings of a device queue, from the device's plugin.
 fn settings(info: &DeviceInfo) -> Settings {
     let depth = info.queue_depth.map_or(1, |depth| depth.get().min(MOST_PLACES));
     let bound_ns = info.preemption_bound_ns.unwrap_or(u64::MAX);

@@ -445,7 +445,7 @@ impl Planned {
     }
 }
 
-/// Who has the last word on a plan.
+/// How the final plan is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Choice {
     /// What is measured, before what is only predicted ([`incumbent`]).

@@ -23,7 +23,7 @@ pub(crate) struct Shared {
     /// Ends before what it writes to.
     pub(crate) durable: Durable,
     pub(crate) host: Host,
-    /// Whose turn it is on each device.
+    /// The queue of each device.
     pub(crate) lanes: Lanes,
     pub(crate) profile: Arc<Profile>,
     /// Bundles that were given.

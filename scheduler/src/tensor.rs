@@ -43,7 +43,7 @@ pub(crate) struct TensorMemory {
     /// Upper bounds where the true sizes are known after the run.
     pub(crate) shape: Vec<usize>,
     pub(crate) bytes: u64,
-    /// The elements are in host memory, whoever reads them: it is an input, or one handed through.
+    /// The elements are in host memory for any reader: it is an input, or one passed through.
     is_host: bool,
     /// The memory is the app's, or shared with another tensor: it may change without a word here, and stays this one.
     is_lent: AtomicBool,
@@ -484,7 +484,7 @@ impl TensorSpec {
 
 /// Whom memory belongs to: a session, which knows the runs that use it.
 pub(crate) trait Owner: Send + Sync {
-    /// Takes note of runs that nobody waits for and that have ended.
+    /// Completes abandoned runs that have ended.
     fn reap_ended(&self);
     /// Gives an input whose memory a run of a failed plan holds memory of its own.
     ///

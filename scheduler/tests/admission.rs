@@ -1,4 +1,4 @@
-//! Sessions that were admitted, on virtual time: no frame is late, what is cut and what comes back, and what a refusal says.
+//! Admitted sessions on virtual time: no late frame, cuts and their removal, and refusals.
 
 use std::time::Duration;
 

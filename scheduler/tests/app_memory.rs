@@ -1,4 +1,5 @@
-//! Memory of the app at any address runs on every plan: what a device cannot import is copied and counted, nothing else.
+//! App memory at any address works on every plan: only memory that a device cannot import is copied
+//! and counted.
 
 #![cfg(target_os = "linux")]
 

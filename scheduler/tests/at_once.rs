@@ -1,5 +1,5 @@
-//! Parts of a run on several devices at once: each starts when what it reads is there, as the plan's schedule says where
-//! devices take what they state, and none waits for a slow one that it reads nothing of.
+//! Parts of a run on concurrent devices: each starts when its inputs are ready, as the plan's
+//! schedule states if devices take their stated times, and none waits for an unrelated slow one.
 
 use std::time::Duration;
 

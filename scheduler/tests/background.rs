@@ -1,4 +1,4 @@
-//! Plans made in the background: runs of new sizes are answered by the CPU until the plan over all devices is there.
+//! Background planning: runs of new sizes use the CPU until the plan over all devices is ready.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../cli/tests/command/model.rs"]

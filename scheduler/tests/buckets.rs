@@ -1,4 +1,4 @@
-//! Buckets: runs of sizes between are padded, and answer as the runs without.
+//! Buckets: runs of intermediate sizes are padded, and match unpadded runs.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../cli/tests/command/model.rs"]

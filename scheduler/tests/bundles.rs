@@ -1,4 +1,4 @@
-//! Bundles as apps load them: by whom they trust, never an older one, and what they say of other chips.
+//! Bundles as apps load them: trusted signers, no older versions, and figures for other chips.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Plans for the app's own cadence, on a scripted device whose clock falls between runs beside one whose clock stays.
+//! Plans for the app's cadence, on a scripted device whose clock falls between runs and one whose
+//! clock stays.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../cli/tests/command/model.rs"]

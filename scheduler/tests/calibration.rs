@@ -1,4 +1,5 @@
-//! Calibration before a plan is made: devices whose plugins state what is not true, on virtual time; and the CPU on its own.
+//! Calibration before planning: devices with wrong stated figures, on virtual time; and the CPU
+//! alone.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../cli/tests/command/model.rs"]

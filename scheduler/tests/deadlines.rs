@@ -1,4 +1,5 @@
-//! Deadlines: late runs are counted, each with its cause, on virtual time; devices that are too hot are said so, and come back.
+//! Deadlines on virtual time: late runs are counted by cause; hot devices are excluded with an
+//! event, and return.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../cli/tests/command/model.rs"]

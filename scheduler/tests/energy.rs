@@ -1,4 +1,4 @@
-//! Devices that say nothing of energy are planned for by a model of their power, which says so.
+//! Devices without energy figures use a power model, which is labelled.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../cli/tests/command/model.rs"]

@@ -1,4 +1,5 @@
-//! Sessions with several plans ready: the governor changes between them, no run is lost and each answer is right.
+//! Governed sessions: the governor switches between ready plans, no run is lost and every output is
+//! right.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../cli/tests/command/model.rs"]

@@ -1,4 +1,5 @@
-//! Keys hold all that changes a figure: two settings of a device share neither measured times nor compiled parts.
+//! Keys contain everything that changes a figure: two settings of a device share neither measured
+//! times nor compiled parts.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! Several sessions on one device, on virtual time: whose turn it is, that nobody waits for ever, and what becomes of
-//! frames that are late.
+//! Several sessions on one device, on virtual time: order of turns, no starvation, and late frames.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Devices that are lost or hang while a session runs: a right answer or an error that names the device,
-//! tensors of the app that stay valid, and a report of what happened.
+//! Devices that are lost or hang while a session runs: right outputs or an error that names the
+//! device, valid app tensors, and a report of the events.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../cli/tests/command/model.rs"]

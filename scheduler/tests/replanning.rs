@@ -1,4 +1,4 @@
-//! A device that refuses a part when it is compiled: a new plan, said in the report, remembered.
+//! A device that refuses a part when it is compiled: a new plan, reported and remembered.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../cli/tests/command/model.rs"]

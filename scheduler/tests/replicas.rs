@@ -1,5 +1,5 @@
-//! Whole copies of a model on scripted devices and virtual time: each run takes one, rates add up, and a slow device
-//! costs nothing.
+//! Replicas of a model on scripted devices and virtual time: each run uses one, rates add up, and a
+//! slow device costs nothing.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../cli/tests/command/model.rs"]

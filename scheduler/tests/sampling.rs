@@ -1,4 +1,4 @@
-//! What a sampler says of scripted devices, of the CPU of a machine that is written down, and of none.
+//! Samples of scripted devices, of a recorded machine's CPU, and of a machine without sensors.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Sessions of models whose sizes the inputs give: plans per sizes, states between runs, memory of the app.
+//! Sessions of models with open sizes: plans per size, states between runs, app memory.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
 #[path = "../../cli/tests/command/model.rs"]

@@ -1,4 +1,5 @@
-//! A turn on a shared device allocates nothing, however many sessions wait. What it takes says the benchmark `turns`.
+//! A queue grant on a shared device allocates nothing, regardless of the number of waiting
+//! sessions. The benchmark `turns` measures its time.
 
 #![allow(dead_code, reason = "the lane as it is in the crate, which uses all of it")]
 

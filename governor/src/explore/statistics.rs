@@ -59,7 +59,7 @@ pub(super) fn verdict(pairs: &[f64]) -> (Verdict, f64) {
     (verdict, mean)
 }
 
-/// Student's factor for 95 % on both sides, of so many values.
+/// Student's two-sided 95 % factor for this many values.
 fn wide(count: usize) -> f64 {
     match count {
         0..=2 => 12.7,

@@ -1,4 +1,4 @@
-//! Energies that not every candidate states, and predictions that are always wrong by as much.
+//! Candidates without stated energies, and predictions with a constant error.
 
 use std::ops::Range;
 

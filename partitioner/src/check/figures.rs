@@ -20,7 +20,7 @@ fn device_of(e: &Evidence<'_>, part_of: &[usize], node: NodeId) -> usize {
     e.plan.parts[part_of[node.index()]].device.index()
 }
 
-/// Who writes a state's new value sits where the old one is read.
+/// Checks that the writer of a state's new value is on the device that reads the old one.
 pub(super) fn states(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Violation> {
     for state in &e.graph.states {
         let Some(writer) = e.graph.producer(state.output) else {

@@ -10,7 +10,7 @@ use crate::report::count;
 use crate::unit::Energy;
 use std::fmt::{self, Write as _};
 
-/// So many nodes or parts of a list are written out.
+/// Maximum number of listed nodes or parts.
 const SHOWN: usize = 200;
 
 /// Millionths as per cent, with a sign.

@@ -21,14 +21,14 @@ pub(super) struct Effort {
 /// At the start, a draft so many thousandths above the best is accepted; at the end, none.
 const SLACK_PERMILLE: u64 = 4;
 
-/// So many seeds are tried, each with one of so many shares of the effort.
+/// Number of seeds that are tried, each with one of `SHARES` shares of the effort.
 const SEEDS: usize = 8;
 const SHARES: u32 = 20;
 
-/// So many places after the focus are changed.
+/// Number of places after the focus that are changed.
 const REACH: usize = 64;
 
-/// So many changes are tried before the focus moves on.
+/// Number of changes before the focus moves.
 const STAY: usize = 64;
 
 /// So many places are looked at for one that the end waits for.

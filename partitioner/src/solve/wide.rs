@@ -26,10 +26,10 @@ const ROUNDS: usize = 40;
 /// Passes over the variables in doubt in each round: all, at first and after values were removed.
 const PASSES: usize = 8;
 
-/// Dead ends are eliminated after so many rounds.
+/// Number of rounds between dead-end eliminations.
 const LATER: usize = 8;
 
-/// The tables of subproblems may be so many times as large after each round.
+/// Growth factor of the subproblems' table limit per round.
 const WIDER: u64 = 4;
 
 /// What became of a network.

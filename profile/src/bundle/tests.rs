@@ -1,4 +1,4 @@
-//! Tests of bundles: what is read again, what is refused and by which name, who has a bundle first.
+//! Tests of bundles: round trips, refusals by kind, staged rollouts.
 
 use std::collections::{BTreeMap, BTreeSet};
 

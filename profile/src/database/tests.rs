@@ -1,4 +1,4 @@
-//! Tests of the profile database: what is stored, what is refused and left alone, what survives.
+//! Tests of the profile database: stored rows, refused files, recovery.
 
 use super::*;
 use crate::sqlite::tables;

@@ -1,4 +1,4 @@
-//! Memory beside SQLite: the same calls give the same rows and the same answers.
+//! Memory compared with SQLite: the same calls give the same rows and the same answers.
 
 use proptest::prelude::*;
 

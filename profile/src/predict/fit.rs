@@ -28,7 +28,7 @@ pub(super) const TERMS: usize = 4;
 const ROWS: usize = 8;
 /// A segment whose shared group takes more than the rest of it tells more of noise than of its groups.
 const REST: f64 = 0.15;
-/// Whole models count as so many segments: they hold as many.
+/// Weight of a whole model in segments, of which it holds about as many.
 const WHOLE_WEIGHT: f64 = 2.0;
 /// How little op classes are drawn to what they have in common, against the error that remains.
 const SPREAD: f64 = 0.5;

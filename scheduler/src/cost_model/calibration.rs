@@ -23,7 +23,7 @@ use super::power::taking;
 use crate::error::Result;
 use crate::policy::Settings;
 
-/// Whose value a calibration is, among those of plugins.
+/// Owner of stored calibrations, among the plugins' values.
 const OWNER: &str = "polychip";
 /// Version of the networks and of the fit. Figures of another version are taken anew.
 const VERSION: u32 = 1;

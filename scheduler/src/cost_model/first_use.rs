@@ -95,7 +95,7 @@ impl ThreadScale {
     }
 }
 
-/// How many times as fast as one thread so many are.
+/// Speed of this many threads relative to one.
 fn speed(threads: u32) -> f64 {
     let threads = f64::from(threads.max(1));
     threads.min(2.0) + FURTHER_THREAD * (threads - 2.0).max(0.0)

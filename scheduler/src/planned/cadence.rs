@@ -9,7 +9,7 @@ use polychip_profile::{Cadence, Profile, hex};
 
 use crate::policy::Policy;
 
-/// Whose values periods are, among those of plugins.
+/// Owner of stored periods, among the plugins' values.
 const OWNER: &str = "polychip";
 
 /// The cadence of a policy's runs of a model.

@@ -17,7 +17,7 @@ use super::Planned;
 use crate::policy::Settings;
 use crate::shared::Shared;
 
-/// Whose values these are, among those of plugins.
+/// Owner of these values, among the plugins' values.
 const OWNER: &str = "polychip";
 
 /// What a plan is kept under.

@@ -1,4 +1,4 @@
-//! Costs that measured parts teach, over a plan and the plan after it.
+//! Costs learnt from measured parts, over a plan and its successor.
 
 use polychip_graph::{Node, Tensor, fingerprint};
 use polychip_ops::{DType, Op, TensorType};

@@ -1,4 +1,4 @@
-//! What was compiled ahead runs, and what is stale is refused: each reason by itself.
+//! Precompiled plans run, and stale ones are refused, for each reason.
 
 use std::time::Duration;
 

@@ -40,7 +40,7 @@ const LAUNCHES: usize = 20;
 const TAKEN: usize = 1;
 /// A run that takes longer has hung.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// A network counts where it takes so many launches.
+/// Minimum time of a network that counts, in launches.
 const LEAST_LAUNCHES: f64 = 2.0;
 
 impl Runtime {
@@ -55,7 +55,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Calibrates real devices that a session chooses between, if that did not happen before and nobody is at it.
+    /// Calibrates the real devices of a session, unless that is done or in progress.
     pub(crate) fn calibrate_for_session(shared: &Arc<Shared>, devices: &[Device], settings: Settings) {
         let real = devices.iter().filter(|device| !device.info().emulated);
         let real: Vec<Device> = real.cloned().collect();

@@ -35,7 +35,7 @@ pub(crate) struct Buckets {
     count: Arc<PaddingCount>,
 }
 
-/// What of a padded run is true, and who counts its copies.
+/// The valid elements of a padded run, and the counter of its copies.
 #[derive(Debug)]
 pub(crate) struct Padding {
     pub(crate) shapes: TrueShapes,

@@ -133,7 +133,7 @@ pub(crate) fn all(
     in_parallel(parts.len(), one)
 }
 
-/// Does something for each of so many parts, several at once.
+/// Runs a job for each part, several at once.
 pub(crate) fn in_parallel<T: Send>(parts: usize, one: impl Fn(usize) -> T + Sync) -> Vec<T> {
     if parts == 1 {
         return vec![one(0)];

@@ -158,7 +158,7 @@ struct Slow {
 }
 
 impl Lateness {
-    /// Of a session with so many devices.
+    /// Accounting for a session with this many devices.
     pub(crate) fn new(devices: usize, deadline: Option<Duration>, hottest: Option<MilliCelsius>) -> Lateness {
         let latencies = Histogram::new_with_bounds(RANGE_NS.0, RANGE_NS.1, DIGITS)
             .expect("invariant: the bounds are constants that are in order");

@@ -217,7 +217,7 @@ impl InFlightLimit {
         self.lock().last_run == run
     }
 
-    /// No run gets a place from now on; who waits for one is told.
+    /// Grants no more permits, and ends all waits.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();

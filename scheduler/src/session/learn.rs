@@ -100,7 +100,7 @@ pub(super) struct Arm {
 pub(super) enum Job {
     /// Make other plans.
     Prepare,
-    /// Run an arm on inputs that the app gave before; whether nobody waits for it.
+    /// Run an arm on earlier inputs of the app; whether no thread waits for it.
     Shadow { arm: usize, in_gap: bool },
 }
 

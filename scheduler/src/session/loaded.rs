@@ -70,7 +70,7 @@ struct Slots {
     /// By slot: the run whose outputs the app keeps, 0 where it keeps none.
     kept: Vec<u64>,
     free: Vec<(usize, Box<RunState>)>,
-    /// Slots of runs that nobody waited for and that were still going on.
+    /// Slots of abandoned runs that had not ended.
     abandoned: Vec<(usize, Option<Box<RunState>>)>,
 }
 
@@ -457,7 +457,7 @@ impl LoadedPlan {
         }
     }
 
-    /// Takes over the slot of a run that goes on and that nobody waits for.
+    /// Takes over the slot of an abandoned run that has not ended.
     pub(crate) fn abandon(&self, index: usize, mut slot: Option<Box<RunState>>) {
         if let Some(slot) = &mut slot {
             if slot.has_more() {
@@ -571,7 +571,7 @@ impl LoadedPlan {
         copied.and(cut)
     }
 
-    /// As [`LoadedPlan::complete`], of a run that nobody waits for.
+    /// Like [`LoadedPlan::complete`], for an abandoned run.
     fn complete_alone(&self, slot: &mut RunState) {
         if let Err(error) = self.complete(slot) {
             tracing::warn!("outputs of a run that nobody waited for: {error}");

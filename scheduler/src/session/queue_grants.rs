@@ -30,7 +30,7 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// Of a run that gives way to all others, and that nobody waits for.
+    /// The terms of a run that gives way to all others, without a waiter.
     pub(crate) fn in_background(since_ns: u64) -> Terms {
         Terms {
             class: Class::Background,

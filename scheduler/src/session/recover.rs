@@ -27,7 +27,7 @@ use crate::tensor::{Owner, TensorMemory};
 
 /// Losses of one device that are answered by a reset; one more, and it is left out.
 const RESETS: u32 = 2;
-/// So many good runs later, earlier losses do not count any more.
+/// Number of good runs after which earlier losses no longer count.
 const FORGIVEN_AFTER: u64 = 16;
 /// Times that a recovery begins anew because a device was lost while it was loaded.
 const ATTEMPTS: u32 = 8;

@@ -207,7 +207,7 @@ struct Copy {
     last_end_ns: u64,
 }
 
-/// Who takes which run: without a clock or a device of its own.
+/// Assigns runs to replicas, without a clock or a device.
 #[derive(Debug)]
 struct Dispatch {
     copies: Vec<Copy>,

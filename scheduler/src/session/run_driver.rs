@@ -31,7 +31,7 @@ enum Mail {
 
 struct Post {
     mail: Mutex<Mail>,
-    /// Who awaits the run. Locked after `mail`.
+    /// The task that awaits the run. Locked after `mail`.
     awaits: Mutex<Option<Waker>>,
     changed: Condvar,
     cancelled: AtomicBool,

@@ -43,7 +43,7 @@ const PLANS: u64 = 1 << 32;
 /// What a specialisation takes beside tensors and constants, per node: its graph, prices and steps.
 const NODE_BYTES: u64 = 4 << 10;
 
-/// What is let go of with the last clone of a session.
+/// Resources that are freed with the last clone of a session.
 pub(crate) type Held = Box<dyn std::fmt::Debug + Send + Sync>;
 
 /// What the clones of a session share.

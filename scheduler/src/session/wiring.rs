@@ -90,7 +90,7 @@ pub(crate) struct OutputWiring {
 /// A graph input.
 pub(crate) struct InputWiring {
     pub(crate) spec: TensorSpec,
-    /// Part and port of everyone who reads it.
+    /// Part and port of each reader.
     pub(crate) readers: Vec<(usize, u32)>,
 }
 

@@ -1,4 +1,4 @@
-//! Settings as text: what each value means, and how a wrong one is answered.
+//! Settings as text: the meaning of each value, and the errors of invalid ones.
 
 use super::*;
 use crate::policy::Learn;

@@ -45,7 +45,7 @@ pub(crate) struct DeviceBuffer {
     pub(super) copied: AtomicU64,
 }
 
-/// Whose memory it is, and so what a device that cannot import it means.
+/// The owner of the memory, which determines what a failed import means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Use {
     /// Made for these devices: a refused import is an error.

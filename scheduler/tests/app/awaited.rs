@@ -1,4 +1,4 @@
-//! Runs as futures, on two executors that have nothing in common.
+//! Runs as futures, on two unrelated executors.
 
 use std::future::Future;
 use std::pin::pin;

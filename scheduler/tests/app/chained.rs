@@ -1,4 +1,4 @@
-//! What one run writes is read by another in place.
+//! One run reads another run's output in place.
 
 use polychip::{ErrorKind, Policy};
 

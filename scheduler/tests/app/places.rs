@@ -1,4 +1,4 @@
-//! Places among the runs in flight: who waits for one, who is refused one and by which words.
+//! Run slots: waiting, refusals and their messages.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;

@@ -18,7 +18,7 @@ pub(super) struct Observed {
 /// The weight of each factor's wish to be that of all networks together, for each network. Few networks with much noise say
 /// little of how the two differ.
 const PRIOR: f64 = 0.05;
-/// Neither factor is farther than so many times from the common one.
+/// Largest ratio between a factor and the common one.
 const SPREAD: f64 = 4.0;
 
 /// The factors that fit best; none where nothing was observed.

@@ -18,7 +18,7 @@ use crate::telemetry::Sample;
 const MOST_PERMILLE: i64 = 850;
 /// Thousandths of a degree of a thousandth of headroom.
 const MILLIKELVIN: i64 = 30;
-/// The limit of a surface of which nobody said any; with a headroom it is a mark on a scale.
+/// The default surface limit; with a headroom it is a mark on a scale.
 const LIMIT_MC: i64 = 43_000;
 
 /// What a headroom tells the governor where no sensor reads the surface: the reading, and before it a limit where there is none.

@@ -200,7 +200,7 @@ fn note(missed: &mut Vec<Missed>, place: Option<Place>, seen: Option<i64>, limit
     one.over += u64::from(seen > limit);
 }
 
-/// What others take of the cores that a part with so many threads needs: only what is not left free beside it.
+/// Other load on the cores that a part with this many threads needs: only the share beyond the idle cores.
 fn taken(busy_permille: u32, cores: usize, threads: usize) -> u32 {
     let (busy, threads) = (u64::from(busy_permille) * cores as u64, threads as u64 * 1000);
     let lacking = (busy + threads).saturating_sub(cores as u64 * 1000);

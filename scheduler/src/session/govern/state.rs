@@ -38,7 +38,7 @@ pub(crate) struct Governing {
     /// By device.
     pub(super) offered: Vec<Offered>,
     pub(super) state: Mutex<State>,
-    /// Held by who makes plans, which takes long: the state is not locked meanwhile.
+    /// Held while plans are made, which takes long: the state is not locked meanwhile.
     pub(super) making: Mutex<()>,
     pub(super) sampler: Mutex<Sampler>,
     pub(super) pace: AtomicU32,

@@ -1,4 +1,4 @@
-//! Sensors of machines that are written down in `scheduler/tests/sensors`, whole and broken.
+//! Sensors of the machines recorded in `scheduler/tests/sensors`, intact and broken.
 
 use super::*;
 use crate::telemetry::Subject;
