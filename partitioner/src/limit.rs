@@ -1,12 +1,14 @@
-//! Keeps a placement within memory limits, a deadline, an energy budget, and limits of mean power and temperature.
+//! Holds a placement within memory limits, a deadline, an energy budget, and limits of mean power and
+//! temperature.
 //!
-//! Each limit gets a Lagrange multiplier; multipliers of what is exceeded are doubled until a placement keeps to
-//! everything, then halved back as far as it does. A limit of power is linear: `energy − power × time ≤ 0`.
+//! Each limit gets a Lagrange multiplier. Multipliers of exceeded limits are doubled until a placement holds
+//! everything, then halved as far as it still does. A power limit is linear: `energy − power × time ≤ 0`.
 //!
-//! Invariants: a placement over a memory limit or an energy budget is never returned; one that misses a deadline, a power
-//! or a temperature is returned only if none was found that holds all, and is the nearest that was found; the bound
-//! holds for all placements that keep to the limits; the number of solver calls is bounded, never the time.
-//! Deliberately not here: optimality under limits: where one binds, a gap may be left, and is stated.
+//! Invariants: a placement over a memory limit or an energy budget is never returned; one that misses a
+//! deadline, a power or a temperature limit is returned only if none was found that holds all, and is the
+//! nearest found; the bound holds for all placements within the limits; the number of solver calls is
+//! bounded, never the time. Deliberately not here: optimality under limits. If one binds, a gap may remain,
+//! and is stated.
 
 mod draw;
 mod forced;

@@ -20,7 +20,7 @@ fn device_of(e: &Evidence<'_>, part_of: &[usize], node: NodeId) -> usize {
     e.plan.parts[part_of[node.index()]].device.index()
 }
 
-/// Who writes a state's new value sits where the old one is read.
+/// Checks that the writer of a state's new value is on the device that reads the old one.
 pub(super) fn states(e: &Evidence<'_>, part_of: &[usize]) -> Result<(), Violation> {
     for state in &e.graph.states {
         let Some(writer) = e.graph.producer(state.output) else {
@@ -497,8 +497,8 @@ pub(super) fn limits(e: &Evidence<'_>, time: Time) -> Result<(), Violation> {
     let stated = e.plan.missed.map(|missed| u128::from(missed.picoseconds()));
     if stated.unwrap_or(0) != late || stated == Some(0) {
         let words = match stated {
-            None => format!("time {time} exceeds the deadline, which the plan does not say"),
-            Some(stated) => format!("the deadline is missed by {late} ps, the plan says {stated} ps"),
+            None => format!("time {time} exceeds the deadline, and the plan does not report it"),
+            Some(stated) => format!("the deadline is missed by {late} ps, the plan reports {stated} ps"),
         };
         return Err(wrong(ViolationKind::Limit, words));
     }
@@ -521,7 +521,7 @@ pub(super) fn longest_part(e: &Evidence<'_>) -> Result<(), Violation> {
     for (index, part) in e.plan.parts.iter().enumerate() {
         let time = u128::from(part.cost.time.picoseconds()) + u128::from(part.launch.picoseconds());
         if part.nodes.len() > 1 && time > u128::from(longest.picoseconds()) {
-            let words = format!("part {index} takes {time} ps, asked for were at most {longest}");
+            let words = format!("part {index} takes {time} ps, more than the requested {longest}");
             return Err(wrong(ViolationKind::Limit, words));
         }
     }

@@ -1,6 +1,7 @@
-//! Where a plan stands at each limit, and how far it is from those that it is over.
+//! The value of a plan at each limit, and its distance from those that it exceeds.
 //!
-//! Invariants: times, power and temperature may be missed, and are then stated; memory and an energy budget may not.
+//! Invariants: times, power and temperature may be missed, and are then reported; memory and an
+//! energy budget may not.
 
 use super::draw::{self, draw};
 use crate::error::{Error, Repr};

@@ -1,14 +1,14 @@
-//! Runs against their deadlines: how long they took, which were late, and what made them so.
+//! Deadline accounting: run times, late runs and their causes.
 //!
 //! Invariants:
-//! 1. A run takes from the call that submitted it to the end of its last part: waiting for a place among the runs in
-//!    flight, planning and tries that failed are within it; what the app does before it asks for the outputs is not, where
-//!    the devices state their times.
-//! 2. Memory is bounded, and a run allocates nothing here, but where it is late for a cause that was not seen before.
-//! 3. A late run has one cause: what took most time beyond what was predicted.
+//! 1. A run's time is from the submitting call to the end of its last part. It includes waiting for
+//!    a run slot, planning and failed attempts; it excludes the app's delay before it takes the
+//!    outputs, if the devices report their times.
+//! 2. Memory is bounded, and a run allocates nothing here unless it is late for a new cause.
+//! 3. A late run has one cause: the largest excess over the prediction.
 //!
-//! Not here: where the time of a run went (`path`), times of parts for plans (`history`).
-//! Start reading at [`Lateness::add`].
+//! Not here: the breakdown of a run's time (`path`), part times for plans (`history`). Start
+//! reading at [`Lateness::add`].
 
 pub(crate) mod path;
 mod report;
@@ -158,7 +158,7 @@ struct Slow {
 }
 
 impl Lateness {
-    /// Of a session with so many devices.
+    /// Accounting for a session with this many devices.
     pub(crate) fn new(devices: usize, deadline: Option<Duration>, hottest: Option<MilliCelsius>) -> Lateness {
         let latencies = Histogram::new_with_bounds(RANGE_NS.0, RANGE_NS.1, DIGITS)
             .expect("invariant: the bounds are constants that are in order");

@@ -393,7 +393,7 @@ fn a_foreign_profile_is_left_as_it_is() {
     fails(
         &[&shapes(), "--fill", "1", "--profile", &foreign],
         3,
-        &["notes.txt", "left as it is"],
+        &["notes.txt", "unchanged"],
     );
     assert_eq!(
         std::fs::read(&foreign).unwrap(),

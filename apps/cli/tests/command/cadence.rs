@@ -79,6 +79,6 @@ fn measured_times_and_plans_are_of_the_period_that_is_asked_for() {
 fn a_period_is_a_time_or_a_rate() {
     for bad in ["often", "-1", "0fps"] {
         let told = polychip(&["explain", "m.onnx", &format!("--period={bad}")]);
-        told.fails(2, &["write 33ms, 1s, 30fps, or 0 for back to back"]);
+        told.fails(2, &["e.g. 33ms, 1s, 30fps, or 0 for back to back"]);
     }
 }

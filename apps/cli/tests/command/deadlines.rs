@@ -107,7 +107,7 @@ fn bench_shows_each_copy_of_the_model() {
     let text = place.with(&alike, "bench", &arguments).ok();
     for words in [
         "runs a second of a session, emulated",
-        "replicas: each run takes one of 2 whole copies",
+        "replicas: each run uses one of 2; ",
         "  null:0: predicted 100.0 runs/s, measured ",
     ] {
         assert!(text.contains(words), "{words}: {text}");
@@ -125,7 +125,7 @@ fn throughput_keeps_a_run_more_in_flight_than_there_are_devices() {
     assert_eq!(in_flight(&["--policy", "throughput", "--in-flight", "1"]), 1);
     assert_eq!(in_flight(&["--policy", "makespan"]), 1);
     polychip(&["bench", &shapes(), "--in-flight", "0"]).fails(2, &["--in-flight"]);
-    polychip(&["bench", &shapes(), "--deadline", "soon"]).fails(2, &["write 33 or 33ms"]);
+    polychip(&["bench", &shapes(), "--deadline", "soon"]).fails(2, &["e.g. 33 or 33ms"]);
 }
 
 #[test]
@@ -193,6 +193,6 @@ fn a_joule_has_a_price() {
             )
             .ok()
     };
-    assert!(text(&[]).contains("least time and energy, a joule as 200.000 ms"));
-    assert!(text(&["--energy-price", "10"]).contains("least time and energy, a joule as 10.000 ms"));
+    assert!(text(&[]).contains("least time and energy, at 200.000 ms per joule"));
+    assert!(text(&["--energy-price", "10"]).contains("least time and energy, at 10.000 ms per joule"));
 }

@@ -305,7 +305,7 @@ fn a_bundle_is_signed_by_a_key_that_is_written_once() {
         "--out",
         &file,
     ];
-    polychip(&bad).fails(2, &["a version from 1 on"]);
+    polychip(&bad).fails(2, &["a version of at least 1"]);
     let other = [&bundle[..], &["--family", "RK3588"]].concat();
     polychip(&other).fails(2, &["no board is a \"RK3588\"; there are SM8650"]);
     let no_key = path("no-key");

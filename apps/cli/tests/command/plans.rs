@@ -72,9 +72,7 @@ fn a_difference_names_moves_and_causes_and_may_fail() {
         "{text}"
     );
     assert!(
-        text.contains(
-            "tail/exp (Exp): fast (null:1) → slow (null:0): fast (null:1) does not take it any more"
-        ),
+        text.contains("tail/exp (Exp): fast (null:1) → slow (null:0): fast (null:1) no longer supports it"),
         "{text}"
     );
 
@@ -223,7 +221,7 @@ fn limits_of_power_and_temperature_are_held_or_said_to_be_missed() {
         "{text}"
     );
     assert!(
-        text.contains("temperature of null:0: not known, so not limited"),
+        text.contains("temperature of null:0: unknown, so not enforced"),
         "{text}"
     );
     assert!(text.contains("holding the limits: +"), "{text}");
@@ -325,9 +323,9 @@ fn a_page_for_devices_at_once_shows_the_makespan() {
     assert!(!verdict.contains("before merging"), "{verdict}");
     let text = partition(&place, &twins, &["--policy", "makespan"]).ok();
     assert!(
-        text.contains("predicted with devices at once: a run ends after ")
-            && text.contains("\nits parts one after another: ")
-            && text.contains(" times as much time, its parts one after another\n"),
+        text.contains("predicted with concurrent devices: ")
+            && text.contains("\nparts run serially: ")
+            && text.contains(" times as much time, run serially\n"),
         "{text}"
     );
 }

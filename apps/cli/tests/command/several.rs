@@ -73,7 +73,8 @@ fn a_refused_set_fails_where_it_is_to() {
     ]);
     assert_eq!(done.code, 1, "{}", done.stderr);
     assert!(
-        done.stdout.starts_with("refused: npu:0, normal: within 33.3 ms"),
+        done.stdout
+            .starts_with("refused: npu:0, normal: demand within 33.3 ms"),
         "{}",
         done.stdout
     );

@@ -56,7 +56,7 @@ fn a_run_is_padded_to_the_next_bucket() {
     assert_eq!(padded.lines().next(), plain.lines().next());
     assert!(padded.contains("buckets: {\"n\": [4, 16]}"), "{padded}");
     run(&["--buckets", "m=4"]).fails(3, &["\"m\"", "leaves open: n"]);
-    run(&["--buckets", "n=0"]).fails(2, &["no number above 0"]);
+    run(&["--buckets", "n=0"]).fails(2, &["a whole number above 0"]);
 }
 
 #[test]
