@@ -363,15 +363,15 @@ fn assemble_runs(inputs: &Inputs<'_>, edges: &[(usize, usize)], placement: &[usi
 
 /// Ever tighter limits of mean power and temperature; none where there are none.
 pub(crate) fn tighter(objective: Objective) -> Vec<Objective> {
-    let limited = objective.power_limit.is_some() || objective.temperature_limit.is_some();
+    let limited = objective.max_predicted_power.is_some() || objective.max_predicted_temperature.is_some();
     let steps = 1..=if limited { TIGHTER } else { 0 };
     let step = |step: u64| Objective {
-        power_limit: objective.power_limit.map(|limit| {
+        max_predicted_power: objective.max_predicted_power.map(|limit| {
             // a share that comes down to nothing
             Milliwatts::new(limit.milliwatts() / TIGHTER * (TIGHTER - step))
         }),
-        temperature_limit: objective
-            .temperature_limit
+        max_predicted_temperature: objective
+            .max_predicted_temperature
             .map(|limit| MilliCelsius::new(limit.millidegrees().saturating_sub(COOLER * step as i64))),
         ..objective
     };

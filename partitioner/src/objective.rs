@@ -46,16 +46,20 @@ pub struct Objective {
     pub energy_budget: Option<Energy>,
     /// Limit on the mean power of all devices together under runs back to back; JSON holds
     /// milliwatts.
-    #[serde(rename = "power_limit_mw", default, skip_serializing_if = "Option::is_none")]
-    pub power_limit: Option<Milliwatts>,
-    /// Highest temperature that a device may settle at while runs follow each other, where it is known how it warms;
-    /// JSON holds thousandths of a degree Celsius.
     #[serde(
-        rename = "temperature_limit_mc",
+        rename = "max_predicted_power_mw",
         default,
         skip_serializing_if = "Option::is_none"
     )]
-    pub temperature_limit: Option<MilliCelsius>,
+    pub max_predicted_power: Option<Milliwatts>,
+    /// Highest temperature that a device may settle at while runs follow each other, where it is known how it warms;
+    /// JSON holds thousandths of a degree Celsius.
+    #[serde(
+        rename = "max_predicted_temperature_mc",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub max_predicted_temperature: Option<MilliCelsius>,
     /// Limit on the time of a run, in thousandths of the fastest plan that holds the other limits:
     /// what saving energy may cost in time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,8 +109,8 @@ impl Objective {
             energy_weight: energy,
             deadline: None,
             energy_budget: None,
-            power_limit: None,
-            temperature_limit: None,
+            max_predicted_power: None,
+            max_predicted_temperature: None,
             slowest_permille: None,
             goal: Goal::Serial,
         }
@@ -166,7 +170,7 @@ impl Objective {
     #[must_use]
     pub fn within_power(self, limit: Milliwatts) -> Self {
         Self {
-            power_limit: Some(limit),
+            max_predicted_power: Some(limit),
             ..self
         }
     }
@@ -175,7 +179,7 @@ impl Objective {
     #[must_use]
     pub fn within_temperature(self, limit: MilliCelsius) -> Self {
         Self {
-            temperature_limit: Some(limit),
+            max_predicted_temperature: Some(limit),
             ..self
         }
     }
@@ -219,18 +223,20 @@ impl Objective {
     /// with a thermal model.
     #[must_use]
     pub fn needs_energy(&self) -> bool {
-        self.energy_weight > 0 || self.energy_budget.is_some() || self.power_limit.is_some()
+        self.energy_weight > 0 || self.energy_budget.is_some() || self.max_predicted_power.is_some()
     }
 
     /// Whether a limit applies to energies: the upper bound of each then counts.
     #[must_use]
     pub fn limits_energy(&self) -> bool {
-        self.energy_budget.is_some() || self.power_limit.is_some() || self.temperature_limit.is_some()
+        self.energy_budget.is_some()
+            || self.max_predicted_power.is_some()
+            || self.max_predicted_temperature.is_some()
     }
 
     /// Whether energies must be known on one device.
     pub(crate) fn needs_energy_of(&self, target: &Target) -> bool {
-        self.needs_energy() || (self.temperature_limit.is_some() && target.heat.is_some())
+        self.needs_energy() || (self.max_predicted_temperature.is_some() && target.heat.is_some())
     }
 
     /// The objective as text.
@@ -256,10 +262,10 @@ impl Objective {
         if let Some(budget) = self.energy_budget {
             words += &format!(", within {budget}");
         }
-        if let Some(limit) = self.power_limit {
+        if let Some(limit) = self.max_predicted_power {
             words += &format!(", within {limit}");
         }
-        if let Some(limit) = self.temperature_limit {
+        if let Some(limit) = self.max_predicted_temperature {
             words += &format!(", up to {limit}");
         }
         words

@@ -50,7 +50,7 @@ pub(crate) fn plan(inputs: &Inputs<'_>, edges: &[(usize, usize)]) -> Result<Plan
         resources: resources(inputs.targets),
         copies: inputs.options.replicas
             && inputs.graph.states.is_empty()
-            && inputs.objective.power_limit.is_none(),
+            && inputs.objective.max_predicted_power.is_none(),
         devices,
     };
     match search.devices.len() <= MOST_SETS {

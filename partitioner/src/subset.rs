@@ -30,7 +30,7 @@ impl Subset {
     pub(crate) fn new(inputs: &Inputs<'_>, used: &[usize]) -> Option<Self> {
         let homes = [inputs.options.input_home, inputs.options.output_home];
         // what idles draws power, too
-        let idle = inputs.objective.power_limit.is_some();
+        let idle = inputs.objective.max_predicted_power.is_some();
         let devices: Vec<usize> = (0..inputs.targets.len())
             .filter(|device| idle || used.contains(device) || homes.contains(&Some(*device)))
             .collect();

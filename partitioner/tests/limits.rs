@@ -99,11 +99,11 @@ impl Spent {
             .filter_map(|target| target.idle)
             .map(Milliwatts::milliwatts)
             .sum();
-        let power = objective.power_limit.is_none_or(|limit| {
+        let power = objective.max_predicted_power.is_none_or(|limit| {
             let left = i128::from(limit.milliwatts()) - i128::from(idle);
             self.energy as i128 * 1_000_000 <= left * self.time as i128
         });
-        let cool = objective.temperature_limit.is_none_or(|limit| {
+        let cool = objective.max_predicted_temperature.is_none_or(|limit| {
             world.targets.iter().zip(&self.devices).all(|(target, energy)| {
                 let (Some(heat), Some(energy)) = (target.heat, energy) else {
                     return true;
@@ -194,7 +194,7 @@ fn miss(world: &World, spent: &Spent) -> f64 {
     let objective = &world.objective;
     let watts = |energy: u128| energy as f64 / spent.time.max(1) as f64 * 1e6;
     let mut worst = 1.0f64;
-    if let Some(limit) = objective.power_limit {
+    if let Some(limit) = objective.max_predicted_power {
         let idle: u64 = world
             .targets
             .iter()
@@ -203,7 +203,7 @@ fn miss(world: &World, spent: &Spent) -> f64 {
             .sum();
         worst = worst.max(watts(spent.energy) / limit.milliwatts().saturating_sub(idle).max(1) as f64);
     }
-    if let Some(limit) = objective.temperature_limit {
+    if let Some(limit) = objective.max_predicted_temperature {
         for (target, energy) in world.targets.iter().zip(&spent.devices) {
             if let (Some(heat), Some(energy)) = (target.heat, energy) {
                 let rise = (limit.millidegrees() - heat.rest.millidegrees()).max(0) as f64;

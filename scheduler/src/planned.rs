@@ -85,8 +85,11 @@ impl Planned {
             &made.options.pins,
             &shared.profile,
         );
-        let (hot, events) =
-            thermal_exclusion::leave_out(&made.devices, &mut made.evidence.targets, policy.hottest())?;
+        let (hot, events) = thermal_exclusion::leave_out(
+            &made.devices,
+            &mut made.evidence.targets,
+            policy.temperature_limit(),
+        )?;
         made.hot = hot;
         made.events.extend(events);
         made.planned(shared, policy.objective(), policy.settings(), watch)

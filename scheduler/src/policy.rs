@@ -116,8 +116,8 @@ pub struct Policy {
     deadline: Option<Duration>,
     period: Option<Duration>,
     max_temperature: Option<MilliCelsius>,
-    power_limit: Option<Milliwatts>,
-    temperature_limit: Option<MilliCelsius>,
+    max_predicted_power: Option<Milliwatts>,
+    max_predicted_temperature: Option<MilliCelsius>,
     heats: Vec<(String, Heat)>,
     devices: Option<Vec<String>>,
     pins: Vec<(String, String)>,
@@ -147,8 +147,8 @@ impl Default for Policy {
             deadline: None,
             period: None,
             max_temperature: None,
-            power_limit: None,
-            temperature_limit: None,
+            max_predicted_power: None,
+            max_predicted_temperature: None,
             heats: Vec::new(),
             devices: None,
             pins: Vec::new(),
@@ -268,8 +268,8 @@ impl Policy {
     /// [`Policy::max_power`] limits measured power while runs execute, and a governor holds it by switching
     /// plans. The governor ignores this limit, which applies to the first plan.
     #[must_use]
-    pub fn power_limit(mut self, limit: Milliwatts) -> Self {
-        self.power_limit = Some(limit);
+    pub fn max_predicted_power(mut self, limit: Milliwatts) -> Self {
+        self.max_predicted_power = Some(limit);
         self
     }
 
@@ -280,8 +280,8 @@ impl Policy {
     /// [`Policy::max_temperature`] limits measured temperatures, and a governor holds it by switching plans.
     /// The governor ignores this limit, which applies to the first plan.
     #[must_use]
-    pub fn temperature_limit(mut self, limit: MilliCelsius) -> Self {
-        self.temperature_limit = Some(limit);
+    pub fn max_predicted_temperature(mut self, limit: MilliCelsius) -> Self {
+        self.max_predicted_temperature = Some(limit);
         self
     }
 
@@ -577,8 +577,8 @@ impl Policy {
     /// The aim with all limits.
     pub(crate) fn objective(&self) -> Objective {
         Objective {
-            power_limit: self.power_limit,
-            temperature_limit: self.temperature_limit,
+            max_predicted_power: self.max_predicted_power,
+            max_predicted_temperature: self.max_predicted_temperature,
             ..self.objective_for(self.aim)
         }
     }
@@ -620,15 +620,6 @@ impl Policy {
         self.governed.as_ref()
     }
 
-    /// Turns limits on predictions into limits that a governor holds by sensors.
-    pub(crate) fn governing_its_limits(mut self) -> Policy {
-        let power = self.power_limit.take();
-        self.max_temperature = self.temperature_limit.take().or(self.max_temperature);
-        let governed = self.governed.get_or_insert_default();
-        governed.max_power = power.or(governed.max_power);
-        self
-    }
-
     pub(crate) fn learning(&self) -> Learn {
         self.learn
     }
@@ -665,7 +656,7 @@ impl Policy {
         self.devices.as_deref()
     }
 
-    pub(crate) fn hottest(&self) -> Option<MilliCelsius> {
+    pub(crate) fn temperature_limit(&self) -> Option<MilliCelsius> {
         self.max_temperature
     }
 

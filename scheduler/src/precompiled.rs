@@ -386,14 +386,14 @@ fn objective_change(then: &Objective, now: &Objective) -> Option<String> {
             energy_weight,
             deadline,
             energy_budget,
-            power_limit,
-            temperature_limit,
+            max_predicted_power,
+            max_predicted_temperature,
             slowest_permille,
             goal,
         } = objective;
         format!(
             "goal {goal:?}, weights {time_weight} a ns and {energy_weight} a µJ, deadline {deadline:?}, energy {energy_budget:?}, \
-             power {power_limit:?}, temperature {temperature_limit:?}, thousandths of the fastest plan's time \
+             power {max_predicted_power:?}, temperature {max_predicted_temperature:?}, thousandths of the fastest plan's time \
              {slowest_permille:?}"
         )
     };

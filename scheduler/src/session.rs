@@ -143,7 +143,7 @@ impl Specialization {
             !kept.is_empty(),
             shared.host.clock().now_ns(),
         );
-        let cooling = Cooling::new(policy.hottest(), is_watched, now_ns);
+        let cooling = Cooling::new(policy.temperature_limit(), is_watched, now_ns);
         let wiring = &plan.wiring;
         let cadence = plan.planned.cadence();
         let places = policy.runs_of_copies(plan.planned.plan().copies().count());
@@ -169,7 +169,7 @@ impl Specialization {
             kept: Mutex::new(kept),
             places,
             pace: Pace::new(cadence),
-            lateness: Lateness::new(devices, policy.frame_deadline(), policy.hottest()),
+            lateness: Lateness::new(devices, policy.frame_deadline(), policy.temperature_limit()),
             events: Mutex::new(events),
             tracer: Tracer::default(),
             shared: Arc::clone(shared),

@@ -103,10 +103,6 @@ const OF_POLICY: &[Setting<Policy>] = &[
         set: |policy, value| heat(value).map(|(device, heat)| policy.heat(device, heat)),
     },
     Setting {
-        name: "hottest",
-        set: |policy, value| celsius(value).map(|limit| policy.max_temperature(limit)),
-    },
-    Setting {
         name: "in-flight",
         set: |policy, value| number(value, 1, 64).map(|runs| policy.in_flight(runs as usize)),
     },
@@ -131,15 +127,23 @@ const OF_POLICY: &[Setting<Policy>] = &[
     },
     Setting {
         name: "max-power",
-        set: |policy, value| watts(value).map(|limit| policy.power_limit(limit)),
+        set: |policy, value| watts(value).map(|limit| policy.max_power(limit)),
     },
     Setting {
-        name: "max-surface",
+        name: "max-predicted-power",
+        set: |policy, value| watts(value).map(|limit| policy.max_predicted_power(limit)),
+    },
+    Setting {
+        name: "max-predicted-temperature",
+        set: |policy, value| celsius(value).map(|limit| policy.max_predicted_temperature(limit)),
+    },
+    Setting {
+        name: "max-surface-temperature",
         set: |policy, value| celsius(value).map(|limit| policy.max_surface_temperature(limit)),
     },
     Setting {
         name: "max-temperature",
-        set: |policy, value| celsius(value).map(|limit| policy.temperature_limit(limit)),
+        set: |policy, value| celsius(value).map(|limit| policy.max_temperature(limit)),
     },
     Setting {
         name: "no-replan",
@@ -278,16 +282,14 @@ const OF_BUILDER: &[Setting<Builder>] = &[
 
 /// Former names of settings, with the current name.
 const RENAMED: &[(&str, &str)] = &[
+    ("hottest", "max-temperature"),
     ("kept-shapes", "specialization-cache-bytes"),
+    ("max-surface", "max-surface-temperature"),
     ("patience", "hang-timeout"),
 ];
 
 /// Settings that may be set several times, each adding to the earlier ones.
 const REPEATED: &[&str] = &["buckets", "heat", "pin", "plugins", "profile", "set", "trust"];
-
-/// Settings with another meaning in a governed session: its governor holds them by sensors, not by
-/// predictions.
-const OF_BOTH: &[&str] = &["max-power", "max-temperature"];
 
 /// Reads a change of a running session.
 type ReadTold = fn(&str) -> Read<Told>;
@@ -311,7 +313,7 @@ const OF_SESSION: &[(&str, ReadTold)] = &[
     ("max-power", |value| {
         or_no(value, watts).map(|limit| Told::Hint(Hint::MaxPower(limit)))
     }),
-    ("max-surface", |value| {
+    ("max-surface-temperature", |value| {
         or_no(value, celsius).map(|limit| Told::Hint(Hint::MaxSurfaceTemperature(limit)))
     }),
     ("max-temperature", |value| {
@@ -379,19 +381,19 @@ impl Policy {
     /// | `retry` | how often a failed run is retried, 0 to 100 |
     /// | `learn` | `no`, `watch`, `yes`, or a budget from `2%` to `20%` |
     /// | `no-replan`, `background-planning`, `replicas` | `yes`, `no` |
-    /// | `max-power` | watts: `5` or `5W` |
-    /// | `max-temperature`, `hottest` | degrees Celsius: `80` or `80C` |
+    /// | `max-predicted-power` | watts: `5` or `5W` |
+    /// | `max-temperature`, `max-predicted-temperature` | degrees Celsius: `80` or `80C` |
     /// | `governed`, `background`, `battery-saver` | `yes`, `no`; each makes the session governed ([`Policy::governed`]) |
     /// | `frame-period`, `sampling` | milliseconds; each makes the session governed |
-    /// | `max-surface` | degrees Celsius; makes the session governed |
+    /// | `max-power` | watts; makes the session governed |
+    /// | `max-surface-temperature` | degrees Celsius; makes the session governed |
     /// | `heat` | `npu:0=30C+9K/W`; may be repeated |
     /// | `buckets` | `NAME=1,4,16`; may be repeated |
     /// | `specialization-cache-bytes` | bytes |
     ///
-    /// `max-power` and `max-temperature` limit predictions ([`Policy::power_limit`],
-    /// [`Policy::temperature_limit`]), and in a governed session sensor readings
-    /// ([`Policy::max_power`], [`Policy::max_temperature`]), as in `polychip monitor`. The order of
-    /// the settings does not matter.
+    /// `max-power`, `max-temperature` and `max-surface-temperature` limit sensor readings;
+    /// `max-predicted-power` and `max-predicted-temperature` limit the predictions of a plan. The order
+    /// of the settings does not matter.
     ///
     /// ```
     /// # fn main() -> Result<(), polychip::Error> {
@@ -403,12 +405,7 @@ impl Policy {
     /// # Errors
     /// The setting does not exist, or its value is invalid.
     pub fn with_setting(self, name: &str, value: &str) -> Result<Policy> {
-        let was_governed = self.governing().is_some();
-        let policy = set(OF_POLICY, "policy", self, name, value)?;
-        Ok(match policy.governing().is_some() {
-            true if !was_governed || OF_BOTH.contains(&name) => policy.governing_its_limits(),
-            _ => policy,
-        })
+        set(OF_POLICY, "policy", self, name, value)
     }
 }
 

@@ -172,7 +172,7 @@ fn is_far(predicted_ns: u64, measured_ns: u64) -> bool {
 
 /// Devices whose energy counts for a plan, used or not, and is modelled.
 pub(crate) fn of_energy(model: &Path, objective: &Objective, targets: &[Target]) -> Vec<Warning> {
-    if !objective.needs_energy() && objective.temperature_limit.is_none() {
+    if !objective.needs_energy() && objective.max_predicted_temperature.is_none() {
         return Vec::new();
     }
     let could_run = |target: &&Target| {

@@ -75,7 +75,13 @@ fn device_with_modelled_energy_is_used_with_a_warning() {
 #[test]
 fn power_limit_uses_the_upper_bound() {
     // an NPU that nobody knows draws 2 W, and may draw 10
-    let limited = |milliwatts| devices(SILENT, Policy::latency().power_limit(Milliwatts::new(milliwatts))).0;
+    let limited = |milliwatts| {
+        devices(
+            SILENT,
+            Policy::latency().max_predicted_power(Milliwatts::new(milliwatts)),
+        )
+        .0
+    };
     assert_eq!(limited(10_000), ["null:0"]);
     assert_ne!(limited(9_000), ["null:0"]);
     let heat = polychip::Heat {
@@ -84,7 +90,11 @@ fn power_limit_uses_the_upper_bound() {
     };
     let warm = |degrees| {
         let policy = Policy::latency().heat("null:0", heat);
-        devices(SILENT, policy.temperature_limit(MilliCelsius::new(degrees))).0
+        devices(
+            SILENT,
+            policy.max_predicted_temperature(MilliCelsius::new(degrees)),
+        )
+        .0
     };
     assert_eq!(warm(75_000), ["null:0"]);
     assert_ne!(warm(74_000), ["null:0"]);

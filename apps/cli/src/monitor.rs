@@ -83,7 +83,9 @@ pub(crate) struct Arguments {
     max_temperature: Option<MilliCelsius>,
     /// Highest temperature of the surface that a hand touches in degrees Celsius, where a sensor says it
     #[arg(long, value_name = "CELSIUS", value_parser = celsius, requires = "model", help_heading = "Governor")]
-    max_surface: Option<MilliCelsius>,
+    max_surface_temperature: Option<MilliCelsius>,
+    #[arg(long = "max-surface", hide = true, value_parser = |_: &str| crate::limits::renamed("--max-surface-temperature"))]
+    _max_surface: Option<std::convert::Infallible>,
     /// A run that takes more milliseconds is late (`33` or `33ms`)
     #[arg(long, value_name = "MS", value_parser = milliseconds, requires = "model", help_heading = "Governor")]
     deadline: Option<Duration>,
@@ -128,7 +130,7 @@ impl Arguments {
         Limits {
             power: self.max_power,
             temperature: self.max_temperature,
-            surface: self.max_surface,
+            surface: self.max_surface_temperature,
         }
     }
 
@@ -141,7 +143,7 @@ impl Arguments {
     /// The period of frames that the governor is told: of the rate that was asked for; without one, where a limit is
     /// to be held by skipping frames, so long as a run of the first plan takes.
     fn period(&self, first: Duration) -> Option<Duration> {
-        let temperatures = [self.max_temperature, self.max_surface];
+        let temperatures = [self.max_temperature, self.max_surface_temperature];
         let is_limited = self.max_power.is_some() || temperatures.iter().any(Option::is_some);
         match self.fps() {
             Some(fps) => Some(Duration::from_secs_f64(1.0 / fps)),
@@ -346,7 +348,7 @@ fn start(runtime: &Runtime, path: &std::path::Path, arguments: &Arguments) -> an
     if let Some(limit) = arguments.max_temperature {
         policy = policy.max_temperature(limit);
     }
-    if let Some(limit) = arguments.max_surface {
+    if let Some(limit) = arguments.max_surface_temperature {
         policy = policy.max_surface_temperature(limit);
     }
     if let Some(fps) = arguments.fps() {
@@ -427,7 +429,7 @@ mod tests {
         assert_eq!(period(&[]), None);
         assert_eq!(period(&["--max-power", "300W"]), Some(first));
         assert_eq!(period(&["--max-temperature", "80C"]), Some(first));
-        assert_eq!(period(&["--max-surface", "42C"]), Some(first));
+        assert_eq!(period(&["--max-surface-temperature", "42C"]), Some(first));
         let asked = period(&["--max-temperature", "80C", "--fps", "50"]);
         assert_eq!(asked, Some(Duration::from_millis(20)));
     }

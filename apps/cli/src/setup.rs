@@ -120,7 +120,9 @@ pub(crate) struct SessionArguments {
     pub(crate) deadline: Option<Duration>,
     /// Leave out devices that are hotter, in degrees Celsius; they are used again once they have cooled
     #[arg(long, value_name = "CELSIUS", value_parser = celsius, help_heading = "Limits")]
-    pub(crate) hottest: Option<MilliCelsius>,
+    pub(crate) max_temperature: Option<MilliCelsius>,
+    #[arg(long = "hottest", hide = true, value_parser = |_: &str| crate::limits::renamed("--max-temperature"))]
+    _hottest: Option<std::convert::Infallible>,
 }
 
 /// The model.
@@ -392,7 +394,7 @@ impl SessionArguments {
         if let Some(deadline) = self.deadline {
             policy = policy.deadline(deadline);
         }
-        if let Some(limit) = self.hottest {
+        if let Some(limit) = self.max_temperature {
             policy = policy.max_temperature(limit);
         }
         // a run that a person started and sees is waited for as long as the command waits

@@ -219,8 +219,8 @@ fn with_target(e: &Evidence<'_>, device: usize, mut cost: Cost) -> Option<Cost> 
     let objective = &e.plan.objective;
     let wanted = objective.energy_weight != 0
         || objective.energy_budget.is_some()
-        || objective.power_limit.is_some()
-        || (objective.temperature_limit.is_some() && target.heat.is_some());
+        || objective.max_predicted_power.is_some()
+        || (objective.max_predicted_temperature.is_some() && target.heat.is_some());
     if cost.energy.is_none() && wanted {
         let power = target.power?;
         cost.energy = Some(power.active.over(cost.time)?);
@@ -233,8 +233,8 @@ fn with_target(e: &Evidence<'_>, device: usize, mut cost: Cost) -> Option<Cost> 
         cost.provenance = cost.provenance.max(Provenance::Estimated);
     }
     let bounded = objective.energy_budget.is_some()
-        || objective.power_limit.is_some()
-        || objective.temperature_limit.is_some();
+        || objective.max_predicted_power.is_some()
+        || objective.max_predicted_temperature.is_some();
     // what is bounded is the most that it may be
     if let (true, true, Some(range)) = (wanted, bounded, cost.energy_range) {
         cost.energy = Some(range.high);

@@ -54,7 +54,7 @@ pub(super) fn stated(e: &Evidence<'_>, run: Time) -> Result<(), Violation> {
             (within(i128::from(budget.nanojoules())), seen),
         );
     }
-    if let Some(limit) = objective.power_limit {
+    if let Some(limit) = objective.max_predicted_power {
         let idle: i128 = e
             .targets
             .iter()
@@ -86,7 +86,7 @@ pub(super) fn stated(e: &Evidence<'_>, run: Time) -> Result<(), Violation> {
         ));
     }
     let mut resting: BTreeMap<DeviceIndex, i64> = BTreeMap::new();
-    if let Some(limit) = objective.temperature_limit {
+    if let Some(limit) = objective.max_predicted_temperature {
         for (device, target) in e.targets.iter().enumerate() {
             let parts: Vec<_> = plan
                 .parts
@@ -138,7 +138,7 @@ pub(super) fn stated(e: &Evidence<'_>, run: Time) -> Result<(), Violation> {
             Limit::Slowest => Some((within(slowest?), Some(within(i128::from(run.picoseconds()))))),
             // a device that a temperature keeps out
             Limit::Temperature => {
-                let most = objective.temperature_limit?.millidegrees();
+                let most = objective.max_predicted_temperature?.millidegrees();
                 let rest = resting.remove(&held.device?)?;
                 Some((most, Some(rest).filter(|&rest| rest <= most)))
             }

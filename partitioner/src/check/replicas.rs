@@ -26,7 +26,7 @@ pub(super) fn each(
     if plan.objective.goal != Goal::Throughput {
         return Err(wrong("a plan of single runs has copies of the model".to_owned()));
     }
-    if plan.objective.power_limit.is_some() {
+    if plan.objective.max_predicted_power.is_some() {
         return Err(wrong(
             "a plan with a limit of power has copies: each is judged alone".to_owned(),
         ));

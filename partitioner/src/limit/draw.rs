@@ -23,13 +23,13 @@ pub(crate) struct Cap {
 /// The caps that an objective puts on devices.
 pub(crate) fn caps(inputs: &Inputs<'_>) -> Vec<Cap> {
     let mut caps = Vec::new();
-    if let Some(limit) = inputs.objective.power_limit {
+    if let Some(limit) = inputs.objective.max_predicted_power {
         caps.push(Cap {
             device: None,
             milliwatts: limit.milliwatts().saturating_sub(idle(inputs)),
         });
     }
-    if let Some(limit) = inputs.objective.temperature_limit {
+    if let Some(limit) = inputs.objective.max_predicted_temperature {
         let heats = inputs.targets.iter().enumerate();
         caps.extend(heats.filter_map(|(device, target)| {
             Some(Cap {

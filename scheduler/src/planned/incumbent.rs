@@ -57,8 +57,8 @@ pub(super) fn choose(
     let objective = asked.objective;
     let is_limited = objective.deadline.is_some()
         || objective.energy_budget.is_some()
-        || objective.power_limit.is_some()
-        || objective.temperature_limit.is_some();
+        || objective.max_predicted_power.is_some()
+        || objective.max_predicted_temperature.is_some();
     let only_slowest = found.limits.iter().all(|held| held.limit == Limit::Slowest);
     if is_limited || !asked.options.pins.is_empty() || asked.options.longest_part.is_some() || !only_slowest {
         return Ok(found);

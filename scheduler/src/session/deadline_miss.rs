@@ -121,7 +121,7 @@ pub(crate) struct Outcome {
 pub(crate) struct Lateness {
     /// What runs without a deadline of their own are to be done within.
     deadline_ns: AtomicU64,
-    hottest: Option<MilliCelsius>,
+    max_temperature: Option<MilliCelsius>,
     /// By device of the plan: it slows itself down, or is hotter than the policy allows, as far as was seen last.
     slowed: Box<[AtomicBool]>,
     state: Mutex<State>,
@@ -159,12 +159,16 @@ struct Slow {
 
 impl Lateness {
     /// Accounting for a session with this many devices.
-    pub(crate) fn new(devices: usize, deadline: Option<Duration>, hottest: Option<MilliCelsius>) -> Lateness {
+    pub(crate) fn new(
+        devices: usize,
+        deadline: Option<Duration>,
+        max_temperature: Option<MilliCelsius>,
+    ) -> Lateness {
         let latencies = Histogram::new_with_bounds(RANGE_NS.0, RANGE_NS.1, DIGITS)
             .expect("invariant: the bounds are constants that are in order");
         let lateness = Lateness {
             deadline_ns: AtomicU64::new(NONE),
-            hottest,
+            max_temperature,
             slowed: (0..devices).map(|_| AtomicBool::new(false)).collect(),
             state: Mutex::new(State {
                 latencies,
@@ -331,7 +335,7 @@ impl Lateness {
     /// Whether a device says that it is slowed down, or is hotter than the policy allows.
     pub(crate) fn slows(&self, said: &polychip_host::Telemetry) -> bool {
         let hot = |limit: MilliCelsius| said.temperature_mc.is_some_and(|mc| mc > limit.millidegrees());
-        said.throttle.is_some_and(|bits| bits != 0) || self.hottest.is_some_and(hot)
+        said.throttle.is_some_and(|bits| bits != 0) || self.max_temperature.is_some_and(hot)
     }
 
     /// How many runs were late.

@@ -232,7 +232,7 @@ impl Inner {
     /// The same plan, or a new one where a device that was left out for its temperature has cooled.
     fn cooler(&self, planned: &Planned, policy: &Policy) -> Planned {
         let next = policy
-            .hottest()
+            .temperature_limit()
             .and_then(|limit| planned.with_cooled(&self.shared, policy.settings(), limit));
         match next {
             Some(Ok(next)) => {

@@ -24,7 +24,7 @@ impl Session {
     /// | `background`, `battery-saver` | `yes`, `no`; governed sessions only, as all below |
     /// | `frame-period` | milliseconds, or `no` |
     /// | `max-power` | watts, or `no` |
-    /// | `max-temperature`, `max-surface` | degrees Celsius, or `no` |
+    /// | `max-temperature`, `max-surface-temperature` | degrees Celsius, or `no` |
     /// | `thermal-headroom` | the value of Android's `AThermal_getThermalHeadroom`, 1 at severe throttling, or `no`; without a surface sensor, the surface is held at 0.85 of it |
     /// | `battery` | `35%`, `35% charging`, or `no` for the system's value |
     ///

@@ -57,7 +57,7 @@ impl Inner {
             (Arc::clone(&current.planned), Arc::clone(&current.policy))
         };
         self.cooling.look_later(now_ns);
-        let (Some(limit), Some(plan)) = (policy.hottest(), self.usable()) else {
+        let (Some(limit), Some(plan)) = (policy.temperature_limit(), self.usable()) else {
             return;
         };
         let settings = policy.settings();

@@ -36,8 +36,8 @@ fn text_settings_equal_policy_calls() {
         ("in-flight", "3"),
         ("retry", "0"),
         ("no-replan", "yes"),
-        ("max-power", "5W"),
-        ("hottest", "80C"),
+        ("max-predicted-power", "5W"),
+        ("max-temperature", "80C"),
         ("buckets", "batch=1,4"),
         ("specialization-cache-bytes", "1024"),
         ("background-planning", "yes"),
@@ -56,7 +56,7 @@ fn text_settings_equal_policy_calls() {
         .in_flight(3)
         .retry(0)
         .replan(false)
-        .power_limit(Milliwatts::new(5000))
+        .max_predicted_power(Milliwatts::new(5000))
         .max_temperature(MilliCelsius::from_celsius(80.0))
         .shapes("batch", [1, 4])
         .specialization_cache_bytes(1024)
@@ -99,6 +99,11 @@ fn unknown_setting_error_lists_the_settings() {
         .to_string();
     assert_eq!(error, "the policy setting \"patience\" is now \"hang-timeout\"");
     let error = Policy::latency()
+        .with_setting("hottest", "80C")
+        .unwrap_err()
+        .to_string();
+    assert_eq!(error, "the policy setting \"hottest\" is now \"max-temperature\"");
+    let error = Policy::latency()
         .with_setting("late", "Drop")
         .unwrap_err()
         .to_string();
@@ -113,7 +118,7 @@ fn governed_limits_do_not_depend_on_order() {
     let words = [
         ("max-power", "5W"),
         ("max-temperature", "80C"),
-        ("max-surface", "42C"),
+        ("max-surface-temperature", "42C"),
     ];
     let told = |words: &mut dyn Iterator<Item = &(&str, &str)>| {
         words.fold(Policy::latency(), |policy, (name, value)| {

@@ -158,7 +158,7 @@ fn a_device_that_is_too_hot_is_explained() {
     let place = place();
     let devices = ["--devices", "null"];
     let explain = |more: &[&str]| place.with(HOT, "explain", &[&devices[..], more].concat());
-    let text = explain(&["--hottest", "60"]).ok();
+    let text = explain(&["--max-temperature", "60"]).ok();
     assert!(
         text.contains("left out: null:0: 71.2 °C, limit 60.0 °C"),
         "{text}"
@@ -167,17 +167,25 @@ fn a_device_that_is_too_hot_is_explained() {
         text.contains("not null:0: quarantined: 71.2 °C, limit 60.0 °C"),
         "{text}"
     );
-    assert!(!explain(&["--hottest", "80"]).ok().contains("left out"));
+    assert!(!explain(&["--max-temperature", "80"]).ok().contains("left out"));
     let json = place.with(
         HOT,
         "run",
-        &[&devices[..], &["--fill", "1", "--hottest", "60C", "--json"]].concat(),
+        &[
+            &devices[..],
+            &["--fill", "1", "--max-temperature", "60C", "--json"],
+        ]
+        .concat(),
     );
     let report = &json.json("run")["report"];
     assert_eq!(report["parts"][0]["device"], "null:1");
     assert_eq!(report["events"][0]["kind"], "left_out");
     place
-        .with(HOT, "explain", &["--devices", "null:0", "--hottest", "60"])
+        .with(
+            HOT,
+            "explain",
+            &["--devices", "null:0", "--max-temperature", "60"],
+        )
         .fails(4, &["left out: null:0: 71.2 °C, limit 60.0 °C"]);
 }
 

@@ -199,7 +199,7 @@ fn limits_of_power_and_temperature_are_held_or_said_to_be_missed() {
         done.json("partition")["report"].clone()
     };
     assert!(json(&[])["limits"].is_null());
-    let held = json(&["--max-power", "4W"]);
+    let held = json(&["--max-predicted-power", "4W"]);
     let line = &held["limits"][0];
     assert_eq!(
         (&line["limit"], &line["binds"]),
@@ -208,13 +208,13 @@ fn limits_of_power_and_temperature_are_held_or_said_to_be_missed() {
     assert!(line["seen"].as_i64().unwrap() <= 4000, "{line}");
     assert_eq!(line["free"], 10_000);
     assert!(held["price"]["by"].as_i64().unwrap() > 0, "{held}");
-    let text = partition(&place, WARM, &["--max-power", "0.5"]).ok();
+    let text = partition(&place, WARM, &["--max-predicted-power", "0.5"]).ok();
     assert!(
         text.contains("mean power: 1.000 W of 0.500 W, missed by 0.500 W"),
         "{text}"
     );
     // 30 °C and 10 W through 9 K/W are 120 °C
-    let heat = ["--max-temperature", "80C", "--heat", "null:1=30C+9K/W"];
+    let heat = ["--max-predicted-temperature", "80C", "--heat", "null:1=30C+9K/W"];
     let text = partition(&place, WARM, &heat).ok();
     assert!(
         text.contains("of 80.0 °C, binds: 120.0 °C without limits"),
@@ -228,7 +228,7 @@ fn limits_of_power_and_temperature_are_held_or_said_to_be_missed() {
     let text = partition(&place, WARM, &["--deadline", "0.3ms", "--policy", "energy"]).ok();
     assert!(text.contains("deadline: "), "{text}");
     for (flag, bad) in [
-        ("--max-power", "warm"),
+        ("--max-predicted-power", "warm"),
         ("--heat", "null:1"),
         ("--deadline", "soon"),
     ] {

@@ -111,7 +111,7 @@ impl Governing {
             candidates,
         };
         let limits = PolicyLimits {
-            device_mc: vec![policy.hottest().map(MilliCelsius::millidegrees); devices.len()],
+            device_mc: vec![policy.temperature_limit().map(MilliCelsius::millidegrees); devices.len()],
             power_mw: governed.max_power.map(Milliwatts::milliwatts),
             skin_mc: governed.max_surface.map(MilliCelsius::millidegrees),
             ..PolicyLimits::default()
