@@ -42,36 +42,37 @@ const BLOCK: u64 = 10;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// What is compared with: an ONNX model, a folder of .npy files named after tensors as `run --save` writes them, or one such file
+    /// Reference: an ONNX model, a .npy file, or a folder of .npy files named after tensors, as `run --save` writes
+    /// them
     #[arg(value_name = "A")]
     a: PathBuf,
-    /// What is judged, likewise; without it the model of A, run as the options under "Side B" say
+    /// Candidate: the same kinds; default: the model of A, run with the options under "Side B"
     #[arg(value_name = "B")]
     b: Option<PathBuf>,
-    /// Size of a dimension that a model only names
+    /// Set the size of a named dimension
     #[arg(long = "dim", value_name = "NAME=N", value_parser = crate::setup::dimension)]
     dims: Vec<(String, usize)>,
-    /// Shape of an input, which gives the dimensions that a model leaves open their sizes
+    /// Set the shape of an input, and with it the model's open dimensions
     #[arg(long = "shape", value_name = "INPUT=1x3x48x192", value_parser = crate::setup::shape)]
     shapes: Vec<(String, Vec<usize>)>,
-    /// A layer drifts where its largest error is above this share of its largest value; without any of these three 0.001, with
-    /// floats of 16 bits 0.05, with integers that stand for reals 0.2
+    /// Report drift where a layer's largest error exceeds this share of its largest value; default without any of
+    /// these three: 0.001, for 16-bit floats 0.05, for quantised integers 0.2
     #[arg(long, value_name = "SHARE", value_parser = limit, help_heading = "Drift")]
     max_error: Option<f64>,
-    /// A layer drifts where the cosine of its values on both sides is below this
+    /// Report drift where the cosine of a layer's values on both sides is below this
     #[arg(long, value_name = "COSINE", value_parser = limit, help_heading = "Drift")]
     min_cosine: Option<f64>,
-    /// A layer drifts where its signal-to-noise ratio is below so many decibels
+    /// Report drift where a layer's signal-to-noise ratio is below this, in decibels
     #[arg(long, value_name = "DB", value_parser = limit, help_heading = "Drift")]
     min_snr: Option<f64>,
-    /// Exit with code 1 where a layer drifts, where an output does, or where the median of B's runs is above that of A's by more
-    /// than so many per cent (0 where left out); may be given several times
+    /// Exit with code 1 if a layer drifts, if an output drifts, or if B's median time exceeds A's by more than
+    /// PERCENT (default: 0); repeatable
     #[arg(long, value_name = "drift|output|slower[=PERCENT]", value_parser = gate)]
     fail_on: Vec<Gate>,
-    /// Runs of each side before the first that counts
+    /// Warm-up runs of each side
     #[arg(long, value_name = "N", default_value_t = 5)]
     warmup: u64,
-    /// Runs of each side that are timed, in turns; 0: none
+    /// Timed runs of each side, alternating; 0 for none
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
     iters: u64,
     /// Print all layers
@@ -92,16 +93,16 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Side B")]
 struct SideArguments {
-    /// Devices of B, as `--devices` says those of both
+    /// Devices of B; see `--devices`
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::builder::NonEmptyStringValueParser::new())]
     b_devices: Vec<String>,
-    /// Plan of B, as `--plan`
+    /// Plan of B; see `--plan`
     #[arg(long, value_name = "FILE", conflicts_with = "b_devices")]
     b_plan: Option<PathBuf>,
-    /// How exactly B is computed, as `--precision`
+    /// Numeric precision of B; see `--precision`
     #[arg(long, value_enum)]
     b_precision: Option<Precision>,
-    /// Threads that a CPU may use for B, as `--threads`
+    /// Maximum number of CPU threads for B; see `--threads`
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     b_threads: Option<u32>,
 }

@@ -15,7 +15,7 @@ use crate::setup::RuntimeArguments;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Forget which nodes the devices refused when parts were compiled, so that they are asked anew
+    /// Forget the nodes that devices refused at compile time, so that they are tried again
     #[arg(long, requires = "profile")]
     forget_refusals: bool,
     /// Print JSON

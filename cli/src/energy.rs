@@ -37,20 +37,20 @@ pub(crate) struct Arguments {
     model: ModelArguments,
     #[command(flatten)]
     inputs: InputArguments,
-    /// Seconds for which each candidate is run; sensors change ten times a second at best, so not less than ten for
-    /// figures that are published
+    /// Seconds to run each candidate; use at least 10 for published figures, because sensors update at most ten times
+    /// a second
     #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = seconds)]
     seconds: f64,
-    /// Seconds for which nothing runs, before and after each candidate
+    /// Idle seconds before and after each candidate
     #[arg(long, value_name = "N", default_value_t = 5.0, value_parser = seconds)]
     idle: f64,
-    /// Seconds that clocks and sensors are given before runs or idle count
+    /// Seconds for clocks and sensors to settle before runs or idle time count
     #[arg(long, value_name = "N", default_value_t = SETTLE.as_secs_f64(), value_parser = seconds)]
     settle: f64,
-    /// Blocks that a candidate's time is split into, from which the interval is made
+    /// Blocks that a candidate's time is split into to compute the interval
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..=100))]
     blocks: u32,
-    /// Runs in flight at once, each number a candidate of its own
+    /// Runs in flight; each number is a separate candidate
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,4", value_parser = clap::value_parser!(u32).range(1..=64))]
     lanes: Vec<u32>,
     /// Print JSON

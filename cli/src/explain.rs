@@ -15,10 +15,11 @@ use crate::setup::{ModelArguments, PlanArguments};
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
-    /// Compile the parts too, so that what a device refuses only then is explained as well
+    /// Also compile the parts, to explain what a device refuses only at compile time
     #[arg(long)]
     compile: bool,
-    /// Run the plan with inputs made from a seed, and say what each kernel and each node took, and which plain loops compute
+    /// Run the plan with generated inputs and show the time of each kernel and node, and the nodes computed by plain
+    /// loops
     #[arg(long)]
     per_op: bool,
     /// Print JSON

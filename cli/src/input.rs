@@ -18,10 +18,10 @@ use crate::{file, fill, npy, picture};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Inputs")]
 pub(crate) struct InputArguments {
-    /// Value of an input: a .npy file of its type and shape, or a .png picture for f32 [1,3,h,w]
+    /// Read an input from a .npy file of its type and shape, or from a .png picture for f32 [1,3,h,w]
     #[arg(long = "input", value_name = "NAME=FILE", value_parser = assignment)]
     pub(crate) inputs: Vec<(String, PathBuf)>,
-    /// Make inputs that have no file from this seed: floats normal, integers 0 or 1
+    /// Generate inputs without a file from this seed: normally distributed floats, integers 0 or 1
     #[arg(long, value_name = "SEED")]
     pub(crate) fill: Option<u64>,
 }

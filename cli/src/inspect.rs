@@ -26,7 +26,7 @@ const LONGEST: usize = 120;
 pub(crate) struct Arguments {
     #[command(flatten)]
     model: ModelArguments,
-    /// Run the model with inputs made from a seed, and say which nodes plain loops compute
+    /// Run the model with generated inputs and list the nodes computed by plain loops
     #[arg(long)]
     per_op: bool,
     /// Print JSON

@@ -37,16 +37,16 @@ pub(crate) struct Arguments {
     model: ModelArguments,
     #[command(flatten)]
     inputs: InputArguments,
-    /// Runs of each candidate per round
+    /// Timed runs of each candidate per round
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(2..=1_000_000))]
     iters: u64,
-    /// Most plans that are tried beside the single devices
+    /// Maximum number of plans tried in addition to the single devices
     #[arg(long, value_name = "N", default_value_t = 6)]
     rounds: usize,
-    /// Most plans of several devices that are measured where the planner's choice is a single one
+    /// Maximum number of multi-device plans measured if the planner chooses a single device
     #[arg(long, value_name = "N", default_value_t = 2)]
     mixed: usize,
-    /// Also measure what hand-overs take in energy, by the machine's sensors: a minute and a half for each pair and direction
+    /// Also measure the energy of transfers with the machine's sensors; takes 90 s for each pair and direction
     #[arg(long)]
     link_energy: bool,
     /// Print JSON

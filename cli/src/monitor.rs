@@ -53,53 +53,54 @@ const DRAWN: usize = 240;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// ONNX model to run meanwhile; without one only sensors are read
+    /// ONNX model to run; without one, only sensors are read
     model: Option<PathBuf>,
-    /// Size of a dimension that the model only names
+    /// Set the size of a named dimension
     #[arg(long = "dim", value_name = "NAME=N", value_parser = crate::setup::dimension, requires = "model")]
     dims: Vec<(String, usize)>,
-    /// Shape of an input, which gives the dimensions that the model leaves open their sizes
+    /// Set the shape of an input, and with it the model's open dimensions
     #[arg(long = "shape", value_name = "INPUT=1x3x48x192", value_parser = crate::setup::shape, requires = "model")]
     shapes: Vec<(String, Vec<usize>)>,
     #[command(flatten)]
     inputs: InputArguments,
-    /// Seconds until it ends; without it, until it is stopped (`q` on the dashboard)
+    /// Stop after this many seconds; default: until stopped (`q` on the dashboard)
     #[arg(long, value_name = "N", value_parser = seconds)]
     seconds: Option<f64>,
-    /// Milliseconds between two samples
+    /// Milliseconds between samples
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     interval: u64,
-    /// One sample of every sensor, then end
+    /// Print one sample of every sensor and exit
     #[arg(long, conflicts_with_all = ["model", "seconds", "record"])]
     once: bool,
-    /// Print JSON, a line each
+    /// Print JSON lines
     #[arg(long)]
     json: bool,
-    /// Highest power of the devices together in watts, averaged over seconds (`300` or `300W`)
+    /// Maximum total power of the devices in watts, averaged over seconds (`300` or `300W`)
     #[arg(long, value_name = "WATTS", value_parser = watts, requires = "model", help_heading = "Governor")]
     max_power: Option<Milliwatts>,
-    /// Highest temperature of each device in degrees Celsius
+    /// Maximum temperature of each device in degrees Celsius
     #[arg(long, value_name = "CELSIUS", value_parser = celsius, requires = "model", help_heading = "Governor")]
     max_temperature: Option<MilliCelsius>,
-    /// Highest temperature of the surface that a hand touches in degrees Celsius, where a sensor says it
+    /// Maximum surface (skin) temperature in degrees Celsius; needs a surface sensor
     #[arg(long, value_name = "CELSIUS", value_parser = celsius, requires = "model", help_heading = "Governor")]
     max_surface: Option<MilliCelsius>,
-    /// A run that takes more milliseconds is late (`33` or `33ms`)
+    /// Deadline of a run in milliseconds (`33` or `33ms`)
     #[arg(long, value_name = "MS", value_parser = milliseconds, requires = "model", help_heading = "Governor")]
     deadline: Option<Duration>,
-    /// Runs in a second; without it, as many as there can be
+    /// Runs per second; default: as many as possible
     #[arg(long, value_name = "N", value_parser = rate, requires = "model", help_heading = "Governor")]
     fps: Option<f64>,
-    /// Runs in flight at once
+    /// Runs in flight
     #[arg(long, alias = "lanes", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = "Governor")]
     in_flight: u32,
-    /// Nobody waits for the runs
+    /// Treat the runs as background work
     #[arg(long, requires = "model", help_heading = "Governor")]
     background: bool,
-    /// Energy counts above all
+    /// Put energy first
     #[arg(long, requires = "model", help_heading = "Governor")]
     battery_saver: bool,
-    /// As of other commands. The plans of a governed session are its governor's choice: nothing is tried, and a warning says so
+    /// As for other commands, but the governor chooses the plans of a governed session: nothing is tried, and a
+    /// warning says so
     #[arg(
         long,
         value_name = "no|watch|yes|2%…20%",
@@ -107,16 +108,16 @@ pub(crate) struct Arguments {
         help_heading = "Governor"
     )]
     learn: Option<Learn>,
-    /// Write the governor's events and decisions, from which they can be replayed
+    /// Write the governor's events and decisions, for replay
     #[arg(long, value_name = "FILE", requires = "model", help_heading = "Governor")]
     log: Option<PathBuf>,
-    /// Read Linux's sensors from the tree in this folder (`sys` and `proc` as of `/`), or from a record
+    /// Read Linux sensors from the tree in this folder (with `sys` and `proc` as under `/`) or from a record
     #[arg(long, value_name = "DIR", help_heading = "Sensors")]
     sensors: Option<PathBuf>,
-    /// Give the sensors of a name or pattern to a device or kind of device (`thermal/tsens*=qnn:0`)
+    /// Assign sensors, by name or pattern, to a device or kind of device, such as `thermal/tsens*=qnn:0`
     #[arg(long, value_name = "PATTERN=SUBJECT", value_parser = rule, help_heading = "Sensors")]
     sensor: Vec<(String, Subject)>,
-    /// Write what the sensors' files hold into this folder, a folder for each sample
+    /// Record the contents of the sensor files in this folder, with one subfolder per sample
     #[arg(long, value_name = "DIR", help_heading = "Sensors")]
     record: Option<PathBuf>,
     #[command(flatten)]

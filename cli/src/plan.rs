@@ -20,18 +20,18 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Say which nodes moved from one plan to another, why, and what that costs
+    /// Compare two plans: which nodes moved, why, and at what cost
     Diff(DiffArguments),
 }
 
 #[derive(Debug, clap::Args)]
 struct DiffArguments {
-    /// Plan or lock file of before
+    /// Old plan or lock file
     old: PathBuf,
-    /// Plan or lock file of now
+    /// New plan or lock file
     new: PathBuf,
-    /// Exit with code 1 where a node is on another device, or where the objective grew by more than so many per cent
-    /// (0 where left out); may be given several times
+    /// Exit with code 1 if a node moved to another device, or if the objective grew by more than PERCENT (default:
+    /// 0); repeatable
     #[arg(long, value_name = "moved|dearer[=PERCENT]", value_parser = gate)]
     fail_on: Vec<Gate>,
     /// Print JSON

@@ -31,40 +31,40 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// List what was measured, where each figure comes from, and what is predicted from it
+    /// List the measurements, the provenance of each figure, and the predictions from them
     #[command(alias = "list")]
     Show(show::Arguments),
-    /// Write a profile as JSON
+    /// Write a profile database as JSON
     Export(exchange::ExportArguments),
-    /// Add a profile in JSON to a profile
+    /// Add a JSON profile to a profile database
     Import(exchange::ImportArguments),
-    /// Add profiles to a profile
+    /// Add profiles to a profile database database
     Merge(exchange::MergeArguments),
-    /// Say what became slower or faster from one profile to another
+    /// Compare two profiles: which parts became slower or faster
     Diff(exchange::DiffArguments),
 }
 
 #[derive(Debug, clap::Args)]
 struct MeasureArguments {
-    /// ONNX models; with --ops none is needed: ops and shapes are then taken from a list that the program holds
+    /// ONNX models; with --ops and no model, a built-in list of ops and shapes
     #[arg(required_unless_present = "ops")]
     models: Vec<PathBuf>,
-    /// Size of a dimension that a model only names
+    /// Set the size of a named dimension
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension)]
     dims: Vec<(String, usize)>,
-    /// Shape of an input, which gives the dimensions that a model leaves open their sizes
+    /// Set the shape of an input, and with it the model's open dimensions
     #[arg(long = "shape", value_name = "INPUT=1x3x48x192", value_parser = crate::setup::shape)]
     shapes: Vec<(String, Vec<usize>)>,
-    /// Measure what the models consist of, too: fusion groups, and nodes by themselves
+    /// Also measure the models' fusion groups and single nodes
     #[arg(long)]
     ops: bool,
-    /// With --ops: leave out the models as wholes, and the parts of plans
+    /// With --ops: skip whole models and the parts of plans
     #[arg(long, requires = "ops")]
     no_wholes: bool,
-    /// Stop after so many seconds; what is left is measured the next time
+    /// Stop after this many seconds; the next call continues
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     time: Option<Duration>,
-    /// A part is known well enough where the interval of its median, of 95 % confidence, is this close to the median
+    /// Measure a part until the 95 % confidence interval of its median is within this percentage of the median
     #[arg(long, value_name = "PERCENT", default_value_t = 3.0, value_parser = percent)]
     precision_goal: f64,
     /// Print JSON

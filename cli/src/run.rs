@@ -36,13 +36,13 @@ pub(crate) struct Arguments {
     buckets: BucketArguments,
     #[command(flatten)]
     inputs: InputArguments,
-    /// Labels, one a line: prints the one of the highest value
+    /// Read class labels from this file, one a line, and print the label of the highest value
     #[arg(long, value_name = "FILE", help_heading = "Outputs")]
     labels: Option<PathBuf>,
-    /// Write NAME.npy for each output, and for each input made from the seed
+    /// Write NAME.npy for each output and each generated input to this folder
     #[arg(long, value_name = "DIR", help_heading = "Outputs")]
     save: Option<PathBuf>,
-    /// Write when each part ran, and what each kernel in it took, in the format that Perfetto and Chrome open
+    /// Write a trace of parts and kernels for Perfetto or Chrome
     #[arg(long, value_name = "FILE", help_heading = "Outputs")]
     trace: Option<PathBuf>,
     /// Print JSON

@@ -20,19 +20,19 @@ use crate::{file, plan};
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Devices")]
 pub(crate) struct RuntimeArguments {
-    /// Folder to look for plugin libraries in, before the usual places
+    /// Search this folder for plugin libraries before the default locations
     #[arg(long, value_name = "DIR")]
     pub(crate) plugins: Vec<PathBuf>,
-    /// Setting of a plugin, as its page documents it (`--set qnn.soc=57`); may be given several times
+    /// Set a plugin option, such as `qnn.soc=57`; each plugin's page lists its options; repeatable
     #[arg(long, value_name = "PLUGIN.KEY=VALUE", value_parser = setting)]
     pub(crate) set: Vec<Setting>,
-    /// Database of measured times, made where there is none: runs record into it, plans are made from it
+    /// Profile database: runs record their times in it, and the planner reads them; created if missing
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
-    /// Bundle of what a farm measured, made by `polychip farm bundle`; may be given several times
+    /// Load a bundle of farm measurements, written by `polychip farm bundle`; repeatable
     #[arg(long, value_name = "FILE", requires = "trust")]
     pub(crate) bundle: Vec<PathBuf>,
-    /// Public key of whoever signed bundles, as `polychip farm keygen` prints it; may be given several times
+    /// Trust bundles signed with this public key, as `polychip farm keygen` prints it; repeatable
     #[arg(long, value_name = "KEY")]
     pub(crate) trust: Vec<PublicKey>,
 }
@@ -41,8 +41,8 @@ pub(crate) struct RuntimeArguments {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Devices")]
 pub(crate) struct LearnArguments {
-    /// Whether the session learns from its own runs: `no` keeps the plan, `watch` measures and keeps it, `yes` (5 %) or a
-    /// budget from `2%` to `20%` of the time of all runs tries other plans and keeps the fastest
+    /// Let the session learn from its own runs: `no` keeps the plan, `watch` measures it but keeps it, and `yes` (5
+    /// %) or a budget of `2%` to `20%` of the total run time tries other plans and keeps the fastest
     #[arg(long, value_name = "no|watch|yes|2%…20%", default_value_t = Learn::default())]
     pub(crate) learn: Learn,
 }
@@ -59,35 +59,34 @@ pub(crate) struct Setting {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Devices")]
 pub(crate) struct PlanArguments {
-    /// Use only these devices: `plugin:index`, or `plugin` for all of a plugin, separated by commas
+    /// Use only these devices, separated by commas: `plugin:index`, or `plugin` for all devices of a plugin
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) devices: Vec<String>,
-    /// Run nodes on a device: a node's name, or a pattern of names (`*`: any text, `?`: any character); may be given
-    /// several times
+    /// Pin nodes to a device, by node name or by a pattern (`*`: any text, `?`: any character); repeatable
     #[arg(long, value_name = "PATTERN=DEVICE", value_parser = pin)]
     pub(crate) pin: Vec<(String, String)>,
-    /// What to minimise
+    /// Objective to minimise
     #[arg(long, value_enum, default_value_t = Aim::Latency)]
     pub(crate) policy: Aim,
-    /// With `--policy balanced`, the milliseconds that a joule is worth, whatever time that costs (left out: 200, and at
-    /// most 1.5 times the fastest plan's time)
+    /// With `--policy balanced`, the price of one joule in milliseconds, without a limit on the run's time; default:
+    /// 200, within 1.5 times the fastest plan's time
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub(crate) energy_price: Option<Duration>,
-    /// How often the app's runs come: `33ms`, `30fps`, or `0` for back to back; what is measured and planned is for that cadence.
-    /// Without it, that of the model's sessions so far, by the profile, else back to back
+    /// Period between the app's runs, used for measuring and planning: `33ms`, `30fps`, or `0` for back to back;
+    /// default: the period of the model's earlier sessions in the profile, else back to back
     #[arg(long, value_name = "MS|FPS", value_parser = period)]
     pub(crate) period: Option<Duration>,
-    /// Calibrate devices before planning, those that were not before: small networks run on each for 300 ms at most altogether,
-    /// and stated times are scaled by what they took; kept in the profile
+    /// Calibrate devices that have no calibration yet before planning: run small networks on each, for at most 300 ms
+    /// in total, scale the stated times by the measured ones, and store the result in the profile
     #[arg(long)]
     pub(crate) calibrate: bool,
-    /// Threads that a CPU may use; without it, the plugin chooses
+    /// Maximum number of CPU threads; default: the plugin's choice
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) threads: Option<u32>,
-    /// How exactly to compute; reduced lets a device compute f32 in 16-bit floats
+    /// Numeric precision; `reduced` lets a device compute f32 in 16-bit floats
     #[arg(long, value_enum, default_value_t = Precision::Exact)]
     pub(crate) precision: Precision,
-    /// How urgent runs are to a device that serves several
+    /// Priority of the runs on a device that several sessions share
     #[arg(long, value_enum, default_value_t = Priority::Normal)]
     pub(crate) priority: Priority,
     #[command(flatten)]
@@ -100,25 +99,25 @@ pub(crate) struct PlanArguments {
 pub(crate) struct SessionArguments {
     #[command(flatten)]
     pub(crate) plan_arguments: PlanArguments,
-    /// Run this plan, made by `polychip partition -o`
+    /// Run the plan in this file, written by `polychip partition -o`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["devices", "policy", "pin"])]
     pub(crate) plan: Option<PathBuf>,
-    /// Run the plan of MODEL.plan.lock, made by `polychip partition --lock`
+    /// Run the plan in MODEL.plan.lock, written by `polychip partition --lock`
     #[arg(long, conflicts_with_all = ["plan", "devices", "policy", "pin"])]
     pub(crate) locked: bool,
-    /// Folder where compiled parts are kept for the next time
+    /// Cache compiled parts in this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) cache: Option<PathBuf>,
-    /// Fail where a device refuses its part or is lost for good, instead of planning again without it
+    /// Fail if a device refuses its part or is lost permanently, instead of replanning without it
     #[arg(long)]
     pub(crate) no_replan: bool,
     #[command(flatten)]
     pub(crate) learn: LearnArguments,
-    /// A run that takes more milliseconds is late (`33` or `33ms`); no plan that is predicted to take longer is made, where
-    /// there is another
+    /// Deadline of a run in milliseconds (`33` or `33ms`): the planner picks a plan predicted to meet it if there is
+    /// one, and a slower run counts as late
     #[arg(long, value_name = "MS", value_parser = milliseconds, help_heading = "Limits")]
     pub(crate) deadline: Option<Duration>,
-    /// Leave out devices that are hotter, in degrees Celsius; they are used again once they have cooled
+    /// Exclude devices hotter than this, in degrees Celsius; they return once they have cooled
     #[arg(long, value_name = "CELSIUS", value_parser = celsius, help_heading = "Limits")]
     pub(crate) hottest: Option<MilliCelsius>,
 }
@@ -128,10 +127,10 @@ pub(crate) struct SessionArguments {
 pub(crate) struct ModelArguments {
     /// ONNX model
     pub(crate) model: PathBuf,
-    /// Size of a dimension that the model only names
+    /// Set the size of a named dimension
     #[arg(long = "dim", value_name = "NAME=N", value_parser = dimension)]
     pub(crate) dims: Vec<(String, usize)>,
-    /// Shape of an input, which gives the dimensions that the model leaves open their sizes
+    /// Set the shape of an input, and with it the model's open dimensions
     #[arg(long = "shape", value_name = "INPUT=1x3x48x192", value_parser = shape)]
     pub(crate) shapes: Vec<(String, Vec<usize>)>,
 }
@@ -139,18 +138,18 @@ pub(crate) struct ModelArguments {
 /// Sizes that runs are padded to.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BucketArguments {
-    /// Plan for these sizes of an open dimension only, and pad the run to the next one; may be given several times
+    /// Plan only for these sizes of an open dimension, and pad each run to the next larger one; repeatable
     #[arg(long, value_name = "NAME=1,4,16", value_parser = buckets, conflicts_with_all = ["plan", "locked"])]
     pub(crate) buckets: Vec<(String, Vec<usize>)>,
 }
 
-/// How exactly to compute.
+/// Numeric precision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Precision {
-    /// In the types that the model states
+    /// Compute in the model's own types
     Exact,
-    /// f32 may be computed in 16-bit floats
+    /// Allow f32 to be computed in 16-bit floats
     Reduced,
 }
 
@@ -167,26 +166,27 @@ impl Precision {
 /// How urgent runs are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Priority {
-    /// Work that nobody waits for
+    /// Background work
     Batch,
-    /// The usual
+    /// Default
     Normal,
-    /// A frame that someone waits for
+    /// Interactive work, such as a video frame
     Urgent,
 }
 
-/// What to minimise.
+/// Objective to minimise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Aim {
     /// The time of a run
     Latency,
     /// The energy of a run
     Energy,
-    /// Both, a joule at its price in time; at most 1.5 times as long as the fastest plan, unless `--energy-price` is set
+    /// Time and energy, with a joule at its price in time; within 1.5 times the fastest plan's time unless
+    /// `--energy-price` is set
     Balanced,
-    /// The time of a run whose branches run on several devices at once
+    /// The time of a run whose branches run on several devices concurrently
     Makespan,
-    /// The time between runs that follow each other
+    /// The time between consecutive runs
     Throughput,
 }
 

@@ -18,31 +18,31 @@ use crate::output::Output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct KeygenArguments {
-    /// File that the secret key is written to; it must not be there
+    /// File to write the secret key to; must not exist
     file: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Folders of runs
+    /// Run folders
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
-    /// File with the secret key, made by `polychip farm keygen`
+    /// File with the secret key, written by `polychip farm keygen`
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
-    /// Version of the bundle: higher than that of every bundle of the family before
+    /// Bundle version; must exceed every earlier version of the family
     #[arg(long, value_name = "N")]
     version: u64,
     /// File to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// SoC that the bundle is for; needed where the runs have several
+    /// SoC of the bundle; required if the runs cover several SoCs
     #[arg(long, value_name = "NAME")]
     family: Option<String>,
-    /// Per cent of the devices that may load it
+    /// Percentage of devices that may load the bundle
     #[arg(long, value_name = "PERCENT", default_value_t = 100.0, value_parser = share)]
     share: f64,
-    /// Refuse where the profile of a board cannot be read, in place of leaving it out with a warning
+    /// Fail if a board's profile cannot be read, instead of skipping it with a warning
     #[arg(long)]
     strict: bool,
     /// Print JSON

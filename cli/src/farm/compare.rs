@@ -16,24 +16,24 @@ const RELEVANT: f64 = 2.0;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Folders of runs that are compared with, separated by commas; a folder of such folders is all of them. FOLDER@BUILD takes
-    /// what one build measured
+    /// Run folders to compare with, separated by commas, or a folder of run folders; FOLDER@BUILD selects one build's
+    /// measurements
     #[arg(value_name = "BASE")]
     base: String,
-    /// Folders of runs that are judged, in the same way
+    /// Run folders to judge, in the same form
     #[arg(value_name = "NEW")]
     new: String,
-    /// Exit with code 1 where an item is slower by so many per cent or more (2 where left out), or is refused or fails now
+    /// Exit with code 1 if an item is slower by PERCENT or more (default: 2), or is newly refused or failing
     #[arg(long, value_name = "slower[=PERCENT]", value_parser = gate)]
     fail_on: Option<f64>,
-    /// Let times of emulated boards and devices fail it, too
+    /// Also fail on times of emulated boards and devices
     #[arg(long, requires = "fail_on")]
     emulated: bool,
-    /// Write the summary for a pull request
+    /// Write a Markdown summary for a pull request
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Write items that may be slower as JSON, for another run by turns, with the places that have measured them and the rounds
-    /// that should decide
+    /// Write items that may be slower as JSON, for an alternating rerun, with the places that measured them and the
+    /// rounds needed to decide
     #[arg(long, value_name = "FILE")]
     suspects: Option<PathBuf>,
     /// Print JSON

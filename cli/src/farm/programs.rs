@@ -16,14 +16,15 @@ use crate::progress::Progress;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Boards")]
 pub(crate) struct ProgramArguments {
-    /// The runner for boards without one of their own; without it, `polychip-runner` beside this program. Of several, each
-    /// board takes the one for its processor
+    /// Runner for boards that configure none; default: `polychip-runner` next to this program. If repeated, each
+    /// board gets the runner for its processor
     #[arg(long = "runner", value_name = "FILE")]
     runners: Vec<PathBuf>,
-    /// The conformance suite (`polychip-conform`) for boards without one of their own; of several, the one for its processor
+    /// Conformance suite (`polychip-conform`) for boards that configure none; if repeated, each board gets the one
+    /// for its processor
     #[arg(long = "conform", value_name = "FILE")]
     conforms: Vec<PathBuf>,
-    /// Plugin library for boards without any of their own; of several, those for its processor
+    /// Plugin library for boards that configure none; if repeated, each board gets those for its processor
     #[arg(long = "plugin", value_name = "FILE")]
     plugins: Vec<PathBuf>,
 }

@@ -29,27 +29,28 @@ use crate::setup::{Aim, Precision, shape};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// ONNX models; with --resume, those of items that are left
+    /// ONNX models; with --resume, the models of the remaining items
     models: Vec<PathBuf>,
-    /// What is done with each model
+    /// Jobs to do for each model
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST", default_values_t = [Wish::Profile, Wish::Bench])]
     jobs: Vec<Wish>,
-    /// Sets of plugins whose devices share a model, each an item (`cpu,cpu+gpu`); without it, all plugins of a board together
+    /// Plugin sets whose devices share a model, each a separate item (`cpu,cpu+gpu`); default: all plugins of a board
+    /// together
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = plugin_set)]
     on: Vec<PluginSet>,
-    /// Only the items of this file, each on the boards that measured it: what `farm compare --suspects` wrote
+    /// Run only the items in this file, written by `farm compare --suspects`, each on the boards that measured it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["jobs", "on", "threads", "policy", "precision", "shapes"])]
     suspects: Option<PathBuf>,
-    /// Folder for what is recorded, which holds no run yet
+    /// Folder for the records; must not hold a run yet
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Go on with the run of this folder: what is recorded is not repeated
+    /// Resume the run in this folder, without repeating recorded items
     #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "suspects", "jobs", "on", "id", "commit", "threads", "policy", "precision", "shapes", "warmup", "iters", "seconds", "time_limit"])]
     resume: Option<PathBuf>,
-    /// Name of the run, unique among those that are compared; without it, made of the time
+    /// Name of the run, unique among compared runs; default: made from the time
     #[arg(long, value_name = "NAME", value_parser = run_name)]
     id: Option<String>,
-    /// Commit under test, for the records
+    /// Commit under test, to record
     #[arg(long, value_name = "COMMIT")]
     commit: Option<String>,
     /// Print JSON
@@ -67,31 +68,31 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Measuring")]
 struct MeasuringArguments {
-    /// What plans minimise
+    /// Objective that plans minimise
     #[arg(long, value_enum, default_value_t = Aim::Latency)]
     policy: Aim,
-    /// Threads that a CPU may use; without it, the plugin chooses
+    /// Maximum number of CPU threads; default: the plugin's choice
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
-    /// How exactly to compute
+    /// Numeric precision
     #[arg(long, value_enum, default_value_t = Precision::Exact)]
     precision: Precision,
-    /// Shape of an input, which gives the dimensions that a model leaves open their sizes
+    /// Set the shape of an input, and with it the model's open dimensions
     #[arg(long = "shape", value_name = "INPUT=1x3x48x192", value_parser = shape_text)]
     shapes: Vec<String>,
-    /// Runs before the first that counts
+    /// Warm-up runs
     #[arg(long, value_name = "N")]
     warmup: Option<u32>,
-    /// Runs that count, of a benchmark
+    /// Timed runs of a benchmark
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     iters: Option<u32>,
-    /// Longest time of a profile, and the time of a soak
+    /// Maximum seconds of a profile job, and the seconds of a soak
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     seconds: Option<u32>,
-    /// An item that takes longer is ended as failed
+    /// Stop an item after this many seconds and record it as failed
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=604_800))]
     time_limit: Option<u32>,
-    /// Measure on boards that are throttled, or in use by other programs, too
+    /// Also measure on boards that are throttled or used by other programs
     #[arg(long)]
     unfit: bool,
 }
@@ -99,13 +100,13 @@ struct MeasuringArguments {
 /// A job by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Wish {
-    /// The conformance suite judges the plugins
+    /// Run the conformance suite on the plugins
     Conformance,
-    /// Measure what the models consist of, into a profile database per board
+    /// Measure the models' parts into one profile database per board
     Profile,
-    /// Time runs from submit to outputs
+    /// Time runs from submission to outputs
     Bench,
-    /// Run for long while temperature, clock and rate are followed
+    /// Run for a long time, and track temperature, clock and rate
     Soak,
 }
 

@@ -21,13 +21,13 @@ use crate::progress::Progress;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Tokens of a prompt to read; several separated by commas, 0 for none
+    /// Prompt lengths in tokens, separated by commas; 0 for none
     #[arg(short = 'p', long, value_name = "N", value_delimiter = ',', default_values_t = [512])]
     prompt: Vec<u32>,
-    /// Tokens that were read before an answer begins
+    /// Tokens already in the context when a test begins
     #[arg(short = 'd', long, value_name = "N", default_value_t = 0)]
     depth: u32,
-    /// How often each test is run
+    /// Repetitions of each test
     #[arg(long, value_name = "R", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Print JSON
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     json: bool,
     #[command(flatten)]
     model: LanguageArguments,
-    /// Tokens of an answer; several separated by commas, 0 for none
+    /// Answer lengths in tokens, separated by commas; 0 for none
     #[arg(short = 'n', long, value_name = "N", value_delimiter = ',', default_values_t = [128])]
     answer: Vec<u32>,
 }

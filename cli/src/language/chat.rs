@@ -15,7 +15,7 @@ use crate::output::Output;
     after_help = "Each line of standard input is a turn; `/clear` begins anew, `/bye` or the end of input ends."
 )]
 pub(crate) struct Arguments {
-    /// What the model is told before the conversation
+    /// System prompt of the conversation
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
     #[command(flatten)]

@@ -15,17 +15,17 @@ use crate::peak::peak_bytes;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// What to answer
+    /// Prompt to answer
     #[arg(long, value_name = "TEXT")]
     prompt: String,
-    /// Go on with the prompt as it is, instead of answering it by the model's chat template
+    /// Continue the prompt as plain text, without the model's chat template
     #[arg(long, conflicts_with = "system")]
     raw: bool,
-    /// What the model is told before the prompt
+    /// System prompt
     #[arg(long, value_name = "TEXT")]
     system: Option<String>,
-    /// Begin with what this file keeps of earlier prompts and answers, where it is there, and keep this one in it: what both begin with
-    /// is not read again
+    /// Load the KV cache of earlier prompts and answers from this file if it exists, and save this one's to it; a
+    /// common beginning is not processed again
     #[arg(long, value_name = "FILE")]
     prompt_cache: Option<PathBuf>,
     /// Print JSON
@@ -56,7 +56,7 @@ pub(crate) struct Answer {
     reused_tokens: usize,
     /// Tokens of the prompt read per second, those reused, planning and packing left out.
     prefill_tokens_per_s: f64,
-    /// Tokens of the answer after the first one, per second; none where there is no second one.
+    /// Answer length in tokens after the first one, per second; none where there is no second one.
     decode_tokens_per_s: Option<f64>,
     /// Tokens that were guessed and those of them that stood; none without `--speculate` or `--draft`.
     speculated: Option<Speculated>,

@@ -15,19 +15,19 @@ use crate::{array, file, npy};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Tokens, as integers of a NumPy file of one axis
+    /// Tokens: a one-dimensional NumPy file of integers
     #[arg(long, value_name = "FILE.npy", required_unless_present = "text")]
     tokens: Option<PathBuf>,
-    /// The tokens of this text instead, with those that the model begins a text with
+    /// Use the tokens of this text instead, with the model's beginning-of-text tokens
     #[arg(long, value_name = "FILE", conflicts_with = "tokens")]
     text: Option<PathBuf>,
-    /// Only the first so many tokens
+    /// Use only the first N tokens
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     first: Option<u32>,
-    /// Write the tokens here, u32
+    /// Write the tokens to this file as u32
     #[arg(long, value_name = "FILE.npy")]
     save_tokens: Option<PathBuf>,
-    /// Write the logits here, f32 `[tokens, vocabulary]`: row i is behind token i
+    /// Write the logits to this file as f32 `[tokens, vocabulary]`; row i follows token i
     #[arg(long, value_name = "FILE.npy")]
     save: PathBuf,
     #[command(flatten)]

@@ -23,20 +23,20 @@ mod check;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Tokens of a prompt to plan for; several separated by commas
+    /// Prompt lengths to plan for, in tokens, separated by commas
     #[arg(short = 'p', long, value_name = "N", value_delimiter = ',', default_values_t = [32, 128, 512, 2048],
           value_parser = clap::value_parser!(u32).range(1..))]
     prompt: Vec<u32>,
-    /// Tokens of the answer
+    /// Answer length in tokens
     #[arg(short = 'n', long, value_name = "N", default_value_t = 128)]
     answer: u32,
-    /// How often a chunk of each size is timed on each device
+    /// Timed runs of each chunk size on each device
     #[arg(long, value_name = "R", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Write the costs to a file, for `--phases` of other commands
+    /// Write the costs to this file, for `--phases` of other commands
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Run the plan of each prompt beside every fixed placement, and say how far it is from the best of them
+    /// Run the plan of each prompt and every fixed placement, and report the plan's distance from the best one
     #[arg(long)]
     check: bool,
     /// Print JSON
@@ -111,7 +111,7 @@ struct Beyond {
 struct Plan {
     /// Tokens of the prompt.
     prompt: usize,
-    /// Tokens of the answer.
+    /// Answer length in tokens.
     answer: usize,
     /// The chunks of the prompt in order, `device x tokens`, equal neighbours as one with a count.
     reads: Vec<String>,

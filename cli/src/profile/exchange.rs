@@ -14,18 +14,18 @@ use crate::output::Output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExportArguments {
-    /// File of JSON to write; `-` for standard output
+    /// JSON file to write; `-` for standard output
     file: PathBuf,
-    /// Database of measured times
+    /// Profile database
     #[arg(long, value_name = "FILE", help_heading = "Devices")]
     profile: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ImportArguments {
-    /// File of JSON, written by `polychip profile export`
+    /// JSON file written by `polychip profile export`
     file: PathBuf,
-    /// Database of measured times, made where there is none
+    /// Profile database; created if missing
     #[arg(long, value_name = "FILE", help_heading = "Devices")]
     profile: PathBuf,
     /// Print JSON
@@ -35,9 +35,9 @@ pub(crate) struct ImportArguments {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct MergeArguments {
-    /// Database that is added to, made where there is none
+    /// Profile database to add to; created if missing
     into: PathBuf,
-    /// Databases, or files of JSON, that are added
+    /// Profile databases or JSON files to add
     #[arg(required = true)]
     from: Vec<PathBuf>,
     /// Print JSON
@@ -47,12 +47,11 @@ pub(crate) struct MergeArguments {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DiffArguments {
-    /// Database or file of JSON of before
+    /// Old profile database or JSON file
     old: PathBuf,
-    /// Database or file of JSON of now
+    /// New profile database or JSON file
     new: PathBuf,
-    /// Exit with code 1 where a part is slower beyond both intervals, and by more than so many per cent (0 where left
-    /// out)
+    /// Exit with code 1 if a part is slower beyond both intervals and by more than PERCENT (default: 0)
     #[arg(long, value_name = "slower[=PERCENT]", value_parser = gate)]
     fail_on: Option<i64>,
     /// Print JSON

@@ -12,15 +12,16 @@ use crate::output::Output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Database of measured times; as `--profile`
+    /// Profile database; same as `--profile`
     file: Option<PathBuf>,
-    /// Database of measured times
+    /// Profile database
     #[arg(long, value_name = "FILE", conflicts_with = "file", help_heading = "Devices")]
     profile: Option<PathBuf>,
-    /// Only parts on devices whose identity holds this text
+    /// Show only parts on devices whose identity contains this text
     #[arg(long, value_name = "TEXT", default_value = "")]
     device: String,
-    /// Say what is predicted from the rest of each whole model that was measured, how wrong that is, and by which regression models
+    /// Show each measured whole model's prediction from the other measurements, its error, and the regression models
+    /// used
     #[arg(long)]
     fit: bool,
     /// Print JSON
