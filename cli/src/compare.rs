@@ -154,7 +154,7 @@ fn gate(text: &str) -> Result<Gate, String> {
     match percent.parse::<f64>() {
         Ok(value) if (0.0..=100_000.0).contains(&value) => Ok(Gate::Slower(value)),
         _ => Err(format!(
-            "{percent:?} is not a number of per cent from 0 to 100000"
+            "invalid percentage {percent:?}: expected a number from 0 to 100000"
         )),
     }
 }
@@ -184,7 +184,7 @@ impl Gate {
                 let (a, b) = (answer.a.latency_ns?.p50 as f64, answer.b.latency_ns?.p50 as f64);
                 let percent = 100.0 * (b / a.max(1.0) - 1.0);
                 (percent > limit).then(|| {
-                    format!("B takes longer by {percent:.1} %, the limit is {limit} % (--fail-on slower)")
+                    format!("B is slower by {percent:.1} %; the limit is {limit} % (--fail-on slower)")
                 })
             }
         }
@@ -201,7 +201,7 @@ enum Side<'a> {
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     if arguments.b.is_none() && arguments.side.is_empty() {
         return Err(usage(
-            "give B, or what is other where the model of A is run again: --b-precision, --b-devices, --b-plan or --b-threads",
+            "nothing to compare A with: give B, or run A's model another way with --b-precision, --b-devices, --b-plan or --b-threads",
         ));
     }
     let path_b = arguments.b.as_ref().unwrap_or(&arguments.a);
@@ -214,7 +214,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         ));
     }
     if files_b.is_some() && !arguments.side.is_empty() {
-        return Err(usage("options of side B are for a model; B is read from files"));
+        return Err(usage(
+            "the options under \"Side B\" need a model, and B is read from files",
+        ));
     }
     let settings_b = arguments.side.of(&arguments.session);
     // arrays alone need no device
@@ -350,9 +352,9 @@ impl Arguments {
         let (most, why) = if is_any(&|side| side.is_quantised()) {
             (0.2, answer::INTEGERS)
         } else if is_any(&|side| side.is_half()) {
-            (0.05, "floats of 16 bits are computed")
+            (0.05, "16-bit floats are computed")
         } else {
-            (0.001, "neither side rounds to less than 32 bits")
+            (0.001, "neither side rounds below 32 bits")
         };
         let limits = Limits {
             most_relative: Some(most),
@@ -417,7 +419,7 @@ fn compared(
     };
     if rows.is_empty() {
         return Err(bad_input(format!(
-            "the sides have no layer in common; A has {}, B has {}",
+            "the sides have no common layer: A has {}, B has {}",
             some(&alone_a),
             some(&alone_b)
         )));

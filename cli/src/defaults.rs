@@ -85,7 +85,7 @@ fn values(command: &Command, file: &Path) -> anyhow::Result<Vec<Value>> {
     let bad = |what: String| usage(format!("{}: {what}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|error| {
         bad(format!(
-            "{error}; {VARIABLE} names another file, or none where it is empty"
+            "{error}; set {VARIABLE} to another file, or to nothing for no file"
         ))
     })?;
     let table: toml::Table = text.parse().map_err(|error| bad(format!("{error}")))?;
@@ -94,7 +94,7 @@ fn values(command: &Command, file: &Path) -> anyhow::Result<Vec<Value>> {
         if !known.contains(key) {
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             return Err(bad(format!(
-                "{key:?} is no option that has a default; they are {}",
+                "unknown option {key:?}; options with a default are {}",
                 known.join(", ")
             )));
         }
@@ -105,7 +105,7 @@ fn values(command: &Command, file: &Path) -> anyhow::Result<Vec<Value>> {
         let values: Option<Vec<String>> = values;
         let values = values.ok_or_else(|| {
             bad(format!(
-                "{key}: write a text, a number, true or false, or a list of them"
+                "{key}: expected a string, a number, a boolean, or a list of them"
             ))
         })?;
         Ok((key.clone(), values))

@@ -104,9 +104,9 @@ impl PreemptionLine {
     /// The words of people; none where nothing is known.
     fn words(&self) -> Option<String> {
         let when = match self.when {
-            "none" => return Some("parts run to their end".to_owned()),
-            "commands" => "parts give way between commands",
-            "any_time" => "parts give way at any time",
+            "none" => return Some("parts run to completion".to_owned()),
+            "commands" => "parts yield between commands",
+            "any_time" => "parts yield at any time",
             _ => return None,
         };
         Some(match self.bound_ns {
@@ -340,7 +340,7 @@ impl DeviceLine {
         let mut words = Vec::new();
         words.extend(self.queue_depth.map(|depth| match depth {
             1 => "one part at a time".to_owned(),
-            depth => format!("{depth} parts at once"),
+            depth => format!("{depth} concurrent parts"),
         }));
         words.extend(self.preemption.words());
         words.extend(
@@ -430,11 +430,11 @@ impl std::fmt::Display for Answer {
             let memory = match (device.shares_host_memory, device.imports_host_memory) {
                 (true, _) => "computes on host memory",
                 (false, true) => "imports host memory",
-                (false, false) => "memory of its own",
+                (false, false) => "separate memory",
             };
             facts.push(memory.to_owned());
             if device.quarantined {
-                facts.push("quarantined until it is reset".to_owned());
+                facts.push("quarantined until reset".to_owned());
             }
             writeln!(text, "  {}", facts.join(", "))?;
             let shared = device.sharing();
@@ -468,7 +468,7 @@ impl std::fmt::Display for Answer {
                 writeln!(text, "  conditions: {}", device.conditions)?;
             }
             for run in &device.remembered_refusals {
-                writeln!(text, "  refused {} nodes before: {}", run.nodes, run.words)?;
+                writeln!(text, "  refused {} nodes earlier: {}", run.nodes, run.words)?;
             }
             for point in &device.operating_points {
                 writeln!(text, "  operating point {}", point.name)?;

@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.0..=86_400.0).contains(&value) => Ok(value),
-        _ => Err(format!("{text:?} is no number of seconds up to a day")),
+        _ => Err(format!("invalid time {text:?}: expected seconds from 0 to 86400")),
     }
 }
 
@@ -198,7 +198,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let ways = ways(&runtime, &model, arguments, &mut not_run)?;
     if ways.is_empty() {
         return Err(usage(
-            "none of the devices asked for can run the model".to_owned(),
+            "none of the requested devices can run the model".to_owned(),
         ));
     }
     bench.rest();

@@ -87,7 +87,7 @@ fn classify(error: &anyhow::Error) -> (Code, Option<&'static str>) {
         #[cfg(feature = "llm")]
         if let Some(error) = cause.downcast_ref::<polychip_llm::Error>() {
             let remedy = match error.kind() {
-                polychip_llm::ErrorKind::Room => Some("`--context TOKENS` makes more room"),
+                polychip_llm::ErrorKind::Room => Some("raise the context length with `--context TOKENS`"),
                 _ => None,
             };
             return error
@@ -115,7 +115,7 @@ fn of_kind(kind: ErrorKind) -> (Code, Option<&'static str>) {
         ),
         ErrorKind::BadPlugin => (
             Code::NoDevice,
-            Some("`polychip devices` lists the devices, and the plugins that are not used with the reason"),
+            Some("`polychip devices` lists the devices, and the unused plugins with the reason"),
         ),
         ErrorKind::DeviceFailed => (
             Code::DeviceFailed,
@@ -132,7 +132,7 @@ fn of_kind(kind: ErrorKind) -> (Code, Option<&'static str>) {
         ),
         ErrorKind::BadProfile => (
             Code::BadInput,
-            Some("the file is left as it is; give another one with `--profile FILE`"),
+            Some("the file is left unchanged; choose another one with `--profile FILE`"),
         ),
         ErrorKind::BadModel => (
             Code::BadInput,

@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
 impl std::fmt::Display for Answer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let steps = self.per_op.as_ref().map_or_else(String::new, |per_op| {
-            format!("\nsteps as measured, dearest first\n{per_op}")
+            format!("\nmeasured steps, slowest first\n{per_op}")
         });
         let of_node = |place: usize| {
             let steps = self.node_steps.as_ref()?.get(place)?.as_ref()?;

@@ -16,14 +16,14 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
 
 /// Reads a text file that the command line names.
 pub(crate) fn read_text(path: &Path) -> anyhow::Result<String> {
-    String::from_utf8(read(path)?).map_err(|_| bad_input(format!("{}: not a text in UTF-8", path.display())))
+    String::from_utf8(read(path)?).map_err(|_| bad_input(format!("{}: not UTF-8 text", path.display())))
 }
 
 /// Writes one file.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let name = path
         .file_name()
-        .with_context(|| format!("{}: not the name of a file", path.display()))?;
+        .with_context(|| format!("{}: not a file name", path.display()))?;
     let folder = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())
@@ -44,7 +44,10 @@ pub(crate) fn check_place(path: &Path) -> anyhow::Result<()> {
     match metadata {
         Ok(metadata) if metadata.is_dir() && !path.is_dir() => Ok(()),
         Ok(metadata) if metadata.is_dir() => Err(usage(format!("{}: a folder", path.display()))),
-        Ok(_) => Err(usage(format!("{}: its folder is a file", path.display()))),
+        Ok(_) => Err(usage(format!(
+            "{}: its parent is a file, not a folder",
+            path.display()
+        ))),
         Err(error) => Err(unwritable(path, &error)),
     }
 }

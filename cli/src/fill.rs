@@ -19,7 +19,7 @@ pub(crate) fn fill(seed: u64, place: u64, dtype: DType, shape: &[usize]) -> anyh
     let is_bit = dtype == DType::Bool || dtype.is_int();
     let Some(bits) = dtype.bits().filter(|_| is_float || is_bit) else {
         anyhow::bail!(
-            "cannot be made from a seed: it holds {}; give its file",
+            "cannot be generated from a seed, because it holds {}; give a file with --input",
             dtype.name()
         );
     };
@@ -27,7 +27,7 @@ pub(crate) fn fill(seed: u64, place: u64, dtype: DType, shape: &[usize]) -> anyh
         .and_then(|count| dtype.byte_len(count))
         .filter(|size| *size < isize::MAX as usize);
     let (Some(count), Some(size)) = (count(shape), size) else {
-        anyhow::bail!("has a shape past all memory: {shape:?}");
+        anyhow::bail!("has a shape too large for memory: {shape:?}");
     };
     let mut source = ChaCha8Rng::seed_from_u64(seed);
     source.set_stream(place);

@@ -70,7 +70,7 @@ impl InputArguments {
         let open = model.open_dims();
         if !open.is_empty() {
             return Err(bad_input(format!(
-                "{}: the size of {} is open; give each one with --dim NAME=N or --shape INPUT=1x2x3",
+                "{}: the size of {} is open; set each with --dim NAME=N or --shape INPUT=1x2x3",
                 model.path().display(),
                 open.join(", ")
             )));
@@ -88,7 +88,7 @@ impl InputArguments {
                     let array = npy::from_bits(array, dtype, &shape);
                     if (array.dtype, &array.shape) != (dtype, &shape) {
                         return Err(bad_input(format!(
-                            "input {name:?} is {} {shape:?}; {} holds {} {:?}",
+                            "input {name:?} expects {} {shape:?}; {} holds {} {:?}",
                             dtype.name(),
                             path.display(),
                             array.dtype.name(),
@@ -113,7 +113,7 @@ impl InputArguments {
                 }
                 (None, None) => {
                     return Err(bad_input(format!(
-                        "input {name:?} has no value; give --input {name}=FILE, or --fill SEED to make one up"
+                        "input {name:?} has no value; give --input {name}=FILE, or generate one with --fill SEED"
                     )));
                 }
             };
@@ -128,7 +128,7 @@ fn wanted(tensor: &Tensor) -> anyhow::Result<(DType, Vec<usize>)> {
     let name = &tensor.name;
     if !tensor.typed || tensor.container != polychip_graph::Container::Tensor {
         return Err(bad_input(format!(
-            "input {name:?} is no tensor of a known type; such inputs cannot be given"
+            "input {name:?} is not a tensor of a known type, and cannot be given"
         )));
     }
     let shape = tensor.ty.sizes().ok_or_else(|| {
@@ -151,7 +151,7 @@ fn array(path: &PathBuf, tensor: &Tensor) -> anyhow::Result<Array> {
             let dims = tensor.ty.shape.as_deref().unwrap_or_default();
             anyhow::ensure!(
                 tensor.ty.dtype == DType::F32 && (dims.len() == 4 || tensor.ty.shape.is_none()),
-                "a picture is f32 [1, 3, h, w], the input {}",
+                "a picture needs an input of f32 [1, 3, h, w]; this one is {}",
                 tensor.ty
             );
             picture::read(&bytes()?, dims.get(1).and_then(|dim| dim.known()).unwrap_or(3))
@@ -192,7 +192,7 @@ fn no_input(model: &Model, name: &str) -> anyhow::Error {
     let known: Vec<&str> = graph.inputs.iter().map(|id| &*graph.tensor(*id).name).collect();
     let path = model.path().display();
     match &known[..] {
-        [] => bad_input(format!("{path} has no input {name:?}; it takes none")),
+        [] => bad_input(format!("{path} has no input {name:?}; it has no inputs")),
         known => bad_input(format!(
             "{path} has no input {name:?}; its inputs are: {}",
             known.join(", ")
@@ -210,7 +210,7 @@ pub(crate) fn labels(path: &std::path::Path) -> anyhow::Result<Vec<String>> {
         .collect();
     if labels.is_empty() {
         return Err(bad_input(format!(
-            "{}: holds no labels, one a line",
+            "{}: contains no labels (one per line)",
             path.display()
         )));
     }

@@ -168,7 +168,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     } else {
         let names = answer.open_dims.join(", ");
         answer.note = Some(format!(
-            "the size of {names} is open; with --dim NAME=N for each, devices can be asked"
+            "the size of {names} is open; set each with --dim NAME=N to check device support"
         ));
     }
     if arguments.per_op {
@@ -460,7 +460,7 @@ impl std::fmt::Display for Answer {
             if nowhere > 0 {
                 writeln!(
                     text,
-                    "no device runs {nowhere} of the nodes: the model cannot run here"
+                    "the model cannot run here: no device supports {nowhere} of its nodes"
                 )?;
             }
         }
@@ -469,7 +469,7 @@ impl std::fmt::Display for Answer {
                 let names: Vec<&str> = line.nodes.iter().take(SHOWN).map(|name| &**name).collect();
                 writeln!(
                     text,
-                    "{}: plain loops stand in for a kernel: {} × {} ({}{}), {:.1} % of the measured time",
+                    "{}: plain loops instead of a kernel: {} × {} ({}{}), {:.1} % of the measured time",
                     line.device,
                     line.nodes.len(),
                     line.op,
@@ -481,15 +481,15 @@ impl std::fmt::Display for Answer {
             for device in unknown {
                 writeln!(
                     text,
-                    "{device} measures no steps: whether plain loops run there is not known"
+                    "{device} does not measure steps: use of plain loops there is unknown"
                 )?;
             }
             if nodes.is_empty() && unknown.is_empty() {
-                writeln!(text, "every node has a kernel of its device")?;
+                writeln!(text, "every node has a kernel on its device")?;
             }
         }
         if let Some(note) = &self.note {
-            writeln!(text, "devices were not asked: {note}")?;
+            writeln!(text, "device support not checked: {note}")?;
         }
         f.write_str(&text)
     }

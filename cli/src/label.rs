@@ -51,7 +51,7 @@ pub(crate) fn top(outputs: &[(String, Array)], labels: &[String]) -> anyhow::Res
             .map(|(name, array)| format!("{name} {} {:?}", array.dtype.name(), array.shape))
             .collect();
         return Err(bad_input(format!(
-            "no output has floats in rows of {}, the number of labels; there are: {}",
+            "no output has rows of {} floats, one for each label; the outputs are: {}",
             labels.len(),
             shapes.join(", ")
         )));
@@ -69,7 +69,7 @@ pub(crate) fn top(outputs: &[(String, Array)], labels: &[String]) -> anyhow::Res
             });
         let Some((index, value)) = best.filter(|_| values.iter().all(|value| !value.is_nan())) else {
             return Err(bad_input(format!(
-                "output {name:?} is not a number in row {row}: no label is the top"
+                "output {name:?} is NaN in row {row}: no top label"
             )));
         };
         let is_probability = values.iter().all(|value| (0.0..=1.0 + SLACK).contains(value))

@@ -127,7 +127,7 @@ impl LanguageArguments {
     pub(crate) fn open(&self) -> anyhow::Result<LanguageModel> {
         if self.phase_memory.is_some() && self.phases.is_none() {
             return Err(usage(
-                "--phase-memory limits plans by phases, of which there are none without --phases FILE",
+                "--phase-memory limits prefill and decode placement: it needs --phases FILE",
             ));
         }
         self.unplaced().and_then(|model| self.placed(model))
@@ -180,7 +180,7 @@ fn scaled(text: &str) -> Result<(PathBuf, f32), String> {
 pub(crate) fn costs(file: &Path) -> anyhow::Result<PhaseCosts> {
     let text = file::read_text(file)?;
     serde_json::from_str(&text)
-        .map_err(|error| bad_input(format!("{}: no costs of phases: {error}", file.display())))
+        .map_err(|error| bad_input(format!("{}: not a file of phase costs: {error}", file.display())))
 }
 
 /// Writes costs of phases to a file.
@@ -189,7 +189,7 @@ pub(crate) fn keep_costs(file: &Path, costs: &PhaseCosts) -> anyhow::Result<()> 
     file::write(file, (text + "\n").as_bytes())
 }
 
-/// What ran where, in words; empty where phases are not placed.
+/// What ran where, in words; empty where prefill and decode are not placed.
 pub(crate) fn phases_text(sequence: &Sequence) -> String {
     let report = sequence.phases();
     let shares = |shares: &[PhaseShare]| {
@@ -206,13 +206,13 @@ pub(crate) fn phases_text(sequence: &Sequence) -> String {
         return String::new();
     }
     let mut text = format!(
-        "read by {}; answered by {}",
+        "prefill on {}; decode on {}",
         shares(&report.prompt),
         shares(&report.answer)
     );
     for moved in &report.moves {
         text.push_str(&format!(
-            "; from position {} on {} instead of {}, which took {:.2} times what was measured",
+            "; from position {} on {} instead of {}, which took {:.2} times the measured time",
             moved.position, moved.to, moved.from, moved.slowdown
         ));
     }
@@ -235,7 +235,9 @@ impl AnswerArguments {
     pub(crate) fn wanted(&self) -> anyhow::Result<Generate> {
         let seed = match self.seed {
             Some(seed) => seed,
-            None => getrandom::u64().map_err(|error| anyhow::anyhow!("no random seed: {error}"))?,
+            None => {
+                getrandom::u64().map_err(|error| anyhow::anyhow!("cannot draw a random seed: {error}"))?
+            }
         };
         let mut sampling = Sampling {
             temperature: self.temperature,
@@ -318,7 +320,7 @@ pub(crate) fn answer(
 pub(crate) fn chat_prompt(model: &LanguageModel, messages: &[Message]) -> anyhow::Result<Vec<TokenId>> {
     let template = model.template().ok_or_else(|| {
         bad_input(format!(
-            "{} has no chat template: `polychip generate --raw` gives it a text to go on with",
+            "{} has no chat template; use `polychip generate --raw` to continue a text",
             model.path().display()
         ))
     })?;

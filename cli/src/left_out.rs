@@ -46,8 +46,8 @@ fn words(line: &[OsString], commands: &[Row]) -> Option<String> {
     let (name, feature, is_here) = *row;
     (!is_here).then(|| {
         format!(
-            "`polychip {name}` is not in this build: `cargo install --path cli --features {feature}` makes one with it, \
-             `--features full` one with all commands"
+            "`polychip {name}` is not in this build: install it with `cargo install --path cli --features {feature}`, \
+             or all commands with `--features full`"
         )
     })
 }

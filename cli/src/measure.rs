@@ -183,7 +183,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let (model, given) = inputs.read(&model)?;
     let names = arguments.plan.names_of_devices(&runtime);
     if names.is_empty() {
-        return Err(usage("none of the devices asked for is there".to_owned()));
+        return Err(usage("none of the requested devices exists".to_owned()));
     }
     let policy = arguments.plan.policy().in_flight(1);
     let period = match arguments.plan.period {
@@ -377,7 +377,7 @@ fn link_energies(
     let mut progress = None;
     let found = runtime.measure_link_energies(policy, &LinkEnergyOptions::default(), &mut |_, total| {
         progress
-            .get_or_insert_with(|| Progress::steps("measuring energies of links", total))
+            .get_or_insert_with(|| Progress::steps("measuring link energy", total))
             .step();
     })?;
     Ok(found)
@@ -393,7 +393,7 @@ impl std::fmt::Display for Answer {
             }
             writeln!(
                 f,
-                " a transfer; a launch {} and {} (measured)",
+                " per transfer; launch {} and {} (measured)",
                 time(link.from_launch_ns),
                 time(link.to_launch_ns)
             )?;
@@ -406,7 +406,7 @@ impl std::fmt::Display for Answer {
                 |figure: &polychip::telemetry::Interval| format!("{:.1} ± {:.1}", figure.mean, figure.half());
             writeln!(
                 f,
-                "{} → {}: {} µJ and {} µJ/MB a transfer; a launch {} and {} µJ ({}, by {})",
+                "{} → {}: {} µJ and {} µJ/MB per transfer; launch {} and {} µJ ({}, by {})",
                 link.from,
                 link.to,
                 uj(&link.transfer_uj),
@@ -416,7 +416,7 @@ impl std::fmt::Display for Answer {
                 if link.unseen.is_empty() {
                     "measured"
                 } else {
-                    "at least, not kept"
+                    "lower bound, not stored"
                 },
                 link.seen.join(" and "),
             )?;
@@ -476,8 +476,8 @@ impl std::fmt::Display for Answer {
             writeln!(f, "{candidate}: {warning}")?;
         }
         if !self.settled {
-            writeln!(f, "the planner would still try something else (--rounds)")?;
+            writeln!(f, "the planner has more plans to try (--rounds)")?;
         }
-        write!(f, "{} runs of each, in blocks by turns", self.iters)
+        write!(f, "{} runs each, in alternating blocks", self.iters)
     }
 }

@@ -154,7 +154,7 @@ impl Arguments {
 fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1e6 => Ok(value),
-        _ => Err(format!("{text:?} is no rate; write how many in a second")),
+        _ => Err(format!("invalid rate {text:?}: expected a number per second")),
     }
 }
 
@@ -338,7 +338,9 @@ fn start(runtime: &Runtime, path: &std::path::Path, arguments: &Arguments) -> an
     if let Some(learn) = arguments.learn {
         policy = policy.learn(learn);
         if learn != Learn::No {
-            warn("--learn: a governor chooses the plans of this session, which tries none by itself");
+            warn(
+                "--learn has no effect: the governor chooses this session's plans, and nothing else is tried",
+            );
         }
     }
     if let Some(limit) = arguments.max_power {
@@ -402,7 +404,7 @@ fn once(sampler: &mut Sampler, arguments: &Arguments, out: &mut Output) -> anyho
         text.push_str(&format!("{} ({}): {value}\n", line.name, line.subject));
     }
     if lines.is_empty() {
-        text.push_str("Linux shows no sensors here\n");
+        text.push_str("Linux provides no sensors here\n");
     }
     text.push_str(&line.in_full());
     out.text(&text)

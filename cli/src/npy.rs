@@ -50,13 +50,13 @@ fn written_as(dtype: DType) -> Option<(&'static str, Option<&'static str>)> {
         DType::F64 => ("<f8", None),
         DType::C64 => ("<c8", None),
         DType::C128 => ("<c16", None),
-        DType::BF16 => ("<u2", Some("written as u16, the bits of each value")),
+        DType::BF16 => ("<u2", Some("written as u16 bit patterns")),
         DType::F8E4M3FN | DType::F8E4M3FNUZ | DType::F8E5M2 | DType::F8E5M2FNUZ | DType::F8E8M0 => {
-            ("|u1", Some("written as u8, the bits of each value"))
+            ("|u1", Some("written as u8 bit patterns"))
         }
         // packed types: several values a byte, so the shape cannot stay
         dtype if dtype.bits().is_some_and(|bits| bits < 8) => {
-            ("|u1", Some("written as one row of u8, values packed"))
+            ("|u1", Some("written as one row of packed u8 values"))
         }
         _ => return None,
     })
@@ -101,17 +101,17 @@ pub(crate) fn read(bytes: &[u8]) -> anyhow::Result<Array> {
     let (header, data) = header::read(bytes).context("not a .npy file")?;
     let found = &header.kind;
     let Some(dtype) = dtype(found) else {
-        anyhow::bail!("holds elements of type {found}, which no tensor has");
+        anyhow::bail!("holds elements of type {found}, which is not a tensor type");
     };
     let sizes = header.shape.iter().map(|dim| usize::try_from(*dim).ok());
     let shape: Option<Vec<usize>> = sizes.collect();
-    let shape = shape.context("has a shape past all memory")?;
+    let shape = shape.context("has a shape too large for memory")?;
     let wanted = count(&shape)
         .and_then(|count| dtype.byte_len(count))
-        .context("has a shape past all memory")?;
+        .context("has a shape too large for memory")?;
     anyhow::ensure!(
         data.len() == wanted,
-        "is torn or too long: {} bytes of data where shape {shape:?} of {} needs {wanted}",
+        "is truncated or too long: {} bytes of data, but shape {shape:?} of {} needs {wanted}",
         data.len(),
         dtype.name()
     );
@@ -220,7 +220,7 @@ mod tests {
     fn types_that_numpy_has_not_are_written_as_their_bits() {
         let read_back = read(&write(&array(DType::BF16, &[2, 3])).unwrap()).unwrap();
         assert_eq!((read_back.dtype, &*read_back.shape), (DType::U16, &[2, 3][..]));
-        assert_eq!(note(DType::BF16), Some("written as u16, the bits of each value"));
+        assert_eq!(note(DType::BF16), Some("written as u16 bit patterns"));
         let packed = read(&write(&array(DType::I4, &[3])).unwrap()).unwrap();
         assert_eq!((packed.dtype, &*packed.shape), (DType::U8, &[2][..]));
         for dtype in [DType::BF16, DType::F8E5M2, DType::I4, DType::U2] {

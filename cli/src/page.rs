@@ -122,7 +122,7 @@ pub(crate) fn page(
     let limits = report.limits.iter().filter(|line| line.binds);
     let price = report.price.iter().map(|price| {
         format!(
-            "holding the limits: {} against the best plan without them",
+            "cost of the limits: {} relative to the best plan without them",
             price.words
         )
     });

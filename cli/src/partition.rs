@@ -175,7 +175,7 @@ fn hold(planned: &Planned, lock: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     let words = format!(
-        "{}: the plan made now differs, with the costs of the lock; `polychip partition --lock` accepts it\n{found}",
+        "{}: the new plan differs at the lock's costs; accept it with `polychip partition --lock`\n{found}",
         lock.display()
     );
     Err(failure(Code::Differs, words.trim_end()))

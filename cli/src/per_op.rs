@@ -191,7 +191,7 @@ impl std::fmt::Display for NodeSteps {
             [first, others @ ..] => write!(f, ", in one step with {first} and {} more", others.len())?,
         }
         if self.is_reference {
-            f.write_str(", plain loops stand in for a kernel")?;
+            f.write_str(", plain loops instead of a kernel")?;
         }
         Ok(())
     }
@@ -421,7 +421,7 @@ impl PerOp {
         let time: u64 = steps.iter().map(|row| row.time_ns).sum();
         writeln!(
             f,
-            "plain loops stand in for a kernel in {} of {} steps, {:.1} % of their time: {}",
+            "plain loops instead of a kernel in {} of {} steps, {:.1} % of their time: {}",
             steps.len(),
             self.steps.len(),
             100.0 * time as f64 / self.steps_ns.max(1) as f64,
@@ -468,7 +468,7 @@ impl std::fmt::Display for PerOp {
         if count > 0 {
             writeln!(
                 f,
-                "{count} more steps take {:.1} %; --json has them",
+                "{count} more steps: {:.1} % of the time (--json lists them)",
                 100.0 * share
             )?;
         }
@@ -485,14 +485,14 @@ impl std::fmt::Display for PerOp {
             .collect();
         self.fmt_reference(f)?;
         if self.steps.is_empty() {
-            writeln!(f, "no device says what its parts or steps took")?;
+            writeln!(f, "no device reports the times of its parts or steps")?;
         } else {
             writeln!(f, "by operator: {}", words.join(", "))?;
         }
         writeln!(
             f,
-            "steps sum up to {}, and {} of a run is in none; a run took {} with its steps measured and {} without (medians of {} runs \
-             each)",
+            "the steps add up to {}, with {} of a run outside any step; a run took {} with step measurement and {} \
+             without (medians of {} runs each)",
             time(self.steps_ns),
             time(self.outside_ns),
             time(self.measured_run_ns),
@@ -553,7 +553,7 @@ mod tests {
         );
         assert_eq!(
             words("cpu:0", "u").unwrap(),
-            "measured: 20.000 ns, scan, plain loops stand in for a kernel"
+            "measured: 20.000 ns, scan, plain loops instead of a kernel"
         );
         // of a part that was measured as a whole nothing is said node by node
         assert_eq!(words("npu:0", "part"), None);
@@ -571,7 +571,7 @@ mod tests {
         assert!((found[0].share - 0.35).abs() < 1e-12);
         let text = steps().to_string();
         assert!(
-            text.contains("plain loops stand in for a kernel in 2 of 5 steps, 35.0 % of their time: Unique"),
+            text.contains("plain loops instead of a kernel in 2 of 5 steps, 35.0 % of their time: Unique"),
             "{text}"
         );
     }

@@ -42,7 +42,7 @@ pub(crate) fn read(bytes: &[u8], channels: usize) -> anyhow::Result<Array> {
     let row = width
         .checked_mul(samples)
         .filter(|row| *row <= frame.line_size)
-        .context("the picture is torn")?;
+        .context("the picture is truncated")?;
     let mut out = Vec::with_capacity(channels * width * height * 4);
     for channel in 0..channels {
         let sample = if is_grey { 0 } else { channel };

@@ -62,7 +62,7 @@ fn gate(text: &str) -> Result<Gate, String> {
             Ok(Gate::Dearer((value * 10_000.0).round() as i64))
         }
         _ => Err(format!(
-            "{percent:?} is not a number of per cent from 0 to 100000"
+            "invalid percentage {percent:?}: expected a number from 0 to 100000"
         )),
     }
 }
@@ -132,12 +132,12 @@ impl Gate {
                 )
             }),
             (Gate::Dearer(_), None) => {
-                Some("whether the new plan is dearer is not known (--fail-on dearer)".to_owned())
+                Some("unknown whether the new plan costs more (--fail-on dearer)".to_owned())
             }
             (Gate::Dearer(limit), Some(ppm)) => (ppm > limit).then(|| {
                 let percent = |ppm: i64| ppm as f64 / 10_000.0;
                 format!(
-                    "the new plan is dearer by {:.2} %, the limit is {} % (--fail-on dearer)",
+                    "the new plan costs {:.2} % more; the limit is {} % (--fail-on dearer)",
                     percent(ppm),
                     percent(limit)
                 )

@@ -79,7 +79,7 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1e7 => Ok(Duration::from_secs_f64(value)),
         _ => Err(format!(
-            "{text:?} is not a number of seconds above 0, up to 10000000"
+            "invalid time {text:?}: expected seconds above 0 and up to 10000000"
         )),
     }
 }
@@ -87,7 +87,9 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
 fn percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.01..=100.0).contains(&value) => Ok(value),
-        _ => Err(format!("{text:?} is not a number of per cent from 0.01 to 100")),
+        _ => Err(format!(
+            "invalid percentage {text:?}: expected a number from 0.01 to 100"
+        )),
     }
 }
 
@@ -117,7 +119,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
 
 fn measure(arguments: &MeasureArguments, out: &mut Output) -> anyhow::Result<()> {
     let Some(profile) = &arguments.plan.runtime.profile else {
-        return Err(usage("--profile FILE says where what is measured is kept"));
+        return Err(usage(
+            "no profile given: name the file for the measurements with --profile FILE",
+        ));
     };
     let runtime = arguments.plan.measuring_runtime()?;
     let mut models = Vec::with_capacity(arguments.models.len());
@@ -153,7 +157,7 @@ fn measure(arguments: &MeasureArguments, out: &mut Output) -> anyhow::Result<()>
     let report = runtime.profile_models(&models, &arguments.plan.policy(), &options, &mut watch)?;
     drop(progress);
     if let Some(words) = runtime.profile().trouble() {
-        return Err(anyhow::anyhow!("what was measured is not stored: {words}"));
+        return Err(anyhow::anyhow!("the measurements are not stored: {words}"));
     }
     let answer = Answer {
         models: models
@@ -178,7 +182,7 @@ impl std::fmt::Display for Answer {
         }
         writeln!(
             f,
-            "{} of {} parts are known well enough, {} were before; {} runs were recorded in {:.1} s into {}",
+            "{} of {} parts are known precisely enough, {} of them before; recorded {} runs in {:.1} s in {}",
             report.known,
             report.parts,
             report.known_before,
@@ -189,7 +193,7 @@ impl std::fmt::Display for Answer {
         if report.unsteady > 0 {
             writeln!(
                 f,
-                "{} batches were measured before the device's times had become steady: they are used where there are no \
+                "{} batches were measured before the device's times were steady; they are used only if there are no \
                  others",
                 report.unsteady
             )?;
@@ -202,8 +206,8 @@ impl std::fmt::Display for Answer {
             )?;
         }
         f.write_str(match report.complete {
-            true => "nothing is left to measure",
-            false => "the time is over: the same command goes on from here",
+            true => "nothing left to measure",
+            false => "the time is up; run the same command again to continue",
         })
     }
 }

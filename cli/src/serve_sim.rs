@@ -77,7 +77,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value <= 1e5 => Ok(value),
         _ => Err(format!(
-            "{text:?} is no number of seconds above 0 and up to 100000"
+            "invalid time {text:?}: expected seconds above 0 and up to 100000"
         )),
     }
 }
@@ -114,7 +114,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         let parts = parts(&read.set, scenario.until_ns);
         if parts > MOST_PARTS {
             return Err(usage(format!(
-                "--seconds {}: about {parts} parts would come; the most is {MOST_PARTS}",
+                "--seconds {}: about {parts} parts would arrive; the maximum is {MOST_PARTS}",
                 arguments.seconds
             )));
         }

@@ -198,7 +198,7 @@ pub(crate) fn dimension(text: &str) -> Result<(String, usize), String> {
     }
     let size = size
         .parse()
-        .map_err(|_| format!("{size:?} is not a size; write NAME=N"))?;
+        .map_err(|_| format!("invalid size {size:?}; write NAME=N"))?;
     Ok((name.to_owned(), size))
 }
 
@@ -211,7 +211,7 @@ pub(crate) fn shape(text: &str) -> Result<(String, Vec<usize>), String> {
     }
     let sizes = shape.split('x').map(|size| {
         size.parse()
-            .map_err(|_| format!("{shape:?} is not a shape: {size:?} is no size; {FORM}"))
+            .map_err(|_| format!("invalid shape {shape:?}: {size:?} is not a size; {FORM}"))
     });
     Ok((name.to_owned(), sizes.collect::<Result<Vec<usize>, String>>()?))
 }

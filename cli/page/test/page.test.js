@@ -148,7 +148,7 @@ test("a plan for devices at once shows when a run ends", async () => {
   assert.equal(ends_ps, makespan);
   assert.ok(makespan <= report.totals.time_ps);
   const words = time(makespan).replaceAll("\u00a0", " ");
-  assert.ok(verdict.startsWith(`A run takes ${words}`) && verdict.includes("devices at work at once"), verdict);
+  assert.ok(verdict.startsWith(`A run takes ${words}`) && verdict.includes("concurrent devices"), verdict);
   assert.ok((await page.textContent("#costs")).replaceAll("\u00a0", " ").includes(`a run ends after, devices at once${words}`));
   // the certificate is about the plan as it stands
   assert.ok(!certificate.includes("before merging"));

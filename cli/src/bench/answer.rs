@@ -198,14 +198,14 @@ impl std::fmt::Display for Answer {
         )?;
         if self.period_ns > 0 {
             let cadence = self.report.cadence;
-            writeln!(f, "a run each {} (cadence {cadence})", time(self.period_ns))?;
+            writeln!(f, "one run each {} (cadence {cadence})", time(self.period_ns))?;
         }
         for drawn in &self.drawn {
             if let (Some(nj), Some(mw)) = (drawn.energy_nj, drawn.power_mw) {
                 let emulated = if drawn.emulated { ", emulated" } else { "" };
                 writeln!(
                     f,
-                    "energy: {} a run on {}, {:.1} W with what it draws at rest ({}{emulated})",
+                    "energy: {} a run on {}, {:.1} W including idle power ({}{emulated})",
                     Energy::from_nanojoules(nj),
                     drawn.device,
                     mw as f64 / 1e3,
@@ -253,15 +253,18 @@ impl std::fmt::Display for Answer {
         if let Some(deadline) = self.deadline_ns {
             let deadline = time(deadline);
             match self.late {
-                0 => writeln!(f, "no run was late: all ended within {deadline}")?,
+                0 => writeln!(
+                    f,
+                    "no run was late: all finished within the deadline of {deadline}"
+                )?,
                 1 => writeln!(
                     f,
-                    "1 of {} runs was late: it took more than {deadline}",
+                    "1 of {} runs was late: it exceeded the deadline of {deadline}",
                     self.iters
                 )?,
                 late => writeln!(
                     f,
-                    "{late} of {} runs were late: they took more than {deadline}",
+                    "{late} of {} runs were late: they exceeded the deadline of {deadline}",
                     self.iters
                 )?,
             }
@@ -269,7 +272,7 @@ impl std::fmt::Display for Answer {
         if let Some(bytes) = self.peak_bytes {
             writeln!(
                 f,
-                "peak memory of the process: {:.1} MiB",
+                "peak process memory: {:.1} MiB",
                 bytes as f64 / f64::from(1 << 20)
             )?;
         }

@@ -15,7 +15,7 @@ use crate::bench::Latency;
 use crate::setup::Precision;
 
 /// Why integers have a limit of their own.
-pub(super) const INTEGERS: &str = "integers stand for reals";
+pub(super) const INTEGERS: &str = "quantised integers";
 
 /// Rows that are printed where there are more; JSON has all.
 const ROWS: usize = 20;
@@ -288,7 +288,7 @@ impl LimitsLine {
     fn words(&self) -> String {
         let mut words = Vec::new();
         if let Some(most) = self.max_error {
-            words.push(format!("its largest error is above {most} of its largest value"));
+            words.push(format!("its largest error exceeds {most} of its largest value"));
         }
         if let Some(least) = self.min_cosine {
             words.push(format!("its cosine is below {least}"));
@@ -297,7 +297,7 @@ impl LimitsLine {
             words.push(format!("its signal-to-noise ratio is below {least} dB"));
         }
         format!(
-            "a layer drifts where {}, or a value is not finite on one side alone ({})",
+            "a layer drifts if {}, or if a value is not finite on one side only ({})",
             words.join(" or "),
             self.why
         )
@@ -371,21 +371,21 @@ impl Answer {
         }
         for (side, alone) in [("A", &self.alone_a), ("B", &self.alone_b)] {
             if !alone.is_empty() {
-                writeln!(f, "{side} alone has {}", some(alone))?;
+                writeln!(f, "only {side} has {}", some(alone))?;
             }
         }
         if self.layers.iter().any(|line| line.is_fused) {
             writeln!(
                 f,
-                "fused: the model as it is has no such tensor, since its layer is fused with what is behind it or left out; here it was \
-                 computed apart"
+                "fused: the unmodified model has no such tensor, because its layer is fused with the next one or \
+                 eliminated; it was computed separately here"
             )?;
         }
         for (side, line) in [("A", &self.a), ("B", &self.b)] {
             if let Some(far) = line.kept_deviation.filter(|far| *far > 0.0) {
                 writeln!(
                     f,
-                    "keeping tensors inside changes outputs of {side} by up to {far:.1e} of their largest value"
+                    "keeping intermediate tensors changes the outputs of {side} by up to {far:.1e} of their largest value"
                 )?;
             }
         }
@@ -444,7 +444,7 @@ impl std::fmt::Display for Answer {
         if self.has_made_inputs && self.limits.why == INTEGERS {
             writeln!(
                 f,
-                "inputs were made from a seed, and scales of integers are calibrated on real ones: give some with --input"
+                "the inputs were generated, but quantisation scales are calibrated on real ones: give real inputs with --input"
             )?;
         }
         match &self.first_drift {

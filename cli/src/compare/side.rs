@@ -163,7 +163,7 @@ impl<'a> ModelSide<'a> {
                 Ok(planned) => planned,
                 Err(error) => {
                     warn(format!(
-                        "with tensors kept, nodes cannot all stay on their devices; they are planned anew: {error}"
+                        "with intermediate tensors kept, some nodes cannot stay on their devices; the model is replanned: {error}"
                     ));
                     planned
                 }

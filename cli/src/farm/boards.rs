@@ -43,7 +43,7 @@ struct BoardLine {
     trouble: Option<String>,
 }
 
-/// Runs the command. Code 4 where no board is reached.
+/// Runs the command. Code 4 where no board can be reached.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     let members = arguments.desk.members()?;
     let progress = Progress::steps("asking boards", members.len() as u64);
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     drop(progress);
     let mut boards = Vec::with_capacity(members.len());
     for (member, said) in members.into_iter().zip(probed) {
-        let said = said.map_err(|_| anyhow::anyhow!("asking board {} panicked", member.place.name))?;
+        let said = said.map_err(|_| anyhow::anyhow!("the check of board {} panicked", member.place.name))?;
         let (system, trouble) = match said {
             Ok(system) => (Some(system), None),
             Err(error) => (None, Some(error.to_string())),
@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     }
     match is_reached {
         true => Ok(()),
-        false => Err(failure(Code::NoDevice, "no board is reached")),
+        false => Err(failure(Code::NoDevice, "no board can be reached")),
     }
 }
 

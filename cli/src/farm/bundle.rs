@@ -53,7 +53,9 @@ pub(crate) struct Arguments {
 fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.0..=100.0).contains(&value) => Ok(value),
-        _ => Err(format!("{text:?} is not a number of per cent from 0 to 100")),
+        _ => Err(format!(
+            "invalid percentage {text:?}: expected a number from 0 to 100"
+        )),
     }
 }
 
@@ -86,7 +88,7 @@ pub(crate) struct Answer {
 pub(crate) fn keygen(arguments: &KeygenArguments, out: &mut Output) -> anyhow::Result<()> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)
-        .map_err(|error| anyhow::anyhow!("the system gives no random numbers: {error}"))?;
+        .map_err(|error| anyhow::anyhow!("the system provides no random numbers: {error}"))?;
     let key = SecretKey::from_bytes(&bytes);
     let path = &arguments.file;
     let mut options = std::fs::OpenOptions::new();
@@ -115,9 +117,9 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let (name, family) = chosen(families.into_iter().collect(), arguments.family.as_deref())?;
     for words in &family.left_out {
         if arguments.strict {
-            return Err(bad_input(format!("{words} (without --strict it is left out)")));
+            return Err(bad_input(format!("{words} (without --strict it is skipped)")));
         }
-        crate::exit::warn(format!("left out: {words}"));
+        crate::exit::warn(format!("skipped: {words}"));
     }
     let manifest = Manifest {
         measured_s: family.measured_s,
@@ -153,10 +155,13 @@ fn chosen(mut families: Vec<(Kind, Family)>, asked: Option<&str>) -> anyhow::Res
     };
     let Some(at) = at else {
         return Err(match (asked, names.is_empty()) {
-            (_, true) => bad_input("the runs hold no records: there is nothing to bundle"),
-            (Some(asked), _) => usage(format!("no board is a {asked:?}; there are {}", names.join(", "))),
+            (_, true) => bad_input("nothing to bundle: the runs hold no records"),
+            (Some(asked), _) => usage(format!(
+                "no board of family {asked:?}; the families are {}",
+                names.join(", ")
+            )),
             (None, _) => usage(format!(
-                "the runs are of several SoCs, and a bundle is of one: --family NAME chooses among {}",
+                "the runs cover several SoCs, but a bundle covers one: choose with --family NAME among {}",
                 names.join(", ")
             )),
         });
@@ -188,12 +193,8 @@ impl std::fmt::Display for Answer {
             self.plans
         )?;
         if self.share_permille < 1_000 {
-            writeln!(
-                f,
-                "for {} % of the devices",
-                f64::from(self.share_permille) / 10.0
-            )?;
+            writeln!(f, "for {} % of devices", f64::from(self.share_permille) / 10.0)?;
         }
-        write!(f, "apps load it that trust {}", self.public_key)
+        write!(f, "apps that trust this key load it: {}", self.public_key)
     }
 }

@@ -51,7 +51,7 @@ fn gate(text: &str) -> Result<f64, String> {
     match percent.parse::<f64>() {
         Ok(value) if (0.1..=1_000.0).contains(&value) => Ok(value),
         _ => Err(format!(
-            "{percent:?} is not a number of per cent from 0.1 to 1000"
+            "invalid percentage {percent:?}: expected a number from 0.1 to 1000"
         )),
     }
 }
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         } else {
             &format!("{regressions} items are")
         };
-        format!("{what} slower, refused or failing now (--fail-on slower)")
+        format!("{what} slower, or newly refused or failing (--fail-on slower)")
     });
     if let Some(path) = &arguments.markdown {
         file::write(path, comparison.markdown().as_bytes())?;
@@ -106,9 +106,7 @@ pub(crate) fn select(side: &str) -> anyhow::Result<Selection> {
     let mut selection = Selection::new();
     for name in side.split(',') {
         if name.is_empty() {
-            return Err(usage(format!(
-                "{side:?}: a folder between two commas has no name"
-            )));
+            return Err(usage(format!("{side:?}: empty folder name between two commas")));
         }
         // a folder may have such a sign in its name
         let (folder, build) = match name.rsplit_once('@') {

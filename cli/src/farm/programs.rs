@@ -57,7 +57,7 @@ impl ProgramArguments {
             let own_plugins = files.all(&member.plugins, false)?;
             let Some(runner) = runner.into_iter().next() else {
                 return Err(usage(format!(
-                    "no --runner is built for board {}, which is {}",
+                    "no --runner matches board {}, which is {}",
                     member.place.name,
                     system.unwrap_or("unknown")
                 )));
@@ -122,12 +122,12 @@ pub(crate) fn blob(path: &Path, program: bool) -> anyhow::Result<Blob> {
 /// The runner beside this program.
 fn own_runner() -> anyhow::Result<PathBuf> {
     let program = std::env::current_exe()
-        .map_err(|error| anyhow::anyhow!("this program's path is not known: {error}"))?;
+        .map_err(|error| anyhow::anyhow!("the path of this program is unknown: {error}"))?;
     let runner = program.with_file_name(format!("polychip-runner{}", std::env::consts::EXE_SUFFIX));
     match runner.is_file() {
         true => Ok(runner),
         false => Err(usage(format!(
-            "there is no {}; name the boards' runner with --runner FILE, or in the inventory",
+            "{} does not exist; name the boards' runner with --runner FILE or in the inventory",
             runner.display()
         ))),
     }

@@ -144,7 +144,7 @@ fn run_name(text: &str) -> Result<String, String> {
     match !text.is_empty() && !text.starts_with('.') && text.chars().all(is_kept) {
         true => Ok(text.to_owned()),
         false => {
-            Err("a name consists of letters, digits, '-', '_' and '.', and starts with no '.'".to_owned())
+            Err("invalid name: use letters, digits, '-', '_' and '.', and do not start with '.'".to_owned())
         }
     }
 }
@@ -208,7 +208,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             };
             RunFolder::create(&path, header, &arguments.measuring.effort()).map_err(of_folder)?
         }
-        (begun, _) => begun.context("neither a new run nor one to go on with")?,
+        (begun, _) => begun.context("needs --out DIR for a new run, or --resume DIR to continue one")?,
     };
     let models: BTreeMap<String, Blob> = models
         .into_iter()
@@ -269,7 +269,7 @@ fn driven(
             place,
             words,
             given_up,
-        } => eprintln!("board {place} is lost: {words}; items that end with it: {given_up}"),
+        } => eprintln!("board {place} is lost: {words}; items given up: {given_up}"),
         _ => {}
     };
     let stop = Arc::new(AtomicBool::new(false));
@@ -309,7 +309,7 @@ fn check_models(folder: &RunFolder, models: &BTreeMap<String, Blob>) -> anyhow::
             && !models.contains_key(&model.blake3)
         {
             return Err(usage(format!(
-                "model {} of the run is not given, or is another file now: its BLAKE3 was {}",
+                "model {} of the run is missing from the command line or has changed: its BLAKE3 hash was {}",
                 model.name, model.blake3
             )));
         }
@@ -363,7 +363,7 @@ impl Arguments {
         };
         let started_s = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
-            .context("the clock stands before 1970")?
+            .context("the system clock is before 1970")?
             .as_secs();
         Ok(RunHeader {
             format: FORMAT,
@@ -383,7 +383,7 @@ impl Arguments {
         let jobs = self.jobs.iter().map(|wish| wish.job());
         let (of_models, of_plugins): (Vec<Job>, Vec<Job>) = jobs.partition(|job| *job != Job::Conformance);
         if models.is_empty() && !of_models.is_empty() {
-            return Err(usage("no model is given; only --jobs conformance needs none"));
+            return Err(usage("no model given; only --jobs conformance needs none"));
         }
         let sets = match self.on.is_empty() {
             true => vec![PluginSet(Vec::new())],
@@ -420,12 +420,12 @@ fn suspects(path: &Path, places: &[Place]) -> anyhow::Result<Vec<Wanted>> {
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let items: Vec<Wanted> = serde_json::from_str(&text).map_err(|error| {
         wrong(format!(
-            "no list of items as `farm compare --suspects` writes it: {error}"
+            "not a list of items written by `farm compare --suspects`: {error}"
         ))
     })?;
     if items.is_empty() {
         return Err(usage(format!(
-            "{} names no item: nothing is suspicious",
+            "{} lists no items: nothing is suspicious",
             path.display()
         )));
     }
@@ -434,7 +434,7 @@ fn suspects(path: &Path, places: &[Place]) -> anyhow::Result<Vec<Wanted>> {
         if let Some(name) = wanted.places.iter().find(known) {
             let boards: Vec<&str> = places.iter().map(|place| place.name.as_str()).collect();
             return Err(usage(format!(
-                "{} names board {name}, which is none of the boards chosen: {}",
+                "{} names board {name}, which is not among the selected boards: {}",
                 path.display(),
                 boards.join(", ")
             )));
@@ -477,12 +477,12 @@ impl Answer {
             (0, 0) => Ok(()),
             (0, skipped) => Err(failure(
                 Code::NoDevice,
-                format!("{skipped} items were skipped: no board was fit for them"),
+                format!("{skipped} items were skipped: no suitable board"),
             )),
             (bad, _) => Err(failure(
                 Code::DeviceFailed,
                 format!(
-                    "{bad} of {} items failed; `--resume {}` tries those again whose boards failed",
+                    "{bad} of {} items failed; `--resume {}` retries those whose boards failed",
                     self.items, self.folder
                 ),
             )),
@@ -499,7 +499,7 @@ impl fmt::Display for Answer {
             writeln!(f, "board {place} was lost: {words}")?;
         }
         for (place, words) in &self.summary.missing_profiles {
-            writeln!(f, "the profile of board {place} could not be fetched: {words}")?;
+            writeln!(f, "cannot fetch the profile of board {place}: {words}")?;
         }
         let Summary {
             known_before,
@@ -520,7 +520,7 @@ impl fmt::Display for Answer {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         writeln!(
             f,
-            "sent {} files ({:.1} MiB); {} ({:.1} MiB) were there already",
+            "sent {} files ({:.1} MiB); {} ({:.1} MiB) were already there",
             sent.files,
             mib(sent.bytes),
             sent.kept_files,
@@ -565,8 +565,8 @@ mod tests {
         assert_eq!((twins.len(), &*twins[1].places), (2, &["b".to_owned()][..]));
         for (text, words) in [
             (of("c"), "board c, which is none of the boards chosen: a, b"),
-            ("[]".to_owned(), "names no item"),
-            ("{}".to_owned(), "no list of items"),
+            ("[]".to_owned(), "lists no items"),
+            ("{}".to_owned(), "not a list of items"),
             (of("b").replace("\"b\"", ""), "names no board"),
         ] {
             let error = read(&text).unwrap_err();

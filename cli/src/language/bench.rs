@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         .filter(|longest| *longest > model.capacity() as u64)
     {
         return Err(usage(format!(
-            "{longest} tokens do not fit the room for {} (--context)",
+            "{longest} tokens exceed the context length of {} (--context)",
             model.capacity()
         )));
     }
@@ -183,7 +183,7 @@ fn table(answer: &Answer) -> String {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let _ = writeln!(
             text,
-            "peak memory of the process: {:.1} MiB, the file has {:.1}",
+            "peak process memory: {:.1} MiB, the file has {:.1}",
             mib(bytes),
             mib(answer.file_bytes)
         );

@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         let line = match line {
             Ok(line) => line,
             Err(error) if error.kind() == ErrorKind::InvalidData => {
-                warn("this turn is no text in UTF-8: it is left out");
+                warn("this turn is not UTF-8 text and is skipped");
                 ask();
                 continue;
             }
@@ -69,8 +69,8 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
                 if prompt.len() > model.capacity() {
                     messages.pop();
                     warn(format!(
-                        "{} tokens of conversation do not fit the room for {}: this turn is left out; `/clear` begins anew, --context makes \
-                         more room",
+                        "the conversation's {} tokens exceed the context length of {}: this turn is skipped; start \
+                         over with `/clear`, or raise --context",
                         prompt.len(),
                         model.capacity()
                     ));

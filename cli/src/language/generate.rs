@@ -150,25 +150,22 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
 /// What is said behind an answer.
 fn speeds(answer: &Answer) -> String {
     let decode = match answer.decode_tokens_per_s {
-        Some(speed) => format!(
-            ", {} tokens of answer at {speed:.1} a second",
-            answer.tokens.len()
-        ),
+        Some(speed) => format!(", {} answer tokens at {speed:.1}/s", answer.tokens.len()),
         None => String::new(),
     };
     let guessed = match &answer.speculated {
         Some(found) => format!(
-            ", {} of {} guesses stood in {} runs",
+            ", {} of {} draft tokens accepted in {} runs",
             found.accepted, found.proposed, found.runs
         ),
         None => String::new(),
     };
     let known = match answer.reused_tokens {
         0 => String::new(),
-        known => format!(" ({known} of them kept from before)"),
+        known => format!(" ({known} of them cached)"),
     };
     format!(
-        "{} tokens of prompt{known} at {:.1} a second{decode}{guessed}, ended by {}",
+        "{} prompt tokens{known} at {:.1}/s{decode}{guessed}, stopped by {}",
         answer.prompt_tokens, answer.prefill_tokens_per_s, answer.finish
     )
 }

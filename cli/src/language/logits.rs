@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     if arguments.model.phases.is_some() {
         return Err(crate::exit::bad_input(
-            "logits of every token are of one graph over all devices: leave --phases out",
+            "--phases cannot be used here: one graph over all devices computes the logits of every token",
         ));
     }
     for path in [Some(&arguments.save), arguments.save_tokens.as_ref()]
@@ -92,7 +92,7 @@ fn tokens(path: &std::path::Path) -> anyhow::Result<Vec<u32>> {
     let array = npy::read(&file::read(path)?).with_context(|| path.display().to_string())?;
     let wrong = || {
         bad_input(format!(
-            "{}: tokens are integers of 0 or more on one axis, not {} of shape {:?}",
+            "{}: tokens must be a one-dimensional array of non-negative integers, not {} of shape {:?}",
             path.display(),
             array.dtype.name(),
             array.shape

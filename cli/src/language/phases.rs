@@ -160,7 +160,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let room = model.capacity().saturating_sub(arguments.answer as usize);
     if arguments.prompt.iter().all(|prompt| *prompt as usize > room) {
         return Err(usage(format!(
-            "no prompt of these fits the room of {} tokens (--context) beside an answer of {}",
+            "none of these prompts fits the context length of {} tokens (--context) together with an answer of {}",
             model.capacity(),
             arguments.answer
         )));
@@ -180,7 +180,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         let prompt = prompt as usize;
         if prompt > room {
             eprintln!(
-                "warning: a prompt of {prompt} and an answer of {answer} do not fit the room of {} tokens (--context): not planned",
+                "warning: not planned: a prompt of {prompt} and an answer of {answer} tokens exceed the context length of {} (--context)",
                 model.capacity()
             );
             continue;
@@ -220,7 +220,7 @@ fn measured(model: &LanguageModel, arguments: &Arguments) -> anyhow::Result<Phas
 fn planned(model: &LanguageModel, prompt: usize, answer: usize) -> anyhow::Result<PhasePlan> {
     match model.phase_plan(prompt, answer) {
         Some(plan) => Ok(plan?),
-        None => anyhow::bail!("phases are not placed"),
+        None => anyhow::bail!("prefill and decode are not placed"),
     }
 }
 
@@ -286,7 +286,7 @@ fn readers(
     answer: usize,
     room: usize,
 ) -> anyhow::Result<Vec<Reader>> {
-    let _progress = Progress::of("looking for the lengths at which devices change");
+    let _progress = Progress::of("searching for the lengths at which the device changes");
     let mut found: Vec<Reader> = Vec::new();
     let lengths = (1..=room.min(512)).chain((544..=room.min(4096)).step_by(32));
     for length in lengths {
@@ -336,14 +336,14 @@ fn text(answer: &Answer) -> String {
             device.device,
             device.memory_bytes as f64 / f64::from(1 << 20),
             device.power_mw.map_or(String::new(), |mw| format!(
-                ", {:.1} W as plans state it",
+                ", {:.1} W by the plans' estimates",
                 mw / 1e3
             )),
         );
         for chunk in device.chunks.iter().rev() {
             let _ = writeln!(
                 text,
-                "  {:>4} tokens: {:>9} ms, and {:.3} ms for each 1000 positions before{}",
+                "  {:>4} tokens: {:>9} ms, plus {:.3} ms per 1000 earlier positions{}",
                 chunk.rows,
                 ms(chunk.base_ns),
                 chunk.per_position_ns * 1e3 / 1e6,
@@ -361,7 +361,7 @@ fn text(answer: &Answer) -> String {
     for plan in &answer.plans {
         let _ = writeln!(
             text,
-            "a prompt of {} and an answer of {}: read by {}; answered by {}; predicted {} ms and {} ms, {}",
+            "a prompt of {} and an answer of {} tokens: prefill on {}; decode on {}; predicted {} ms and {} ms, {}",
             plan.prompt,
             plan.answer,
             plan.reads.join(", "),
@@ -369,9 +369,9 @@ fn text(answer: &Answer) -> String {
             ms(plan.prompt_ns),
             ms(plan.answer_ns),
             match plan.objective_ns <= plan.bound_ns * (1.0 + 1e-9) + 1e-3 {
-                true => "no plan is better".to_owned(),
+                true => "optimal".to_owned(),
                 false => format!(
-                    "at most {:.2} % from the best",
+                    "within {:.2} % of the optimum",
                     (plan.objective_ns / plan.bound_ns.max(1.0) - 1.0) * 100.0
                 ),
             },
@@ -383,14 +383,14 @@ fn text(answer: &Answer) -> String {
     for reader in &answer.readers {
         let _ = writeln!(
             text,
-            "prompts of {} to {} tokens are read by {}",
+            "prompts of {} to {} tokens: prefill on {}",
             reader.from, reader.to, reader.device
         );
     }
     for answerer in &answer.answerers {
         let _ = writeln!(
             text,
-            "behind {} positions and more, {} answers",
+            "from {} positions: decode on {}",
             answerer.from, answerer.device
         );
     }

@@ -97,12 +97,14 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         (None, Err(VarError::NotPresent)) => None,
         // a key that cannot be read is not none
         (None, Err(VarError::NotUnicode(_))) => {
-            return Err(usage(format!("{KEY}: a key is of visible ASCII characters")));
+            return Err(usage(format!(
+                "{KEY}: a key must consist of visible ASCII characters"
+            )));
         }
     };
     if !asked.host.is_loopback() && key.is_none() {
         warn(format!(
-            "whoever reaches {} may use the model: --api-key lets in only those who know it",
+            "every machine that reaches {} can use the model; restrict access with --api-key",
             asked.host
         ));
     }

@@ -120,17 +120,17 @@ impl LimitLine {
             .collect();
         let missing = missing.join("; ");
         let predicted = match self.limit.as_str() {
-            "power" => "; at most what plans are predicted to draw counts",
+            "power" => "; only the plans' predicted power counts",
             _ => "",
         };
         Some(if !self.enforceable {
             format!(
-                "the limit of {} of {value} cannot be enforced: no sensor says it ({missing}){predicted}",
+                "the limit of {} of {value} cannot be enforced: no sensor measures it ({missing}){predicted}",
                 self.limit
             )
         } else {
             format!(
-                "the limit of {} of {value} is held by {} only ({missing})",
+                "the limit of {} of {value} is enforced on {} only ({missing})",
                 self.limit,
                 self.held_by.join(", ")
             )

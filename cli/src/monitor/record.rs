@@ -21,7 +21,7 @@ impl Recorder {
         let is_empty = std::fs::read_dir(folder)?.next().is_none();
         if !is_empty {
             return Err(usage(format!(
-                "--record {}: the folder is not empty",
+                "--record {}: the folder must be empty",
                 folder.display()
             )));
         }

@@ -211,7 +211,7 @@ impl Runner {
 fn ended(thread: JoinHandle<anyhow::Result<()>>) -> anyhow::Result<()> {
     thread
         .join()
-        .unwrap_or_else(|_| Err(anyhow::anyhow!("the thread of the runs panicked")))
+        .unwrap_or_else(|_| Err(anyhow::anyhow!("the thread that runs the model panicked")))
 }
 
 impl Drop for Runner {

@@ -133,12 +133,7 @@ impl SampleLine {
         let used = heat.headroom_permille.value;
         let words = used.map_or_else(
             || "unknown".to_owned(),
-            |permille| {
-                format!(
-                    "{:.1} % of the way to severe slowing down",
-                    permille as f64 / 10.0
-                )
-            },
+            |permille| format!("{:.1} % of the way to severe throttling", permille as f64 / 10.0),
         );
         text.push_str(&format!("heat: {words} ({})\n", heat.headroom_permille.from));
         text

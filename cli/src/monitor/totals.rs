@@ -226,7 +226,7 @@ impl std::fmt::Display for Summary {
         if let (Some(mean), Some(highest)) = (self.mean_power_mw, self.highest_power_mw) {
             write!(
                 f,
-                "; power: mean {:.1} W, highest {}",
+                "; power: mean {:.1} W, maximum {}",
                 mean / 1e3,
                 in_watts(highest)
             )?;
@@ -239,12 +239,12 @@ impl std::fmt::Display for Summary {
             )?;
         }
         if let Some(share) = self.share_above {
-            write!(f, ": {:.1} % of the samples above", share * 100.0)?;
+            write!(f, ": {:.1} % of the samples above it", share * 100.0)?;
         }
         if let Some(share) = self.share_above_5s {
             write!(
                 f,
-                ", {:.1} % of the means over 5 s after the first 10 s",
+                ", {:.1} % of the 5 s means after the first 10 s",
                 share * 100.0
             )?;
         }
@@ -259,7 +259,7 @@ impl std::fmt::Display for Summary {
         if let Some(latency) = &self.latency {
             write!(
                 f,
-                "\nlatency: median {}, 95 % within {}, 99 % within {}, longest {}",
+                "\nlatency: median {}, p95 {}, p99 {}, maximum {}",
                 in_ms(latency.p50_ns),
                 in_ms(latency.p95_ns),
                 in_ms(latency.p99_ns),
@@ -270,13 +270,13 @@ impl std::fmt::Display for Summary {
             write!(f, "\n{words}")?;
         }
         if let Some(governed) = &self.governed {
-            write!(f, "\n{} changes of plan; samples of each:", governed.switches)?;
+            write!(f, "\n{} plan changes; samples of each plan:", governed.switches)?;
             for (plan, samples) in &self.samples_of_plans {
                 write!(f, " {plan} {samples}")?;
             }
         }
         if let Some(replayed) = self.replayed {
-            write!(f, "\n{replayed} decisions, the same when replayed")?;
+            write!(f, "\n{replayed} decisions, confirmed by replay")?;
         }
         Ok(())
     }

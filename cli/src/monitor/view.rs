@@ -290,7 +290,7 @@ fn draw_power(frame: &mut Frame<'_>, area: Rect, shown: &Shown) {
     };
     let mut series = Vec::new();
     if !points.is_empty() {
-        series.push(Series::new("mean of a second", Color::Cyan, points));
+        series.push(Series::new("1 s mean", Color::Cyan, points));
         series.extend(limit.map(|limit| Series::level("limit", span(shown), limit as f64 / 1e3)));
     }
     draw_chart(frame, area, shown, title, "W", &series);

@@ -69,7 +69,7 @@ fn gate(text: &str) -> Result<i64, String> {
     match percent.parse::<f64>() {
         Ok(value) if (0.0..=100_000.0).contains(&value) => Ok((value * 10_000.0).round() as i64),
         _ => Err(format!(
-            "{percent:?} is not a number of per cent from 0 to 100000"
+            "invalid percentage {percent:?}: expected a number from 0 to 100000"
         )),
     }
 }
@@ -227,7 +227,7 @@ impl std::fmt::Display for Merge {
             write!(
                 f,
                 "{} into {}: {measurements} measurements in {batches} batches, {links} links, {refusals} refusals, \
-                 {plugin_values} values of plugins; {known} batches were there already",
+                 {plugin_values} plugin values; {known} batches were already there",
                 added.file, self.into
             )?;
         }

@@ -43,7 +43,7 @@ pub(crate) struct Answer {
 /// Runs the command.
 pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
     let Some(path) = arguments.file.as_ref().or(arguments.profile.as_ref()) else {
-        return Err(usage("--profile FILE says which profile to show"));
+        return Err(usage("no profile given: name one with --profile FILE"));
     };
     if !path.is_file() {
         return Err(bad_input(format!("{}: there is no such file", path.display())));
@@ -94,7 +94,7 @@ fn write_prediction(f: &mut std::fmt::Formatter<'_>, one: &DevicePrediction) -> 
     let percent = |ppm: u64| ppm as f64 / 1e4;
     writeln!(
         f,
-        "{} {}: each model predicted from the other ones",
+        "{} {}: each model predicted from the others",
         one.device, one.operating_point
     )?;
     for model in &one.models {
@@ -118,7 +118,7 @@ fn write_prediction(f: &mut std::fmt::Formatter<'_>, one: &DevicePrediction) -> 
     ] {
         writeln!(
             f,
-            "  {word}: median {:.1} %, 95 % within {:.1} %, of {} models",
+            "  {word}: median {:.1} %, p95 {:.1} %, over {} models",
             percent(errors.p50_ppm),
             percent(errors.p95_ppm),
             errors.models
@@ -127,7 +127,7 @@ fn write_prediction(f: &mut std::fmt::Formatter<'_>, one: &DevicePrediction) -> 
     for model in &one.op_classes {
         writeln!(
             f,
-            "  {}: {} ns a fusion group, {:.2} ps a multiply-add, {:.2} ps a byte, {:.2} ps a byte of constants",
+            "  {}: {} ns per fusion group, {:.2} ps per multiply-add, {:.2} ps per byte, {:.2} ps per constant byte",
             model.op_class,
             model.group_ns,
             model.mac_fs as f64 / 1e3,

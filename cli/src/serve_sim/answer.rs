@@ -47,8 +47,8 @@ struct DeviceAnswer {
     longest_part_ns: Option<u64>,
     /// By priority with deadlines: the deadline that leaves the least time; empty where the set is refused.
     tightest: Vec<InstantReport>,
-    /// Longest time until a part that it has begun has given way to a more urgent one, in nanoseconds; none where parts run
-    /// to their end or nobody knows how soon they give way.
+    /// Longest time until a part that it has begun has given way to a more urgent one, in nanoseconds; none where
+    /// parts run to completion or nobody knows how soon they give way.
     preemption_ns: Option<u64>,
     /// Time that is added to each part for going over to it from another model's, in nanoseconds.
     switch_ns: u64,
@@ -226,7 +226,7 @@ impl ModelAnswer {
         let (period, deadline) = (self.period_ns?, self.deadline_ns?);
         (deadline > period).then(|| {
             format!(
-                "{}: due after {}, later than its period of {}: runs overlap, and are done in the order in which they came",
+                "{}: due after {}, later than its period of {}: runs overlap, and execute in order of arrival",
                 self.model,
                 Milliseconds(deadline),
                 Milliseconds(period)
@@ -240,7 +240,7 @@ impl fmt::Display for Answer {
         match &self.refusal {
             None => writeln!(
                 f,
-                "admitted: no deadline is missed while no part takes longer than stated"
+                "admitted: every deadline is met as long as no part takes longer than stated"
             )?,
             Some(refusal) => write!(f, "{refusal}")?,
         }
@@ -310,15 +310,15 @@ impl fmt::Display for DeviceAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut words = Vec::new();
         if let Some(utilisation) = self.utilisation {
-            words.push(format!("deadlines take {:.1} % at most", utilisation * 100.0));
+            words.push(format!("deadline load at most {:.1} %", utilisation * 100.0));
         }
         words.push(match self.longest_part_ns {
-            Some(0) => "no part is short enough not to cause a miss".to_owned(),
+            Some(0) => "every part length causes a miss".to_owned(),
             Some(longest) => format!("longest part allowed {}", Milliseconds(longest)),
-            None => "parts may be as long as they like".to_owned(),
+            None => "no limit on the part length".to_owned(),
         });
         if let Some(bound) = self.preemption_ns {
-            words.push(format!("parts give way within {}", Milliseconds(bound)));
+            words.push(format!("parts yield within {}", Milliseconds(bound)));
         }
         if self.switch_ns > 0 {
             words.push(format!("{} to switch models", Milliseconds(self.switch_ns)));

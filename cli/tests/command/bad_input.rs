@@ -225,14 +225,14 @@ fn wrong_name_type_and_shape_of_an_input() {
         (format!("z={good}"), vec!["no input \"z\"", "its inputs are: x"]),
         (
             format!("x={}", file("type.npy", &npy("<f8", "(1, 3)", &[0; 24]))),
-            vec!["input \"x\" is f32 [1, 3]", "type.npy holds f64 [1, 3]"],
+            vec!["input \"x\" expects f32 [1, 3]", "type.npy holds f64 [1, 3]"],
         ),
         (
             format!(
                 "x={}",
                 file("shape.npy", &npy("<f4", "(1, 4)", &floats(&[0.0; 4])))
             ),
-            vec!["input \"x\" is f32 [1, 3]", "shape.npy holds f32 [1, 4]"],
+            vec!["input \"x\" expects f32 [1, 3]", "shape.npy holds f32 [1, 4]"],
         ),
         (
             format!(
@@ -259,7 +259,7 @@ fn wrong_name_type_and_shape_of_an_input() {
         ),
         (
             format!("x={}", shapes_file("pictures/star.png")),
-            vec!["a picture is f32 [1, 3, h, w]"],
+            vec!["a picture needs an input of f32 [1, 3, h, w]"],
         ),
     ];
     for (input, words) in cases {
@@ -276,7 +276,7 @@ fn wrong_name_type_and_shape_of_an_input() {
     fails(
         &[&model, "--input", &input, "--dim", "n=2"],
         3,
-        &["is f32 [2, 3]", "good.npy holds f32 [1, 3]"],
+        &["expects f32 [2, 3]", "good.npy holds f32 [1, 3]"],
     );
     fails(
         &[&model, "--dim", "n=2"],
@@ -309,7 +309,7 @@ fn pictures_that_do_not_fit() {
         &[&model, "--input", &large],
         3,
         &[
-            "input \"image\" is f32 [1, 3, 96, 96]",
+            "input \"image\" expects f32 [1, 3, 96, 96]",
             "held-out.png holds f32 [1, 3, ",
         ],
     );
@@ -393,7 +393,7 @@ fn a_foreign_profile_is_left_as_it_is() {
     fails(
         &[&shapes(), "--fill", "1", "--profile", &foreign],
         3,
-        &["notes.txt", "left as it is"],
+        &["notes.txt", "left unchanged"],
     );
     assert_eq!(
         std::fs::read(&foreign).unwrap(),

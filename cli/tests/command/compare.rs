@@ -412,7 +412,7 @@ fn arrays_in_files_are_a_side() {
     )
     .differs(&["1 of 1 layers drift"]);
     assert!(
-        text.contains("A alone has x") && text.contains("y_out_0"),
+        text.contains("only A has x") && text.contains("y_out_0"),
         "{text}"
     );
     let one = format!("{saved}/y_out_0.npy");
@@ -537,7 +537,7 @@ fn what_cannot_be_compared_is_said() {
         ..Model::default()
     }
     .write(folder.path(), "two.onnx");
-    polychip(&["compare", &other, &array.display().to_string()]).fails(3, &["no layer in common", "q"]);
+    polychip(&["compare", &other, &array.display().to_string()]).fails(3, &["no common layer", "q"]);
 }
 
 /// The model that ships, read.

@@ -73,12 +73,13 @@ fn bench_counts_late_runs_and_gives_throughput_and_percentiles() {
     );
     let text = bench(&["--deadline", "5"]).ok();
     assert!(
-        text.contains("6 of 6 runs were late: they took more than 5.000 ms") && text.contains("1 in flight"),
+        text.contains("6 of 6 runs were late: they exceeded the deadline of 5.000 ms")
+            && text.contains("1 in flight"),
         "{text}"
     );
     let text = bench(&["--deadline", "60000"]).ok();
     assert!(
-        text.contains("no run was late: all ended within 60.000 s"),
+        text.contains("no run was late: all finished within the deadline of 60.000 s"),
         "{text}"
     );
     let text = bench(&[]).ok();

@@ -107,7 +107,7 @@ fn a_profile_has_every_committed_row_however_often_its_profiler_is_killed() {
             assert_eq!(expected, BTreeMap::new(), "the file is gone after {killed} kills");
         }
         if ended {
-            // nothing is left to measure: a new file
+            // nothing left to measure: a new file
             files += 1;
             expected.clear();
         }

@@ -47,7 +47,7 @@ fn every_kernel_of_the_cpu_has_a_time() {
     assert!(sum < 2 * per_op["measured_run_ns"].as_u64().unwrap(), "{per_op}");
 
     let text = polychip(&line).ok();
-    for words in ["by operator: ", "kernel", "steps sum up to", "Conv"] {
+    for words in ["by operator: ", "kernel", "the steps add up to", "Conv"] {
         assert!(text.contains(words), "no {words:?} in\n{text}");
     }
     polychip(&[&line[..], &["--csv"]].concat()).fails(2, &["--per-op", "--csv"]);
@@ -119,7 +119,7 @@ fn nodes_on_plain_loops_are_marked_where_people_look() {
     assert!(
         line("inspect", &[])
             .ok()
-            .contains("cpu:0: plain loops stand in for a kernel: 1 × LpPool (pooled), ")
+            .contains("cpu:0: plain loops instead of a kernel: 1 × LpPool (pooled), ")
     );
     let explained = line("explain", &["--json"]).json("explain");
     let steps = explained["node_steps"].as_array().unwrap();
@@ -131,15 +131,15 @@ fn nodes_on_plain_loops_are_marked_where_people_look() {
     assert!(steps.iter().all(|step| step["time_ns"].as_u64().unwrap() > 0));
     let text = line("explain", &[]).ok();
     for words in [
-        "steps as measured, dearest first",
+        "measured steps, slowest first",
         "        measured: ",
-        ", plain loops stand in for a kernel\n",
+        ", plain loops instead of a kernel\n",
     ] {
         assert!(text.contains(words), "no {words:?} in\n{text}");
     }
     let text = line("bench", &BENCH).ok();
     assert!(
-        text.contains("plain loops stand in for a kernel in 1 of 2 steps, ") && text.contains(": LpPool"),
+        text.contains("plain loops instead of a kernel in 1 of 2 steps, ") && text.contains(": LpPool"),
         "{text}"
     );
     // without the option nothing runs, and nothing is said of it

@@ -148,5 +148,5 @@ fn files_that_are_no_profiles_are_bad_input() {
         polychip(&["profile", "show", bad]).fails(3, &[bad]);
     }
     assert!(!std::path::Path::new(&missing).exists());
-    polychip(&["profile", &shapes(), "--profile", &text]).fails(3, &["left as it is"]);
+    polychip(&["profile", &shapes(), "--profile", &text]).fails(3, &["left unchanged"]);
 }

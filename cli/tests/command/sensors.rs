@@ -101,7 +101,7 @@ fn a_record_is_replayed_sample_by_sample() {
         recorded.last().unwrap()["samples"]
     );
     let again = polychip(&["monitor", "--json", "--seconds", "0.05", "--record", &into]);
-    again.fails(2, &["the folder is not empty"]);
+    again.fails(2, &["the folder must be empty"]);
 }
 
 #[test]

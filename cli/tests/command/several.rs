@@ -121,7 +121,7 @@ fn what_is_wrong_with_a_set_is_named() {
     );
     says(
         &format!("{model}{parts}{model}{parts}"),
-        &["model a", "two of that name"],
+        &["model a", "the name is used twice"],
     );
     says(
         &format!("[[device]]\nname = \"d:1\"\n{model}{parts}"),

@@ -141,10 +141,7 @@ fn integers_truths_and_half_floats_come_out() {
         .flat_map(|value| value.to_le_bytes())
         .collect();
     assert_eq!(read("half.npy"), ("<u2".into(), "2,2".into(), bits));
-    assert_eq!(
-        json["outputs"][0]["note"],
-        "written as u16, the bits of each value"
-    );
+    assert_eq!(json["outputs"][0]["note"], "written as u16 bit patterns");
     assert_eq!(read("c.npy"), ("|b1".into(), "3".into(), vec![0, 1, 0]));
     let negated: Vec<u8> = [-1i64, 2, -3, 0]
         .iter()

@@ -79,7 +79,7 @@ impl Checked {
     pub(super) fn text(&self) -> String {
         let ms = |ns: u64| ns as f64 / 1e6;
         let mut text = format!(
-            "  measured {:.2} ms and {:.2} ms: {:.1} % from what was predicted, {:.3} of the best fixed placement",
+            "  measured {:.2} ms and {:.2} ms: {:.1} % off the prediction, {:.3}× the best fixed placement",
             ms(self.prompt_ns),
             ms(self.answer_ns),
             self.prediction_error * 100.0,
@@ -97,7 +97,7 @@ impl Checked {
         }
         if !self.not_run.is_empty() {
             text.push_str(&format!(
-                "\n    not run: {} others, of which three times the plan's time and more is predicted",
+                "\n    not run: {} others, predicted to take at least three times the plan's time",
                 self.not_run.len()
             ));
         }
@@ -256,7 +256,7 @@ pub(super) fn check(
         .map(|(prompt, answer)| (median(prompt), median(answer)));
     let (prompt_ns, answer_ns) = medians
         .next()
-        .ok_or_else(|| anyhow::anyhow!("no placement was run"))?;
+        .ok_or_else(|| anyhow::anyhow!("no placement ran"))?;
     let name = |device: usize| costs.devices[device].device.clone();
     let mut fixed: Vec<Fixed> = medians
         .zip(ways.iter().flatten())
