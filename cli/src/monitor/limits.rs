@@ -125,12 +125,12 @@ impl LimitLine {
         };
         Some(if !self.enforceable {
             format!(
-                "the limit of {} of {value} cannot be enforced: no sensor measures it ({missing}){predicted}",
+                "the {} limit of {value} cannot be enforced: no sensor measures it ({missing}){predicted}",
                 self.limit
             )
         } else {
             format!(
-                "the limit of {} of {value} is enforced on {} only ({missing})",
+                "the {} limit of {value} is enforced on {} only ({missing})",
                 self.limit,
                 self.held_by.join(", ")
             )

@@ -487,12 +487,12 @@ mod tests {
             deadline: Some(Duration::from_millis(33)),
             model: Some("resnet50.onnx".to_owned()),
             start_ns: 2_000_000_000,
-            notes: vec!["the limit of power of 300.0 W is held by gpu:0 only (cpu:0: no sensor)".to_owned()],
+            notes: vec!["the power limit of 300.0 W is enforced on gpu:0 only (cpu:0: no sensor)".to_owned()],
         };
         let drawn = screen(&shown, 110, 32);
         for words in [
             "12.5 runs/s · latency 25.3 ms, longest 34.9 ms · 3 of 100 late · 36 frames skipped",
-            "the limit of power of 300.0 W is held by gpu:0 only",
+            "the power limit of 300.0 W is enforced on gpu:0 only",
             // means of a second, not the sample of the moment
             "power 350.0 W, limit 300.0 W",
             "400 W",
