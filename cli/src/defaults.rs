@@ -236,9 +236,9 @@ mod tests {
         for (file, part) in [
             (
                 "json = true",
-                "\"json\" is no option that has a default; they are devices, locked, plan, threads",
+                "unknown option \"json\"; they are devices, locked, plan, threads",
             ),
-            ("threads = { a = 1 }", "threads: write a text"),
+            ("threads = { a = 1 }", "threads: expected a string"),
             ("threads =", "TOML"),
         ] {
             let words = of(&["x", "run"], file).unwrap_err();

@@ -124,7 +124,7 @@ mod tests {
         let error = fill(7, 0, DType::String, &[1]).unwrap_err().to_string();
         assert_eq!(
             error,
-            "cannot be made from a seed: it holds string; give its file"
+            "cannot be generated from a seed, because it holds string; give a file with --input"
         );
         assert!(fill(7, 0, DType::F32, &[usize::MAX, 2]).is_err());
     }

@@ -147,7 +147,7 @@ mod tests {
             .to_string();
         assert_eq!(
             error,
-            "no output has floats in rows of 3, the number of labels; there are: p f32 [1, 2]"
+            "no output has rows of 3 floats, one for each label; the outputs are: p f32 [1, 2]"
         );
         assert!(top(&[output("p", &[3], &[0.5, f32::NAN, 0.5])], &labels()).is_err());
     }

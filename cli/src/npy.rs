@@ -275,7 +275,7 @@ mod tests {
         }
         let torn = read(&good[..good.len() - 1]).unwrap_err().to_string();
         assert!(
-            torn.contains("23 bytes of data where shape [2, 3] of f32 needs 24"),
+            torn.contains("23 bytes of data, but shape [2, 3] of f32 needs 24"),
             "{torn}"
         );
     }

@@ -228,7 +228,7 @@ impl Sampler {
 }
 
 fn no_number() -> Error {
-    Error::config("no logit is a number: the model's weights or a device are at fault")
+    Error::config("every logit is NaN: the model's weights or a device are faulty")
 }
 
 /// Index of the greatest number, the first of equal ones.

@@ -126,14 +126,14 @@ fn what_does_not_fit_is_refused_by_name() {
         (|w| w.remove_tensor("blk.0.attn_q.weight.lora_b"), "no partner"),
         (
             |w| w.tensor("blk.0.attn_norm.weight", TensorType::F32, &[4], vec![0; 16]),
-            "no half of a product",
+            "not part of a low-rank pair",
         ),
         (
             |w| {
                 w.tensor("token_embd.weight.lora_a", TensorType::F32, &[2, 4], vec![0; 32]);
                 w.tensor("token_embd.weight.lora_b", TensorType::F32, &[4, 2], vec![0; 32]);
             },
-            "no matrix of the model's products",
+            "not a weight matrix of the model",
         ),
         (
             |w| {

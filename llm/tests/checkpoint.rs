@@ -288,7 +288,7 @@ fn what_is_not_known_is_refused_by_name() {
         ),
         (
             |c, _| c["vocab_size"] = u32::MAX.into(),
-            "\"vocab_size\" is 4294967295, and tensor \"model.embed_tokens.weight\" has 266 rows",
+            "\"vocab_size\" is 4294967295, but tensor \"model.embed_tokens.weight\" has 266 rows",
         ),
         (
             |c, _| {
@@ -298,11 +298,11 @@ fn what_is_not_known_is_refused_by_name() {
                     "high_freq_factor": 4.0, "original_max_position_embeddings": 8192,
                 });
             },
-            "heads of 4294967295 values, at most 65536",
+            "head size 4294967295 exceeds the supported maximum of 65536",
         ),
         (
             |c, _| c["num_hidden_layers"] = 1.into(),
-            "none of a model of architecture",
+            "is unknown for architecture",
         ),
         (|c, _| c["intermediate_size"] = 128.into(), "ffn_"),
         (|_, t| t["model"]["type"] = "Unigram".into(), "\"Unigram\""),

@@ -234,7 +234,7 @@ fn what_cannot_be_read_is_refused_and_changes_nothing() {
     let beyond = sequence.append(&[model.sizes().vocabulary]).unwrap_err();
     assert!(beyond.to_string().contains("beyond the vocabulary"), "{beyond}");
     let full = sequence.append(&tokens(56, 100)).unwrap_err();
-    assert!(full.to_string().contains("room for 64 positions"), "{full}");
+    assert!(full.to_string().contains("context length of 64"), "{full}");
     assert!(sequence.append(&[]).is_err());
     let stopped = sequence.append_while(&text, &mut || false).unwrap_err();
     assert_eq!(stopped.kind(), polychip_llm::ErrorKind::Cancelled);

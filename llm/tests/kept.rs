@@ -80,11 +80,11 @@ fn another_models_is_refused() {
             "{error}"
         );
     };
-    refused(&model(2, 96), ErrorKind::Config, "another model has read this");
+    refused(&model(2, 96), ErrorKind::Config, "written by another model");
     refused(
         &model(1, 40),
         ErrorKind::Room,
-        "50 tokens do not fit the room for 40 positions",
+        "50 tokens do not fit the context length of 40",
     );
     let reduced = Options::new()
         .policy(
@@ -138,7 +138,7 @@ fn a_file_that_is_not_whole_is_refused() {
         assert_ne!(other, words);
         refused(&[other.as_bytes(), &whole[line..]].concat());
     }
-    assert!(refused(&vec![b'x'; 1 << 16]).contains("no file of a sequence"));
+    assert!(refused(&vec![b'x'; 1 << 16]).contains("not a sequence file"));
     std::fs::write(&path, &whole).unwrap();
     assert_eq!(model.load_sequence(&path).unwrap().tokens(), text());
 }

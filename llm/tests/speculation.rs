@@ -198,7 +198,7 @@ fn a_model_of_another_vocabulary_is_no_draft() {
     let other = LanguageModel::of("other", file, Options::new()).unwrap();
     let error = Draft::new(other, &model(0)).unwrap_err().to_string();
     assert!(
-        error.contains("other cannot guess for tiny") && error.contains("<|starp|>"),
+        error.contains("other cannot draft for tiny") && error.contains("<|starp|>"),
         "{error}"
     );
 }

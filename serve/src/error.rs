@@ -34,7 +34,7 @@ enum Repr {
         what: &'static str,
         source: std::io::Error,
     },
-    #[error("the thread that runs the model has ended by a bug; its message is on standard error")]
+    #[error("the model thread has crashed; its message is on standard error")]
     Ended,
 }
 

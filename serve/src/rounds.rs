@@ -31,7 +31,7 @@ pub(crate) const CHUNKS: [usize; 4] = [CHUNK, 32, 8, 1];
 /// How often slow clients are looked after, where nothing else is to do.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Answers in the making.
+/// Answers in progress.
 #[derive(Debug)]
 pub(crate) struct Rounds {
     queue: Arc<Queue>,
@@ -315,7 +315,7 @@ impl Rounds {
         }
         if let Err(error) = active.generation.take_over(most) {
             // it is read instead
-            tracing::warn!("what was read before cannot be taken over: {error}");
+            tracing::warn!("the cached prefix cannot be reused: {error}");
         }
     }
 

@@ -235,7 +235,7 @@ async fn answer(
     });
     let read = reading.await;
     let (task, is_streamed, wants_usage) = read.map_err(|_| {
-        Problem::internal("a request could not be read, by a bug; its message is on standard error")
+        Problem::internal("internal error while reading a request; its message is on standard error")
     })??;
     let reply = Reply::new(&site.name, is_chat, wants_usage)?;
     let (job, events) = job(task, accepted);

@@ -564,7 +564,7 @@ mod tests {
         let twins = read(&of("b").replace(r#""b""#, r#""a","b""#)).unwrap();
         assert_eq!((twins.len(), &*twins[1].places), (2, &["b".to_owned()][..]));
         for (text, words) in [
-            (of("c"), "board c, which is none of the boards chosen: a, b"),
+            (of("c"), "board c, which is not among the selected boards: a, b"),
             ("[]".to_owned(), "lists no items"),
             ("{}".to_owned(), "not a list of items"),
             (of("b").replace("\"b\"", ""), "names no board"),

@@ -214,7 +214,10 @@ mod tests {
         ]);
         let said = words(&some);
         let power = said[0].as_deref().unwrap();
-        assert!(power.contains("held by gpu:0 only (cpu:0: no sensor)"), "{power}");
+        assert!(
+            power.contains("enforced on gpu:0 only (cpu:0: no sensor)"),
+            "{power}"
+        );
         assert_eq!(said[1], None);
     }
 }

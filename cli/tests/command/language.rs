@@ -216,7 +216,7 @@ fn a_prompt_is_read_once_by_two_calls() {
     // those of another precision are others
     ask(&["--prompt-cache", &file, "--precision", "reduced"]).fails(3, &["prompt.kv", "precision"]);
     std::fs::write(&file, "no sequence").unwrap();
-    ask(&["--prompt-cache", &file]).fails(3, &["prompt.kv", "no file of a sequence"]);
+    ask(&["--prompt-cache", &file]).fails(3, &["prompt.kv", "not a sequence file"]);
 }
 
 #[test]
@@ -287,7 +287,7 @@ fn logits_are_a_row_for_each_token() {
     std::fs::write(path("many.npy"), npy("<i8", "(65,)", &[0; 8 * 65])).unwrap();
     let many = path("many.npy");
     polychip(&with("logits", &model, &["--tokens", &many, "--save", &save]))
-        .fails(3, &["room for 64 positions"]);
+        .fails(3, &["context length of 64"]);
 }
 
 #[test]

@@ -365,8 +365,11 @@ fn costs_that_nobody_measured_are_refused() {
             |costs| costs.devices[0].chunks[0].rows = 512_000,
             "chunks of 512000",
         ),
-        (|costs| costs.devices[1].chunks[0].base_ns = -1.0, "no times"),
-        (|costs| costs.devices[1].entry_ns = f64::NAN, "no times"),
+        (
+            |costs| costs.devices[1].chunks[0].base_ns = -1.0,
+            "not valid times",
+        ),
+        (|costs| costs.devices[1].entry_ns = f64::NAN, "not valid times"),
         (|costs| costs.devices[1].device = "cpu:0".to_owned(), "twice"),
     ];
     for (change, words) in broken {

@@ -53,7 +53,7 @@ impl Draft {
         if let Some(id) = shared.into_iter().find(|id| own.token(*id) != other.token(*id)) {
             let word = |token: Option<&str>| format!("{:?}", token.unwrap_or_default());
             return Err(Error::config(format!(
-                "{} cannot guess for {}: their vocabularies differ, token {id} is {} and {}",
+                "{} cannot draft for {}: their vocabularies differ, token {id} is {} and {}",
                 model.path().display(),
                 larger.path().display(),
                 word(own.token(id)),

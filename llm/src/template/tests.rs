@@ -64,7 +64,7 @@ fn methods_that_are_paid_for_do_as_python_does() {
         render("{{ ', '.join(['a', 1, none]) }} {{ '{:>4}|{0}|{n}'.replace('{:', '{0:').format('e', n=2) }}")
             .unwrap();
     assert_eq!(text, "a, 1, None    e|e|2");
-    refused("{{ ''.join() }}", "join takes one argument, 0 are given");
+    refused("{{ ''.join() }}", "join takes one argument, but got 0");
     refused("{{ ''.join(1) }}", "not iterable");
 }
 
@@ -83,7 +83,7 @@ fn variables_come_as_json_and_are_replaced() {
         .with_json("tools", "[")
         .unwrap_err();
     assert!(
-        error.to_string().contains("variable \"tools\" is no JSON"),
+        error.to_string().contains("variable \"tools\" is not JSON"),
         "{error}"
     );
     let error = ChatTemplate::new("").unwrap().with_time("yesterday").unwrap_err();

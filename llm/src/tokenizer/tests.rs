@@ -49,7 +49,7 @@ fn with_texts(key: &'static str, texts: &[&str]) -> impl FnOnce(&mut GgufWriter)
 fn what_is_not_known_is_refused_by_name() {
     refused(
         ErrorKind::Unsupported,
-        "pre-tokenizer \"tekken\" (key \"tokenizer.ggml.pre\") is not supported; supported are gpt-2, smollm, llama-bpe",
+        "pre-tokenizer \"tekken\" (key \"tokenizer.ggml.pre\") is not supported; supported pre-tokenizers are gpt-2, smollm, llama-bpe",
         with_text("tokenizer.ggml.pre", "tekken"),
     );
     refused(
@@ -91,14 +91,14 @@ fn a_vocabulary_must_agree_with_itself() {
         writer.remove_key(tokens);
         writer.texts(tokens, &["a".repeat(4097)]);
     });
-    refused(ErrorKind::Tokenizer, "token 0 is of type 9 (i32)", |writer| {
+    refused(ErrorKind::Tokenizer, "token 0 has type 9 (i32)", |writer| {
         writer.remove_key("tokenizer.ggml.token_type");
         writer.i32s("tokenizer.ggml.token_type", &vec![9; byte_level_tokens().0.len()]);
     });
     let merges = "tokenizer.ggml.merges";
     refused(
         ErrorKind::Tokenizer,
-        "merge 0 (\"ab\") is no pair",
+        "merge 0 (\"ab\") is not a pair",
         with_texts(merges, &["ab"]),
     );
     refused(
@@ -202,7 +202,7 @@ fn a_run_of_blanks_is_split_or_refused_never_left_whole() {
     assert_eq!(ids.last(), Some(&ll));
     assert_eq!(tokenizer.decode(&ids).unwrap(), text(most));
     let error = tokenizer.encode(&text(most + 1), Specials::AsText).unwrap_err();
-    assert!(error.to_string().contains("run of more than"), "{error}");
+    assert!(error.to_string().contains("more than"), "{error}");
 }
 
 #[test]

@@ -228,7 +228,9 @@ fn a_choice_of_rows_that_is_not_the_last_is_refused_when_the_model_is_opened() {
     });
     let error = LanguageModel::open(folder.path(), Options::new()).unwrap_err();
     assert!(
-        error.to_string().contains("the head multiplies 1 rows of 2"),
+        error
+            .to_string()
+            .contains("the output head multiplies 1 rows of 2"),
         "{error}"
     );
 }
@@ -303,7 +305,7 @@ fn what_the_length_of_the_text_decides_is_refused() {
                 ]);
                 before(g, nodes, "blk.0.q rotated", 1, "own positions");
             },
-            "asks for the length of \"past_key_values.0.key\"",
+            "reads the length of \"past_key_values.0.key\"",
         ),
         // angles chosen by the length of all
         (
@@ -311,7 +313,7 @@ fn what_the_length_of_the_text_decides_is_refused() {
                 let nodes = size_of("attention_mask", "number 1", "whole");
                 angles_by(g, nodes, "whole", "blk.0.q rotated");
             },
-            "asks for the length of \"attention_mask\"",
+            "reads the length of \"attention_mask\"",
         ),
         // the count of a memory's values
         (
@@ -319,7 +321,7 @@ fn what_the_length_of_the_text_decides_is_refused() {
                 let nodes = vec![node("Size", &["past_key_values.1.value"], "values", &[])];
                 angles_by(g, nodes, "values", "blk.0.q rotated");
             },
-            "asks for the length of \"past_key_values.1.value\"",
+            "reads the length of \"past_key_values.1.value\"",
         ),
         // what attention gives is as long as all, whatever it is declared as
         (
@@ -330,7 +332,7 @@ fn what_the_length_of_the_text_decides_is_refused() {
                 let nodes = size_of("present.0.key", "number 2", "whole");
                 angles_by(g, nodes, "whole", "blk.1.q rotated");
             },
-            "asks for the length of \"present.0.key\"",
+            "reads the length of \"present.0.key\"",
         ),
         // lengths of rows and of the text have one name, which does not make them one
         (
@@ -341,7 +343,7 @@ fn what_the_length_of_the_text_decides_is_refused() {
                 let nodes = size_of("attention_mask", "number 1", "whole");
                 angles_by(g, nodes, "whole", "blk.0.q rotated");
             },
-            "asks for the length of \"attention_mask\"",
+            "reads the length of \"attention_mask\"",
         ),
     ];
     for (change, words) in cases {
@@ -416,8 +418,14 @@ fn tables_that_positions_are_looked_up_in_have_rows_for_the_room() {
         graph.initializer.push(zeros("more sines", &[1024, 32]));
     };
     for (change, words) in [
-        (angles, "\"cosines\", which has 512, and room for 1024"),
-        (embeddings, "\"places\", which has 512, and room for 1024"),
+        (
+            angles,
+            "\"cosines\", which has 512 rows, fewer than the context length of 1024",
+        ),
+        (
+            embeddings,
+            "\"places\", which has 512 rows, fewer than the context length of 1024",
+        ),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let model = tiny(Architecture::Llama, TensorType::Q4_0);
@@ -491,7 +499,7 @@ fn what_is_not_known_is_refused_by_name() {
         (|g, _| set(g, "causal", Set::Int(0)), "\"causal\" is 0"),
         (
             |g, _| set(g, "num_heads", Set::Int(2)),
-            "genai_config.json says 4",
+            "genai_config.json states 4",
         ),
         (
             |g, _| attention(g).input[7] = "all".to_owned(),
@@ -503,11 +511,11 @@ fn what_is_not_known_is_refused_by_name() {
         ),
         (
             |g, _| attention(g).input[3] = "past_key_values.1.key".to_owned(),
-            "those of one layer",
+            "belong to one layer",
         ),
         (
             |g, _| set_type(g, "past_key_values.0.key", 3),
-            "keys and values of",
+            "a KV cache of type",
         ),
         (
             |g, _| {
@@ -552,7 +560,7 @@ fn what_is_not_known_is_refused_by_name() {
             },
             "reads \"attention_mask\" in a way that is not supported",
         ),
-        (|_, c| c["model"]["vision"] = json!({}), "see pictures"),
+        (|_, c| c["model"]["vision"] = json!({}), "vision models"),
         (|_, c| c["model"]["encoder"] = json!({}), "encoder"),
         (
             |_, c| c["model"]["decoder"]["pipeline"] = json!([]),
@@ -596,11 +604,11 @@ fn what_is_not_known_is_refused_by_name() {
         ),
         (
             |_, c| c["model"]["decoder"]["filename"] = "../model.onnx".into(),
-            "no name of a file",
+            "not the name of a file",
         ),
         (
             |_, c| c["model"]["eos_token_id"] = json!([1, 2, 3, 4]),
-            "4 tokens that end an answer",
+            "4 end-of-answer tokens",
         ),
     ];
     for (change, words) in cases {

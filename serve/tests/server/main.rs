@@ -460,7 +460,7 @@ fn an_answer_is_held_to_its_format() {
     let endless = format(&json!({"$ref": "#"}));
     let (status, body) = server.post(CHAT, &with(&chat("hello"), "response_format", endless));
     let words = body["error"]["message"].as_str().unwrap();
-    assert!(status == 400 && words.contains("no text satisfies it"), "{body}");
+    assert!(status == 400 && words.contains("unsatisfiable"), "{body}");
     assert!(!words.contains("non-verbose"), "{body}");
 }
 
