@@ -189,7 +189,7 @@ pub fn drive(
     };
     for item in orphans {
         if !standing[item.0].1 {
-            shared.give_up(item, "none of its boards takes part");
+            shared.give_up(item, "none of its boards takes part in the run");
         }
     }
     std::thread::scope(|scope| {
@@ -202,7 +202,7 @@ pub fn drive(
             };
             let thread = std::thread::Builder::new().stack_size(STACK);
             if let Err(error) = thread.spawn_scoped(scope, tend) {
-                shared.lose(board, &format!("no thread for it: {error}"));
+                shared.lose(board, &format!("cannot start a thread: {error}"));
             }
         }
     });
@@ -238,7 +238,7 @@ fn recall(
                     Ok(records) => lock(found).extend(records),
                     Err(error) => watch(&News::Trouble {
                         place: &board.member.place.name,
-                        words: &format!("its journal is not heard: {error}"),
+                        words: &format!("its journal cannot be read: {error}"),
                     }),
                 }
             };
@@ -437,7 +437,7 @@ impl Shared<'_> {
             };
             failures = if left.len() < before { 1 } else { failures + 1 };
             if failures >= self.settings.tries {
-                return Err(format!("{words} ({failures} times, with nothing new between)"));
+                return Err(format!("{words} ({failures} times without progress)"));
             }
             self.trouble(board, &words);
             self.clock
@@ -500,7 +500,7 @@ impl Shared<'_> {
             return Err(Trouble::Broken);
         }
         let Exit { code, stderr } = exit?;
-        let words = stderr.lines().last().unwrap_or("it said nothing").to_owned();
+        let words = stderr.lines().last().unwrap_or("it printed nothing").to_owned();
         match code {
             0 => foreign.map_or(Ok(()), |words| Err(Trouble::Passing(words))),
             3 => Err(Trouble::Busy(words)),
@@ -604,7 +604,7 @@ impl Shared<'_> {
         for item in given_up {
             self.give_up(
                 item,
-                &format!("board {name} was lost ({words}), and no other board is left that may do it"),
+                &format!("board {name} was lost ({words}), and no other board can do the item"),
             );
         }
     }

@@ -201,7 +201,7 @@ impl Answer {
             true => &self.said,
             false => &self.complaint,
         };
-        let last = text.lines().last().unwrap_or("labgrid-client said nothing");
+        let last = text.lines().last().unwrap_or("labgrid-client printed nothing");
         last.trim().to_owned()
     }
 }
@@ -264,7 +264,7 @@ impl Drop for Acquired {
             Err(words) => words,
         };
         eprintln!(
-            "warning: labgrid place {} is not released: {trouble}; `labgrid-client -p {} release` does it",
+            "warning: labgrid place {} is not released: {trouble}; release it with `labgrid-client -p {} release`",
             self.place, self.place
         );
     }

@@ -27,13 +27,13 @@ pub enum RunError {
         source: io::Error,
     },
     /// There is a run already.
-    #[error("{path} holds a run already; --resume goes on with it, another folder starts anew", path = path.display())]
+    #[error("{path} already holds a run; continue it with --resume, or choose another folder", path = path.display())]
     Exists {
         /// The folder.
         path: PathBuf,
     },
     /// The header is none.
-    #[error("{path} is no header of a run: {words}", path = path.display())]
+    #[error("{path} is not a run header: {words}", path = path.display())]
     BadHeader {
         /// The file.
         path: PathBuf,
@@ -301,7 +301,7 @@ fn header(text: &str) -> Result<RunHeader, String> {
     // a newer form may lack fields that this one needs
     match value.get("format").and_then(serde_json::Value::as_u64) {
         Some(format) if format > u64::from(FORMAT) => Err(format!(
-            "it is of format {format}; this version reads up to {FORMAT}"
+            "its format is {format}; this version reads formats up to {FORMAT}"
         )),
         _ => serde_json::from_value(value).map_err(|error| error.to_string()),
     }

@@ -79,7 +79,13 @@ fn put(transport: &dyn Transport, runner: &str, blob: &Blob, to: &str) -> Result
     let mut command = Command::new([program, "keep", &new, to, &blob.blake3]);
     command.time_limit = Some(crate::transport::time_of(blob.bytes));
     let exit = transport.execute(&command, &mut |_| {})?;
-    let words = || exit.stderr.lines().last().unwrap_or("it said nothing").to_owned();
+    let words = || {
+        exit.stderr
+            .lines()
+            .last()
+            .unwrap_or("it printed nothing")
+            .to_owned()
+    };
     match exit.code {
         0 => Ok(()),
         4 => Err(TransportError::Corrupt {

@@ -189,12 +189,13 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_no_sensor_says_cannot_be_enforced() {
+    fn limit_without_a_sensor_is_unenforceable() {
         let said = words(&sample(&[("cpu:0", [None, None, None])]));
-        for (said, word) in
-            said.iter()
-                .zip(["power of 5.0 W", "temperature of 80.0 °C", "surface of 42.0 °C"])
-        {
+        for (said, word) in said.iter().zip([
+            "power limit of 5.0 W",
+            "temperature limit of 80.0 °C",
+            "surface limit of 42.0 °C",
+        ]) {
             let said = said.as_deref().unwrap();
             assert!(
                 said.contains(word) && said.contains("cannot be enforced"),
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_some_devices_say_names_the_others() {
+    fn partly_measured_limit_names_the_unmeasured_devices() {
         // the power of the first comes after a second of its energy
         let some = sample(&[
             ("gpu:0", [Some(61_000), None, Some(7)]),

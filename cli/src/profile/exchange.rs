@@ -205,7 +205,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<ProfileFile> {
 /// What a database that is there holds.
 fn existing(path: &Path) -> anyhow::Result<ProfileFile> {
     if !path.is_file() {
-        return Err(bad_input(format!("{}: there is no such file", path.display())));
+        return Err(bad_input(format!("{}: no such file", path.display())));
     }
     Ok(Profile::open(path)?.export()?)
 }

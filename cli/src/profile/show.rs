@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
         return Err(usage("no profile given: name one with --profile FILE"));
     };
     if !path.is_file() {
-        return Err(bad_input(format!("{}: there is no such file", path.display())));
+        return Err(bad_input(format!("{}: no such file", path.display())));
     }
     let profile = Profile::open(path)?;
     let mut parts = profile.parts()?;

@@ -1,6 +1,6 @@
 //! Emulated arm64 boards: QEMU with Debian's kernel, and a first file system that holds busybox and adb's daemon.
 //!
-//! A board has no disk and no way to other networks; a port of the loopback leads to its daemon. Its device tree says
+//! A board has no disk and no way to other networks; a loopback port leads to its daemon. Its device tree says
 //! `linux,dummy-virt`, by which the runner knows that it is emulated.
 
 use std::ffi::OsStr;

@@ -15,10 +15,10 @@ pub struct Lines {
 #[derive(Debug, thiserror::Error)]
 pub enum LinesError {
     /// A whole line is no text.
-    #[error("not a text in UTF-8: {0}")]
+    #[error("not UTF-8 text: {0}")]
     NotText(#[from] std::str::Utf8Error),
     /// Only a last line may be cut off.
-    #[error("line {line} is no record of a farm: {source}")]
+    #[error("line {line} is not a farm record: {source}")]
     NotARecord {
         /// Counted from 1.
         line: usize,
@@ -26,7 +26,7 @@ pub enum LinesError {
         source: serde_json::Error,
     },
     /// Written by a newer version.
-    #[error("line {line} is a record of format {format}; this version reads up to {FORMAT}")]
+    #[error("line {line} is a record of format {format}; this version reads formats up to {FORMAT}")]
     Newer {
         /// Counted from 1.
         line: usize,

@@ -184,7 +184,7 @@ fn times(row: &mut Row, group: &Group<'_>, options: &Options) -> Option<Estimate
         row.suspicious = crude >= options.relevant;
         row.rounds_to_decide = row.suspicious.then_some(FEW_ROUNDS);
         row.notes.push(format!(
-            "{} of at least {FEWEST} rounds of BASE and NEW by turns on one board",
+            "{} of at least {FEWEST} rounds of BASE and NEW alternating on one board",
             row.rounds
         ));
     }

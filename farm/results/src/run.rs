@@ -97,7 +97,7 @@ impl Run {
             for record in lines.records {
                 if record.run != run.header.id {
                     let words = format!(
-                        "a record is of run {:?}, the folder of {:?}: give each run a folder of its own",
+                        "a record belongs to run {:?}, but the folder to {:?}: give each run its own folder",
                         record.run, run.header.id
                     );
                     return Err(Error::bad_run(&path, words));
@@ -165,11 +165,11 @@ impl Run {
 }
 
 fn header(path: &Path, text: &str) -> Result<RunHeader> {
-    let not_a_header = |error| Error::bad_run(path, format!("not the header of a run: {error}"));
+    let not_a_header = |error| Error::bad_run(path, format!("not a run header: {error}"));
     let value: serde_json::Value = serde_json::from_str(text).map_err(not_a_header)?;
     let format = value.get("format").and_then(serde_json::Value::as_u64);
     if let Some(format) = format.filter(|format| *format > u64::from(FORMAT)) {
-        let words = format!("a run of format {format}; this version reads up to {FORMAT}");
+        let words = format!("a run of format {format}; this version reads formats up to {FORMAT}");
         return Err(Error::bad_run(path, words));
     }
     serde_json::from_value(value).map_err(not_a_header)

@@ -107,7 +107,7 @@ impl Selection {
                 let known: Vec<String> = builds.into_iter().map(build_words).collect();
                 let what = if found == 0 { "no" } else { "more than one" };
                 return Err(Error::selection(format!(
-                    "{}: {what} build is called {build:?}; there are {}",
+                    "{}: {what} build is called {build:?}; the builds are {}",
                     run.folder.display(),
                     known.join(", ")
                 )));

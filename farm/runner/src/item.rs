@@ -52,10 +52,7 @@ fn end_with_runner() {
         // a suite that hangs in a driver would hold the device
         let _ = rustix::process::kill_current_process_group(rustix::process::Signal::KILL);
         // nobody is left who could be told
-        #[allow(
-            clippy::exit,
-            reason = "a run inside a vendor's library can be ended in no other way"
-        )]
+        #[allow(clippy::exit, reason = "no other way ends a run inside a vendor's library")]
         std::process::exit(1);
     };
     // without the thread, the item ends when it is done
@@ -137,13 +134,15 @@ fn policy(assignment: &Assignment) -> anyhow::Result<Policy> {
         Some("makespan") => Policy::makespan(),
         Some("throughput") => Policy::throughput(),
         Some(other) => {
-            anyhow::bail!("{other:?} is no policy; there are latency, energy, balanced, makespan, throughput")
+            anyhow::bail!(
+                "unknown policy {other:?}; expected latency, energy, balanced, makespan or throughput"
+            )
         }
     };
     policy = match settings.precision.as_deref() {
         None | Some("exact") => policy.precision(Precision::Exact),
         Some("reduced") => policy.precision(Precision::Reduced),
-        Some(other) => anyhow::bail!("{other:?} is no precision; there are exact and reduced"),
+        Some(other) => anyhow::bail!("unknown precision {other:?}; expected exact or reduced"),
     };
     if let Some(threads) = settings.threads {
         policy = policy.threads(threads);

@@ -68,7 +68,7 @@ impl Journal {
                 return Err(failure(
                     BUSY,
                     format!(
-                        "{name}: another runner works here, after {} s still",
+                        "{name}: another runner is still working here after {} s",
                         patience.as_secs()
                     ),
                 ));
@@ -87,7 +87,7 @@ impl Journal {
         let length = (text.len() - lines.torn_bytes) as u64;
         if lines.torn_bytes > 0 {
             eprintln!(
-                "{name}: {} bytes of a record that was never finished are cut off",
+                "{name}: removed {} bytes of an unfinished record",
                 lines.torn_bytes
             );
             file.set_len(length)?;

@@ -32,8 +32,8 @@ use clap::Parser;
     name = "polychip-runner",
     version,
     arg_required_else_help = true,
-    after_help = "exit codes: 0 ok, 2 bad usage, 3 another runner works here, 4 a file differs from its name, 5 the journal cannot be \
-                  written, 6 anything else"
+    after_help = "exit codes: 0 success, 2 wrong usage, 3 another runner works here, 4 a file differs from its name, 5 \
+                  the journal cannot be written, 6 any other error"
 )]
 struct Arguments {
     #[command(subcommand)]

@@ -56,7 +56,8 @@ impl Measuring<'_> {
         let model = self.runtime.load(path)?;
         let mut shapes: Vec<(String, Vec<usize>)> = Vec::new();
         for text in &self.assignment.item.settings.shapes {
-            let shape = shape(text).with_context(|| format!("{text:?} is no INPUT=1x3x48x192"))?;
+            let shape =
+                shape(text).with_context(|| format!("invalid shape {text:?}; write INPUT=1x3x48x192"))?;
             if model.graph().input_named(&shape.0).is_some() {
                 shapes.push(shape);
             }

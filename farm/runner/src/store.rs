@@ -46,7 +46,7 @@ pub(crate) fn keep(from: &Path, to: &Path, expected: &str) -> anyhow::Result<()>
         return Err(failure(
             DIFFERS,
             format!(
-                "{}: {length} bytes with BLAKE3 {found} arrived where {expected} was sent; they are deleted",
+                "{}: received {length} bytes with BLAKE3 {found} instead of {expected}, and deleted them",
                 from.display()
             ),
         ));

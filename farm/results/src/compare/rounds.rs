@@ -74,7 +74,7 @@ impl Rounds {
                 continue;
             };
             if other.is_new == batch.is_new {
-                self.leave("no batch of the other side beside it", 1);
+                self.leave("no adjacent batch of the other side", 1);
                 continue;
             }
             if let Some(why) = apart(other.record, batch.record) {
@@ -92,7 +92,7 @@ impl Rounds {
             self.differences.push(new.log - base.log - drifted);
         }
         if waiting.is_some() {
-            self.leave("no batch of the other side beside it", 1);
+            self.leave("no adjacent batch of the other side", 1);
         }
     }
 

@@ -180,7 +180,7 @@ fn batches_of_other_conditions_make_no_round() {
         ("governor", &|record| {
             record.before.governors.insert("cpu0".into(), "powersave".into());
         }),
-        ("other things of itself", &|record| {
+        ("reports another system", &|record| {
             record.board.os = "Linux 6.7".into()
         }),
         ("more than an hour", &|record| record.started_s += 100_000),
