@@ -25,10 +25,10 @@ const FOLDER: &str = "target/budget";
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Measure only what has this text in its name, or one of several
+    /// Measure only budgets whose name contains this text; repeatable
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
-    /// Leave out what has to be built for it
+    /// Skip budgets that need a build
     #[arg(long)]
     built: bool,
     /// Print JSON
@@ -150,7 +150,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     if wanted.is_empty() {
         let names = BUDGETS.map(|budget| budget.name).join(", ");
         bail!(
-            "no budget has {} in its name; they are {names}",
+            "no budget name contains {}; the budgets are {names}",
             options.only.join(" or ")
         );
     }
@@ -208,7 +208,7 @@ fn measure(what: &What) -> Result<Measured> {
         What::Built(file) => {
             let file = root().join(file);
             if !file.is_file() {
-                let why = format!("{} is not there: `cargo xtask ci` builds it", file.display());
+                let why = format!("{} is missing: build it with `cargo xtask ci`", file.display());
                 return Ok(Measured::Skipped(why));
             }
             size(&file)
@@ -234,7 +234,7 @@ fn first_build() -> Result<Measured> {
     cargo(&FIRST)?;
     Ok(match meter.read().processor() {
         Some(time) => Measured::Value(time.as_secs_f64()),
-        None => Measured::Skipped("this system does not tell times of children".to_owned()),
+        None => Measured::Skipped("this system does not report the times of child processes".to_owned()),
     })
 }
 
@@ -279,7 +279,7 @@ fn size(file: &Path) -> Result<Measured> {
     let bytes = fs::read(&file).with_context(|| format!("reading {}", file.display()))?;
     Ok(match elf::loaded(&bytes) {
         Some(loaded) => Measured::Value(loaded as f64 / 1e6),
-        None => Measured::Skipped(format!("{} is no program of Linux for 64 bits", file.display())),
+        None => Measured::Skipped(format!("{} is not a 64-bit Linux program", file.display())),
     })
 }
 

@@ -12,13 +12,13 @@ use crate::root::root;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Folder that `include` and `lib` are made in, `/usr/local` say
+    /// Folder to create `include` and `lib` in, such as `/usr/local`
     #[arg(long, value_name = "DIR")]
     prefix: PathBuf,
-    /// Lay out the unoptimised library
+    /// Install the unoptimised library
     #[arg(long)]
     debug: bool,
-    /// The static library, too: some hundred megabytes
+    /// Also install the static library (some hundred megabytes)
     #[arg(long = "static")]
     with_static: bool,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<()> {
     ensure!(
         cfg!(target_os = "linux"),
-        "this lays out what Linux looks for; elsewhere build the library with cargo (--package polychip-capi) or cargo-c"
+        "this installs the Linux layout; on other systems build the library with cargo (--package polychip-capi) or cargo-c"
     );
     let prefix = std::path::absolute(&options.prefix).context("the prefix")?;
     let mut libraries = vec![library(options.debug)?];

@@ -83,17 +83,17 @@ const BAR: Duration = Duration::from_secs(35 * 60);
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Run only the checks whose name contains this text, or one of several
+    /// Run only the checks whose name contains this text; repeatable
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
-    /// Seconds of fuzzing per target
+    /// Fuzzing time per target in seconds
     #[arg(long, default_value_t = 20)]
     fuzz_seconds: u32,
 }
 
 #[derive(clap::Args)]
 pub(crate) struct QuickOptions {
-    /// Run only the checks whose name contains this text, or one of several
+    /// Run only the checks whose name contains this text; repeatable
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
 }
@@ -163,7 +163,7 @@ fn in_row(row: Vec<Check>, expected: &[String], programs: &Mutex<Programs>) -> V
             };
             let beside = match shown {
                 Shown::AsItComes => "",
-                Shown::AtTheEnd => ", beside others: what it prints comes when it ends",
+                Shown::AtTheEnd => ", concurrently: its output follows when it ends",
             };
             eprintln!("\n== {}{}{beside}", check.name, room());
             let (name, meter) = (check.name, Meter::start());
@@ -220,7 +220,7 @@ fn expected(said: &str) -> Result<Vec<String>> {
     for name in &names {
         ensure!(
             NEEDS.contains(&name.as_str()),
-            "{EXPECT} names {name:?}; it may name {}",
+            "{EXPECT} contains {name:?}; allowed names are {}",
             NEEDS.join(", ")
         );
     }
@@ -242,7 +242,7 @@ fn one(check: Check, shown: Shown, expected: &[String], programs: &Mutex<Program
     if let Some((need, why)) = check.skip {
         eprintln!("skipped, needs {need}: {why}");
         if expected.iter().any(|name| name == need) {
-            let words = format!("{EXPECT} says that {need} is here: {why}");
+            let words = format!("{EXPECT} lists {need}, but it is missing: {why}");
             return Ok(done(Outcome::Failed(None, words), Tally::default()));
         }
         return Ok(done(
@@ -389,7 +389,7 @@ fn summary(results: &[Done], whole: Cost) -> Result<bool> {
     }
     let mut dearest: Vec<&Done> = results.iter().collect();
     dearest.sort_by_key(|done| std::cmp::Reverse(done.cost.weight()));
-    eprintln!("\n== the dearest of {} checks ({whole})", results.len());
+    eprintln!("\n== the slowest of {} checks ({whole})", results.len());
     for done in dearest.iter().take(DEAREST) {
         eprintln!("{}  {}", done.cost.aligned(), done.name);
     }
@@ -404,7 +404,7 @@ fn summary(results: &[Done], whole: Cost) -> Result<bool> {
         };
         failed = true;
         let file = log.as_ref().map_or_else(String::new, |log| {
-            format!(" (all of its output: {})", log.path().display())
+            format!(" (full output: {})", log.path().display())
         });
         eprintln!("\n== what failed in {}{file}\n{words}", done.name);
     }
@@ -416,7 +416,7 @@ fn above_bar(wall: Duration) -> Option<String> {
     (wall > BAR).then(|| {
         let minutes = |time: Duration| time.as_secs_f64() / 60.0;
         format!(
-            "above budget: all checks took {:.1} minutes, and their bar is {:.0}",
+            "above budget: all checks took {:.1} minutes; the limit is {:.0}",
             minutes(wall),
             minutes(BAR)
         )
@@ -431,7 +431,7 @@ mod tests {
     fn checks_that_take_longer_than_their_bar_say_so() {
         assert_eq!(above_bar(BAR), None);
         let words = above_bar(BAR + Duration::from_secs(90)).unwrap();
-        assert!(words.contains("36.5 minutes, and their bar is 35"), "{words}");
+        assert!(words.contains("36.5 minutes; the limit is 35"), "{words}");
     }
 
     #[test]

@@ -39,7 +39,7 @@ const PACKAGES: [&str; 7] = [
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Take what the tests have built in target/debug, and build none
+    /// Use the test build in target/debug, without building
     #[arg(long)]
     built: bool,
 }
@@ -152,21 +152,21 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     for door in &DOORS {
         if let Some((need, why)) = missing(door) {
             if ci::is_expected(need)? {
-                wrong.push(format!("{}: {need} should be here: {why}", door.name));
+                wrong.push(format!("{}: {need} should be available: {why}", door.name));
             } else {
                 skipped += 1;
-                eprintln!("door {} (skipped, needs {need}: {why}) ... ignored", door.name);
+                eprintln!("binding {} (skipped, needs {need}: {why}) ... ignored", door.name);
             }
             continue;
         }
         match answer(door, &built) {
             Ok(said) if wanted.as_ref().is_none_or(|wanted| *wanted == said) => {
                 passed += 1;
-                eprintln!("door {} ... ok: {said}", door.name);
+                eprintln!("binding {} ... ok: {said}", door.name);
                 wanted.get_or_insert(said);
             }
             Ok(said) => wrong.push(format!(
-                "{}: it says {said:?}, the command line {:?}",
+                "{}: it printed {said:?}, but the command line printed {:?}",
                 door.name,
                 wanted.as_deref().unwrap_or_default()
             )),
@@ -209,13 +209,13 @@ fn label(said: &str) -> Result<String> {
     let line = said.lines().next().unwrap_or_default();
     let (label, probability) = line
         .split_once(": probability ")
-        .with_context(|| format!("it names no label, but says {said:?}"))?;
+        .with_context(|| format!("it printed no label, but {said:?}"))?;
     let number: f64 = probability
         .parse()
         .with_context(|| format!("the probability of {line:?}"))?;
     ensure!(
         !label.is_empty() && number > 0.0 && number <= 1.0,
-        "{line:?} is no label with its probability"
+        "{line:?} is not a label with a probability"
     );
     Ok(line.to_owned())
 }
@@ -248,7 +248,7 @@ fn missing(door: &Door) -> Option<(&'static str, String)> {
         let why = match *need {
             "python" => python::missing(),
             _ if cfg!(not(target_os = "linux")) => {
-                Some("the C library is installed on Linux only".to_owned())
+                Some("the C library is installed only on Linux".to_owned())
             }
             program => lacks(program),
         };

@@ -26,10 +26,10 @@ use crate::root::root;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Make only this part
+    /// Build only this part
     #[arg(long, value_enum)]
     only: Option<Part>,
-    /// Make everything again, also what is up to date
+    /// Rebuild everything, even if up to date
     #[arg(long)]
     force: bool,
 }
@@ -38,11 +38,11 @@ pub(crate) struct Options {
 enum Part {
     /// The Python environment
     Python,
-    /// Models and ONNX Runtime's outputs for them
+    /// Models and their ONNX Runtime outputs
     Models,
     /// The ONNX backend suite
     Suite,
-    /// Networks on which nothing was tuned; made only where this asks for them, or `cargo xtask predict` does
+    /// Networks on which nothing was tuned; built only with this option or for `cargo xtask predict`
     Unseen,
 }
 
@@ -120,7 +120,7 @@ fn step(
         eprintln!("models: {folder} is up to date");
         return Ok(());
     }
-    eprintln!("models: making {folder}");
+    eprintln!("models: building {folder}");
     let start = Instant::now();
     // A stale folder must not lend its files to the new one, nor its stamp to a step cut short.
     match fs::remove_dir_all(root.join(folder)) {
@@ -132,7 +132,7 @@ fn step(
     fs::create_dir_all(root.join(folder)).with_context(|| format!("creating {folder}"))?;
     make()?;
     fs::write(&stamp, text).with_context(|| format!("writing {}", stamp.display()))?;
-    eprintln!("models: made {folder} in {} s", start.elapsed().as_secs());
+    eprintln!("models: built {folder} in {} s", start.elapsed().as_secs());
     Ok(())
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn python(force: bool) -> Result<PathBuf> {
         return Ok(python);
     }
     let system = system_python()?;
-    eprintln!("models: making {} (downloads about 60 MB)", venv.display());
+    eprintln!("models: creating {} (downloads about 60 MB)", venv.display());
     let made = Command::new(&system)
         .args(["-m", "venv", "--clear"])
         .arg(&venv)
@@ -209,10 +209,10 @@ fn checked(named: OsString) -> Result<PathBuf> {
             "import onnx, onnxruntime, numpy; print(onnx.__version__, onnxruntime.__version__)",
         ])
         .output()
-        .with_context(|| format!("starting {}, which POLYCHIP_PYTHON names", python.display()))?;
+        .with_context(|| format!("starting {} (from POLYCHIP_PYTHON)", python.display()))?;
     if !output.status.success() {
         bail!(
-            "{}, which POLYCHIP_PYTHON names, lacks packages of {REQUIREMENTS}:\n{}",
+            "{} (from POLYCHIP_PYTHON) lacks packages of {REQUIREMENTS}:\n{}",
             python.display(),
             String::from_utf8_lossy(&output.stderr)
         );
@@ -224,7 +224,7 @@ fn checked(named: OsString) -> Result<PathBuf> {
         let pin = format!("{name}=={version}");
         if !requirements.lines().any(|line| line.trim() == pin) {
             bail!(
-                "{}, which POLYCHIP_PYTHON names, has {name} {version}; {REQUIREMENTS} pins another version",
+                "{} (from POLYCHIP_PYTHON) has {name} {version}; {REQUIREMENTS} pins another version",
                 python.display()
             );
         }
@@ -242,10 +242,10 @@ pub(crate) fn system_python() -> Result<String> {
             .is_ok_and(|output| output.status.success())
     };
     if !runs("") {
-        bail!("python3 is not there; on Debian: apt-get install python3 python3-venv");
+        bail!("python3 is missing; on Debian: apt-get install python3 python3-venv");
     }
     if !runs("import venv, ensurepip") {
-        bail!("python3 cannot make environments; on Debian: apt-get install python3-venv");
+        bail!("python3 cannot create environments; on Debian: apt-get install python3-venv");
     }
     Ok("python3".to_owned())
 }

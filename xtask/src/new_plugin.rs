@@ -20,12 +20,12 @@ mod outside;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Name of the plugin, after the SDK it loads: lower-case letters, digits and _
+    /// Name of the plugin, after the SDK that it loads: lower-case letters, digits and _
     name: String,
-    /// The tree to write it into, where it is not this one
+    /// Tree to write the plugin into; default: this one
     #[arg(long, value_name = "FOLDER")]
     tree: Option<PathBuf>,
-    /// A new folder outside of this tree, which becomes a workspace with the plugin, built against this tree
+    /// New folder outside this tree, created as a workspace with the plugin and built against this tree
     #[arg(long, value_name = "DIR", conflicts_with = "tree")]
     out: Option<PathBuf>,
 }
@@ -112,7 +112,7 @@ fn check_name(name: &str) -> Result<()> {
     );
     ensure!(
         !name.starts_with("plugin_"),
-        "plugin name {name}: polychip_plugin_… is what libraries of plugins are called"
+        "plugin name {name}: polychip_plugin_… is reserved for plugin libraries"
     );
     ensure!(
         name.len() <= MOST_LETTERS,

@@ -34,13 +34,13 @@ const LONGEST: Duration = Duration::from_secs(120);
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Walk only this page
+    /// Run only this page
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
-    /// Take what the tests have built in target/debug, and build none
+    /// Use the test build in target/debug, without building
     #[arg(long)]
     built: bool,
-    /// Print the blocks and what would be done with each, and run none
+    /// Print the blocks and the action for each, without running any
     #[arg(long)]
     list: bool,
 }

@@ -127,7 +127,7 @@ impl Emulator {
             Some(status) if status.success() => End::Passed(tally, took),
             Some(status) => End::Failed(tally, took, failure(status, &text)),
             None => {
-                let words = format!("not ended after {} min", self.limit.as_secs() / 60);
+                let words = format!("still running after {} min", self.limit.as_secs() / 60);
                 End::Failed(tally, took, words)
             }
         })
@@ -189,7 +189,7 @@ fn failure(status: ExitStatus, text: &str) -> String {
 /// The name of a signal that tells of a wrong program.
 pub(super) fn signal_name(signal: i32) -> String {
     match signal {
-        4 => "SIGILL (an instruction that this processor does not have)".to_owned(),
+        4 => "SIGILL (an instruction that this processor lacks)".to_owned(),
         6 => "SIGABRT".to_owned(),
         7 => "SIGBUS".to_owned(),
         11 => "SIGSEGV".to_owned(),

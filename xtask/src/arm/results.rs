@@ -71,7 +71,7 @@ impl Results {
     pub(super) fn read(file: PathBuf) -> Result<Results> {
         let by_cpu = match std::fs::read_to_string(&file) {
             Ok(text) => serde_json::from_str(&text)
-                .with_context(|| format!("{} (remove it to run all again)", file.display()))?,
+                .with_context(|| format!("{} (remove the file to run all again)", file.display()))?,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeMap::new(),
             Err(error) => return Err(error).with_context(|| file.display().to_string()),
         };
@@ -109,7 +109,7 @@ impl Results {
                 let _ = writeln!(text, "  {program} ({}): {}", last.commit, last.words);
             }
         }
-        text += "\n| processor, emulated | programs | tests run | skipped | programs that failed | hours |\n|---|---|---|---|---|---|\n";
+        text += "\n| processor (emulated) | programs | tests run | skipped | failed programs | hours |\n|---|---|---|---|---|---|\n";
         for (cpu, programs) in &self.by_cpu {
             let all = programs.values();
             let sum = |of: fn(&Last) -> usize| all.clone().map(of).sum::<usize>();
@@ -200,6 +200,6 @@ mod tests {
 
         std::fs::write(&file, "{").unwrap();
         let error = Results::read(file).err().unwrap();
-        assert!(format!("{error:#}").contains("remove it to run all again"));
+        assert!(format!("{error:#}").contains("remove the file to run all again"));
     }
 }

@@ -25,7 +25,7 @@ const COLOURS: [RGBColor; 7] = [
 pub(super) fn svg(title: &str, foot: &str, table: &Table) -> Result<String> {
     ensure!(
         table.series.len() <= COLOURS.len(),
-        "{} series, at most {}",
+        "{} series exceed the maximum of {}",
         table.series.len(),
         COLOURS.len()
     );

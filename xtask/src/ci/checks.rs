@@ -402,7 +402,7 @@ fn newer_mesa() -> Check {
     let mesa = crate::vendor::debian::mesa();
     let missing = lacks(
         mesa.is_some(),
-        "Mesa 25 is not there (`cargo xtask vendor mesa` fetches it)",
+        "Mesa 25 is missing (fetch it with `cargo xtask vendor mesa`)",
     );
     let driver = mesa.map(|file| ("VK_DRIVER_FILES", file.display().to_string()));
     let steps = RUNS.map(|(package, test, arguments)| Step::Suite {

@@ -126,7 +126,7 @@ impl Log {
     pub(super) fn end(&self, check: &str) -> Result<()> {
         if let Shown::AtTheEnd = self.shown {
             let mut output = std::io::stderr().lock();
-            writeln!(output, "\n== {check} has ended; it printed")?;
+            writeln!(output, "\n== {check} has finished; its output")?;
             output.write_all(self.text()?.as_bytes())?;
         }
         Ok(())
@@ -148,7 +148,7 @@ impl Log {
         telling.truncate(TELLING);
         let mut telling = telling.join("\n");
         if more > 0 {
-            telling += &format!("\n(and {more} such lines more in {})", self.path.display());
+            telling += &format!("\n(and {more} more such lines in {})", self.path.display());
         }
         Ok((last, telling))
     }

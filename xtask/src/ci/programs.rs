@@ -74,7 +74,7 @@ impl Programs {
     /// The command that runs a suite as cargo would; none, with words in the log, where the build made none.
     pub(super) fn command(&self, package: &str, test: &str, log: &mut Log) -> Result<Option<Command>> {
         let Some(program) = self.found.get(&(package.to_owned(), test.to_owned())) else {
-            log.write(format!("error: the build made no test {test} of {package}\n").as_bytes())?;
+            log.write(format!("error: the build produced no test {test} of {package}\n").as_bytes())?;
             return Ok(None);
         };
         log.write(format!("\n     Running {package}::{test}\n").as_bytes())?;

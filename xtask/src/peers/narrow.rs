@@ -58,7 +58,7 @@ impl Isa {
         let said = String::from_utf8_lossy(&output.stdout);
         ensure!(
             said.trim() == "True False",
-            "this machine cannot be held to AVX2: {said}{}",
+            "this machine cannot be limited to AVX2: {said}{}",
             String::from_utf8_lossy(&output.stderr)
         );
         Ok(held)
