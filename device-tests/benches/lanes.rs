@@ -16,7 +16,7 @@ use polychip::{Input, Policy, Priority, Runtime, Session};
 #[derive(Parser)]
 #[command(about = "Latency of an urgent small model beside a batch model that saturates the device")]
 struct Arguments {
-    /// Folder of plugins
+    /// Plugin folder
     #[arg(long, value_name = "DIR")]
     plugins: PathBuf,
     /// Device of both models
@@ -31,7 +31,7 @@ struct Arguments {
     /// Runs of the batch model in flight
     #[arg(long, default_value_t = 4)]
     in_flight: usize,
-    /// Seconds of each turn
+    /// Seconds per turn
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
     /// Time between two urgent runs, in milliseconds
@@ -43,7 +43,7 @@ struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Given by `cargo bench`
+    /// Set by `cargo bench`
     #[arg(long, hide = true)]
     bench: bool,
 }

@@ -20,7 +20,7 @@ pub struct Bench {
     pub configuration: Configuration,
     /// Whether the device may compute f32 in a 16-bit float type.
     pub reduced: bool,
-    /// Rounds of a case that looks for leaks.
+    /// Rounds of leak cases.
     pub cycles: u32,
 }
 
@@ -62,6 +62,6 @@ impl Bench {
                 return Ok(problem.clone());
             }
         }
-        skip("the device supports none of the carrier graphs (docs/conformance.md lists them)")
+        skip("the device supports none of the carrier graphs (listed in docs/conformance.md)")
     }
 }

@@ -21,7 +21,7 @@ use crate::verdict::Verdict;
 /// What a child is told to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Order {
-    /// The plugin library.
+    /// Plugin library.
     pub plugin: std::path::PathBuf,
     /// What it is created with.
     pub configuration: Configuration,
@@ -29,7 +29,7 @@ pub struct Order {
     pub device: Option<u32>,
     /// Whether the device may compute f32 in a 16-bit float type.
     pub reduced: bool,
-    /// Rounds of a case that looks for leaks.
+    /// Rounds of leak cases.
     pub cycles: u32,
     /// Cases to run, by name, in this order.
     pub cases: Vec<String>,

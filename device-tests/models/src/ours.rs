@@ -49,10 +49,10 @@ pub(crate) struct Checked {
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     model: std::path::PathBuf,
-    /// Folder that `peer.py` wrote
+    /// Folder written by `peer.py`
     folder: std::path::PathBuf,
     threads: u32,
-    /// Devices, as `polychip devices` names them
+    /// Devices, named as by `polychip devices`
     devices: Vec<String>,
 }
 

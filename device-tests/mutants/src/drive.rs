@@ -28,7 +28,7 @@ pub struct Conditions {
     pub models: Vec<PathBuf>,
     /// How many mutants are tried.
     pub count: u64,
-    /// The first seed; the others follow.
+    /// First seed; the others follow.
     pub seed: u64,
     /// The device that runs them.
     pub device: String,

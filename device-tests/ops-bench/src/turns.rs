@@ -21,7 +21,7 @@ use crate::report;
 #[derive(Debug, Clone)]
 pub(crate) struct Conditions {
     pub(crate) threads: Vec<u32>,
-    /// Turns of each of the two.
+    /// Rounds of each runtime.
     pub(crate) rounds: usize,
     pub(crate) turn: Duration,
     pub(crate) python: Option<PathBuf>,

@@ -23,34 +23,34 @@ pub(crate) struct Arguments {
     /// Models
     #[arg(long = "model", value_name = "FILE", required = true, num_args = 1..)]
     models: Vec<PathBuf>,
-    /// Folder of plugins
+    /// Plugin folder
     #[arg(long, value_name = "FOLDER")]
     plugins: PathBuf,
     /// The devices
     #[arg(long, num_args = 2.., default_values_t = ["cpu".to_owned(), "openvino".to_owned()])]
     devices: Vec<String>,
-    /// Threads of each device that has threads
+    /// Threads per device
     #[arg(long, default_value_t = 1)]
     threads: u32,
-    /// A processor list for each device, as its plugin's setting `cores` takes it: `0 1`
+    /// Processor list for each device, as for the plugin setting `cores`: `0 1`
     #[arg(long, num_args = 2..)]
     cores: Vec<String>,
-    /// Where measured times are kept
+    /// Profile database
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
-    /// Seconds that measuring takes at most, per model and kind of plan
+    /// Maximum measuring time per model and kind of plan, in seconds
     #[arg(long, default_value_t = 40)]
     learn: u64,
-    /// Rounds in which all sessions take turns
+    /// Rounds of all sessions
     #[arg(long, default_value_t = 15)]
     rounds: usize,
-    /// Seconds of each session's turn
+    /// Seconds per session and round
     #[arg(long, default_value_t = 0.4)]
     seconds: f64,
-    /// Write the page of the documentation there
+    /// Write the documentation page to this file
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
-    /// Print when each part of a run began and ended
+    /// Print the start and end of each part of a run
     #[arg(long)]
     trace: bool,
 }

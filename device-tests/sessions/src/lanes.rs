@@ -25,31 +25,31 @@ use crate::versus::{ms, part};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The camera's model
+    /// Camera model
     #[arg(long, value_name = "FILE")]
     camera: PathBuf,
-    /// The model of speech
+    /// Speech model
     #[arg(long, value_name = "FILE")]
     speech: PathBuf,
-    /// The model that runs without end
+    /// Endless background model
     #[arg(long, value_name = "FILE")]
     background: PathBuf,
-    /// Python with ONNX Runtime; without it, ours alone are measured
+    /// Python with ONNX Runtime; without it, only Polychip is measured
     #[arg(long, value_name = "PYTHON")]
     python: Option<PathBuf>,
-    /// Folder in which that Python finds the package `openvino`; without it, OpenVINO is not measured
+    /// Folder where that Python finds the package `openvino`; without it, OpenVINO is not measured
     #[arg(long, value_name = "DIR", requires = "python")]
     openvino: Option<PathBuf>,
-    /// Seconds of each measurement
+    /// Seconds per measurement
     #[arg(long, default_value_t = 30.0)]
     seconds: f64,
-    /// Milliseconds between two frames of the camera, and their deadline
+    /// Period and deadline of camera frames in milliseconds
     #[arg(long, default_value_t = 33.3)]
     camera_ms: f64,
-    /// Milliseconds between two chunks of speech, and their deadline
+    /// Period and deadline of speech chunks in milliseconds
     #[arg(long, default_value_t = 100.0)]
     speech_ms: f64,
-    /// Longest part of the background, in milliseconds
+    /// Longest part of the background model in milliseconds
     #[arg(long, default_value_t = 10.0)]
     longest_ms: f64,
 }

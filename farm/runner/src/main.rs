@@ -42,46 +42,46 @@ struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Do the items that standard input holds, a line of JSON each, and print a record of each
+    /// Run the items from standard input, one line of JSON each, and print a record of each
     Serve(serve::Arguments),
-    /// Do the one item that standard input holds, in this process
+    /// Run the single item from standard input in this process
     #[command(hide = true)]
     Item {
-        /// Where its outcome is written
+        /// File to write the outcome to
         #[arg(long)]
         outcome: PathBuf,
-        /// The folder of the run
+        /// Folder of the run
         #[arg(long)]
         folder: PathBuf,
-        /// Where files of sensors lie
+        /// Folder with sensor files
         #[arg(long)]
         sensors: PathBuf,
     },
-    /// Print the records of a run that this board has written down
+    /// Print the records of a run from this board's journal
     Journal {
-        /// The folder that is the runner's own on this board
+        /// The runner's own folder on this board
         #[arg(long)]
         folder: PathBuf,
         /// The run
         run: String,
     },
-    /// Print BLAKE3 and length of files
+    /// Print the BLAKE3 hash and the length of files
     Hash {
         /// The files
         files: Vec<PathBuf>,
     },
-    /// Give a file its name, if its bytes are what they should be
+    /// Rename a file, if its hash matches
     Keep {
         /// The file
         from: PathBuf,
-        /// Its name
+        /// New name
         to: PathBuf,
-        /// BLAKE3 of what it should hold, 64 hex digits
+        /// Expected BLAKE3 hash, 64 hex digits
         blake3: String,
     },
-    /// Print what the board says of itself and its state, as JSON
+    /// Print the board's description and state as JSON
     Facts {
-        /// Where files of sensors lie
+        /// Folder with sensor files
         #[arg(long, default_value = "/")]
         sensors: PathBuf,
     },

@@ -26,13 +26,13 @@ use crate::{NO_JOURNAL, board, failure, store};
 /// The runner's words of command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// The folder that is the runner's own on this board
+    /// The runner's own folder on this board
     #[arg(long)]
     folder: PathBuf,
-    /// Where files of sensors lie
+    /// Folder with sensor files
     #[arg(long, default_value = "/")]
     sensors: PathBuf,
-    /// How long another runner is waited for, in seconds
+    /// Seconds to wait for another runner
     #[arg(long, default_value_t = 60)]
     wait: u64,
 }

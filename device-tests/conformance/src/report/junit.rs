@@ -29,7 +29,7 @@ fn text(report: &Report) -> anyhow::Result<String> {
                 (Outcome::UnexpectedPass, _) => {
                     let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
                     let known = row.known.as_deref().unwrap_or_default();
-                    status.set_message(format!("passes unexpectedly; it is listed as {known:?}"));
+                    status.set_message(format!("passes unexpectedly, although listed as {known:?}"));
                     status
                 }
                 (Outcome::KnownFailure, _) => {

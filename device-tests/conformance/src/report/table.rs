@@ -85,7 +85,7 @@ fn one(report: &Report, device: &DeviceReport, text: &mut String) {
                 let known = row.known.as_deref().unwrap_or_default();
                 let _ = writeln!(
                     text,
-                    "FAILED {}: passes unexpectedly; it is listed as {known:?}",
+                    "FAILED {}: passes unexpectedly, although listed as {known:?}",
                     row.case
                 );
             }
