@@ -316,10 +316,10 @@ fn python() -> Check {
     Check::new("Python module", vec![Step::Build, test]).needs("python", crate::python::missing())
 }
 
-/// The demo through every door, of what the build has made.
+/// The demo through every binding, with the built programs.
 fn doors() -> Check {
     let same = Step::Run(cargo(&["xtask", "doors", "--built"]));
-    Check::new("the demo through every door", vec![Step::Build, same])
+    Check::new("the demo through every binding", vec![Step::Build, same])
 }
 
 /// The commands of README.md, docs/cli.md and the tutorials, by what the build has made.
