@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_adds_what_the_command_has_and_the_line_does_not_give_or_exclude() {
+    fn defaults_file_adds_only_known_absent_options() {
         let file = "threads = 4\ndevices = [\"cpu\", \"gpu:0\"]\nlocked = true\n";
         let all = ["--devices=cpu", "--devices=gpu:0", "--locked", "--threads=4"];
         assert_eq!(of(&["x", "run"], file).unwrap(), all);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_no_use_is_named_with_what_would_do() {
+    fn unusable_defaults_file_is_reported_with_a_remedy() {
         for (file, part) in [
             (
                 "json = true",

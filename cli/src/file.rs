@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_hold_only_what_files_can() {
+    fn output_names_become_valid_file_names() {
         assert_eq!(name_of("probabilities"), "probabilities.npy");
         assert_eq!(name_of("/model/a:0"), "_model_a_0.npy");
         assert_eq!(name_of("a\0\n\\b"), "a___b.npy");
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn files_appear_all_or_none() {
+    fn files_are_written_atomically() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("new");
         let good = BTreeMap::from([("a.npy".to_owned(), vec![1]), ("b.npy".to_owned(), vec![2])]);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_replaces_its_forerunner_whole() {
+    fn file_is_replaced_atomically() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("plan.json");
         write(&path, b"one").unwrap();

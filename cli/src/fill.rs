@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_and_truths_are_bits() {
+    fn integers_and_booleans_are_0_or_1() {
         use DType::*;
         for dtype in [Bool, I8, I16, I32, I64, U8, U16, U32, U64] {
             let values = values(7, 0, dtype);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_integers_are_the_bits_of_whole_ones() {
+    fn packed_integers_match_unpacked_bits() {
         let whole: Vec<u8> = values(7, 0, DType::U8).iter().map(|value| *value as u8).collect();
         for (dtype, each) in [(DType::I4, 2), (DType::U2, 4)] {
             let packed = fill(7, 0, dtype, &[50, 20]).unwrap().bytes;
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn seed_and_place_decide() {
+    fn seed_and_index_determine_values() {
         assert_eq!(values(7, 0, DType::F32), values(7, 0, DType::F32));
         assert_ne!(values(7, 0, DType::F32), values(8, 0, DType::F32));
         assert_ne!(values(7, 0, DType::F32), values(7, 1, DType::F32));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_cannot_be_made() {
+    fn strings_cannot_be_generated() {
         let error = fill(7, 0, DType::String, &[1]).unwrap_err().to_string();
         assert_eq!(
             error,

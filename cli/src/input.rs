@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_input_is_a_name_and_a_file() {
+    fn parses_input_as_name_and_file() {
         assert_eq!(
             assignment("image=a=b.png"),
             Ok(("image".into(), "a=b.png".into()))

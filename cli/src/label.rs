@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn each_row_has_its_top() {
+    fn top_label_is_found_per_row() {
         let outputs = [
             output("other", &[2], &[9.0, 9.0]),
             output("p", &[2, 3], &[0.1, 0.7, 0.2, 0.5, 0.25, 0.25]),
@@ -135,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_sum_to_one_is_a_score() {
+    fn values_not_summing_to_one_are_scores() {
         let top = top(&[output("logits", &[1, 3], &[-1.0, 2.0, 7.5])], &labels()).unwrap();
         assert_eq!(top[0].to_string(), "eel: score 7.5000");
     }
 
     #[test]
-    fn no_fitting_output_and_no_number_are_errors() {
+    fn missing_output_and_nan_are_errors() {
         let error = top(&[output("p", &[1, 2], &[0.5, 0.5])], &labels())
             .unwrap_err()
             .to_string();

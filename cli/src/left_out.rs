@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_is_left_out_names_its_feature() {
+    fn omitted_command_names_its_feature() {
         for line in [
             "polychip farm",
             "polychip -v farm run --board a",
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn each_row_is_a_command_of_the_build_with_all_features() {
+    fn feature_table_matches_the_full_build() {
         let command = crate::Arguments::command();
         for (name, _, is_here) in COMMANDS {
             assert!(is_here, "tests are built with all features");

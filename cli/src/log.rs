@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_variable_goes_before_the_count() {
+    fn log_variable_overrides_verbosity() {
         let default = |asked, verbose| filter(asked, verbose).unwrap().default_level();
         assert_eq!(default(None, 0), Some(LevelFilter::WARN));
         assert_eq!(default(None, 1), Some(LevelFilter::INFO));

@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn each_limit_has_a_period_so_that_frames_can_be_skipped() {
+    fn limits_set_a_period_so_frames_can_be_skipped() {
         let first = Duration::from_millis(7);
         let period = |words: &[&str]| {
             let words = ["monitor", "model.onnx"].iter().chain(words);
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_has_its_time_on_the_clock_of_the_samples() {
+    fn plan_change_time_uses_the_sample_clock() {
         let change = |time_ns| ChangeReport {
             time_ns,
             plan: "frugal".to_owned(),
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_ends_where_the_command_is_ended() {
+    fn wait_ends_when_the_command_stops() {
         let stop = AtomicBool::new(true);
         let hour = Instant::now() + Duration::from_secs(3600);
         assert!(is_left(None, hour, &stop).unwrap());

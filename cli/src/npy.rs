@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_that_numpy_has_comes_back() {
+    fn numpy_types_round_trip() {
         use DType::*;
         for dtype in [
             Bool, I8, I16, I32, I64, U8, U16, U32, U64, F16, F32, F64, C64, C128,
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn types_that_numpy_has_not_are_written_as_their_bits() {
+    fn types_without_numpy_equivalent_are_written_as_bits() {
         let read_back = read(&write(&array(DType::BF16, &[2, 3])).unwrap()).unwrap();
         assert_eq!((read_back.dtype, &*read_back.shape), (DType::U16, &[2, 3][..]));
         assert_eq!(note(DType::BF16), Some("written as u16 bit patterns"));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn other_byte_and_axis_orders_are_brought_to_ours() {
+    fn other_byte_and_axis_orders_are_converted() {
         // numpy.asfortranarray([[1, 2, 3], [4, 5, 6]], dtype='>i2')
         let header = "{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3), }\n";
         let mut file = b"\x93NUMPY\x01\x00".to_vec();

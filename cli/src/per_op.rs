@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_on_plain_loops_are_found_and_what_is_not_known_is_said() {
+    fn plain_loop_nodes_and_unknown_steps_are_reported() {
         let (found, unknown) = steps().on_reference();
         assert_eq!((found.len(), &unknown[..]), (1, &["npu:0".to_owned()][..]));
         assert_eq!(
@@ -585,7 +585,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_took_short_or_long_do_not_count() {
+    fn outlier_runs_are_ignored() {
         let mut samples: Vec<Sample> = [
             (90, 80),
             (10, 5),
@@ -635,7 +635,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_and_what_is_in_none_add_up_to_a_run_of_one_device() {
+    fn steps_and_gaps_add_up_to_the_run_time() {
         let run = |parts: Vec<TracedPart>| TracedRun {
             parts,
             crossings: Vec::new(),

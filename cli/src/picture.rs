@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_an_error() {
+    fn mismatched_picture_is_an_error() {
         let colour = png(png::ColorType::Rgb, 1, &[1, 2, 3]);
         assert!(read(&colour, 1).is_err());
         assert!(read(&colour, 4).is_err());

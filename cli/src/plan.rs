@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_file_stands_beside_its_model() {
+    fn lock_file_is_next_to_its_model() {
         assert_eq!(lock_of(Path::new("a/m.onnx")), Path::new("a/m.onnx.plan.lock"));
     }
 }

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_goals_have_bounds() {
+    fn out_of_range_times_and_goals_are_rejected() {
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
         assert_eq!(percent("2.5"), Ok(2.5));
         for bad in ["", "0", "-1", "x", "nan", "inf", "1e9"] {

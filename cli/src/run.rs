@@ -399,7 +399,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_an_output_has_its_figures() {
+    fn output_line_shows_its_figures() {
         let bytes = [1.0f32, -2.0, 4.0]
             .iter()
             .flat_map(|value| value.to_le_bytes())

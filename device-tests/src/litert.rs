@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_takes_too_long_is_stopped() {
+    fn slow_process_is_stopped() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         assert_eq!(wait(&mut child, Duration::from_millis(20)).unwrap(), None);
     }

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_for_another_processor_is_told() {
+    fn program_for_another_processor_is_detected() {
         let own = Blob::of(&std::env::current_exe().unwrap(), true).unwrap();
         assert_eq!(own.machine, Some(std::env::consts::ARCH));
         assert_eq!(

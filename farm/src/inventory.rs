@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_named_with_its_board() {
+    fn inventory_error_names_its_board() {
         let board = |rest: &str| format!("[[board]]\nname = \"a\"\n{rest}\n");
         for (text, words) in [
             (String::new(), "names no board"),

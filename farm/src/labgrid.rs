@@ -275,7 +275,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_that_hangs_is_ended() {
+    fn hanging_client_is_killed() {
         let sh = |script: &str| {
             let mut command = Command::new("sh");
             command.args(["-c", script]);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_read_or_there_is_none() {
+    fn address_is_parsed_or_absent() {
         let text = "Place 'rock-b':\n  acquired: None\n\
             Matching resource 'NetworkPowerPort' (rack1/rock-b/NetworkPowerPort/NetworkPowerPort):\n  {'params': {'address': 'no'}}\n\
             Matching resource 'NetworkService' (rack1/rock-b/NetworkService/NetworkService):\n  {'acquired': None,\n   'avail': True,\n   \

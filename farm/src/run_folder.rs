@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_drivers_that_make_one_folder_at_once_one_has_it() {
+    fn concurrent_drivers_create_a_folder_once() {
         let folder = tempfile::tempdir().unwrap();
         for round in 0..200 {
             let path = folder.path().join(round.to_string());

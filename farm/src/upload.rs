@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_not_sent_again() {
+    fn existing_files_are_not_sent_again() {
         let clock = Clock::simulated();
         let _presence = clock.enter();
         let board = Simulated::new(1, clock, Faults::default());
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_and_fewer_bytes_never_get_the_name() {
+    fn wrong_or_truncated_bytes_are_never_renamed() {
         let clock = Clock::simulated();
         let _presence = clock.enter();
         for (faults, is_corrupt) in [

@@ -98,7 +98,7 @@ fn distance(a: &[f32], b: &[f32]) -> f32 {
 }
 
 #[test]
-fn what_an_adapter_adds_is_what_merged_weights_give() {
+fn adapter_matches_merged_weights() {
     let (file, of_adapter) = (base(), Gguf::read(writer(&base()).finish().into()).unwrap());
     let plain = logits(file.clone(), Options::new());
     let adapter = |scale| Adapter::read("adapter", &of_adapter, scale).unwrap();
@@ -119,7 +119,7 @@ fn what_an_adapter_adds_is_what_merged_weights_give() {
 type Change = fn(&mut GgufWriter);
 
 #[test]
-fn what_does_not_fit_is_refused_by_name() {
+fn mismatched_adapter_is_refused_by_name() {
     let cases: [(Change, &str); 6] = [
         (|w| w.text("adapter.type.x", "y"), ""),
         (|w| w.remove_key("adapter.type"), "\"missing\""),

@@ -44,7 +44,7 @@ fn kept(folder: &Path, model: &LanguageModel) -> std::path::PathBuf {
 }
 
 #[test]
-fn what_was_kept_is_not_read_again() {
+fn saved_tokens_are_not_recomputed() {
     let folder = tempfile::tempdir().unwrap();
     let path = kept(folder.path(), &model(1, 96));
     // nothing but the file is left behind
@@ -70,7 +70,7 @@ fn what_was_kept_is_not_read_again() {
 }
 
 #[test]
-fn another_models_is_refused() {
+fn sequence_of_another_model_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = kept(folder.path(), &model(1, 96));
     let refused = |model: &LanguageModel, kind: ErrorKind, words: &str| {
@@ -108,7 +108,7 @@ fn another_models_is_refused() {
 }
 
 #[test]
-fn a_file_that_is_not_whole_is_refused() {
+fn damaged_sequence_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let model = model(1, 96);
     let path = kept(folder.path(), &model);

@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chat_is_read_with_all_that_it_asks() {
+    fn chat_request_parses_all_fields() {
         let asked = of_chat(json!({
             "model": "m", "stream": true, "stream_options": {"include_usage": true}, "max_completion_tokens": 7,
             "max_tokens": null, "temperature": 0, "top_p": 0.5, "top_k": 3.0, "min_p": 0.1, "repetition_penalty": 1.1,
@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_come_as_texts_and_as_parts() {
+    fn content_may_be_text_or_parts() {
         let body = json!({"messages": [
             {"role": "developer", "content": "a"},
             {"role": "user", "content": [{"type": "text", "text": "b"}, {"type": "text", "text": "c"}]},
@@ -586,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn prompts_come_as_texts_and_as_tokens() {
+    fn prompt_may_be_text_or_tokens() {
         let prompt = |prompt: Value| {
             let asked = completion(json!({"prompt": prompt}).to_string().as_bytes());
             asked.map(|asked| asked.input)
@@ -608,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn request_errors_name_the_field() {
         for (more, name) in [
             (json!({"temperature": 2.1}), "temperature"),
             (json!({"temperature": "hot"}), "temperature"),

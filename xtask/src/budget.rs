@@ -314,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_above_its_bar_breaks_the_budget_and_a_missing_one_holds_nothing() {
+    fn value_above_its_limit_breaks_the_budget() {
         let verdict = |measured| BUDGETS[0].row(measured).verdict;
         assert_eq!(verdict(Measured::Value(400.0)), "held");
         assert_eq!(verdict(Measured::Value(400.1)), "broken");
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_build_is_what_readme_begins_with() {
+    fn first_build_matches_the_readme() {
         let text = fs::read_to_string(root().join("README.md")).unwrap();
         let first = text.lines().find(|line| line.starts_with("cargo ")).unwrap();
         let words = FIRST[1..].join(" ");

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_package_is_laid_out_twice_in_one_place() {
+    fn package_can_be_installed_twice_in_one_place() {
         let folder = tempfile::tempdir().unwrap();
         let library = folder.path().join("built.so");
         fs::write(&library, "library").unwrap();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_library_is_found_by_what_does_not_change() {
+    fn library_is_found_by_its_stable_name() {
         assert_eq!(soversion("0.1.2"), "0.1");
         assert_eq!(soversion("2.3.4"), "2");
     }

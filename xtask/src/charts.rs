@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn charts_have_names_of_their_own_and_are_drawn_the_same_twice() {
+    fn charts_have_unique_names_and_are_deterministic() {
         let names: BTreeSet<&str> = CHARTS.iter().map(|chart| chart.name).collect();
         assert_eq!(names.len(), CHARTS.len());
         let chart = &CHARTS[0];

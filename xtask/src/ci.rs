@@ -428,14 +428,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checks_that_take_longer_than_their_bar_say_so() {
+    fn checks_over_their_limit_are_reported() {
         assert_eq!(above_bar(BAR), None);
         let words = above_bar(BAR + Duration::from_secs(90)).unwrap();
         assert!(words.contains("36.5 minutes; the limit is 35"), "{words}");
     }
 
     #[test]
-    fn checks_beside_each_other_all_run_and_are_told_of_in_order() {
+    fn concurrent_checks_all_run_and_report_in_order() {
         let check = |name, program: &str| Check {
             name,
             skip: None,
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn every_need_of_a_test_may_be_expected_and_no_other_word() {
+    fn only_known_needs_can_be_expected() {
         let text = std::fs::read_to_string(root().join("device-tests/needs/src/lib.rs")).unwrap();
         let names: Vec<&str> = text
             .lines()

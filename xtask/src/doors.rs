@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_shows_a_command_with_the_demos_model() {
+    fn binding_page_shows_a_command_with_the_demo_model() {
         let page = format!("text\n./label {}  more\n", DEMO[0]);
         assert!(shows(&page, "./label"));
         assert!(!shows("./label other.onnx", "./label"));
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn every_doors_page_shows_its_command() {
+    fn every_binding_page_shows_its_command() {
         for door in &DOORS {
             let page = fs::read_to_string(root().join(door.page)).unwrap();
             assert!(shows(&page, door.command), "{}: {}", door.page, door.command);

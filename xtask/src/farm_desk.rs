@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_is_left_is_found_by_its_namespace() {
+    fn leftover_process_is_found_by_its_namespace() {
         let work = tempfile::tempdir().unwrap();
         let name = work.path().join("namespace");
         let own = fs::read_link("/proc/self/ns/pid").unwrap();

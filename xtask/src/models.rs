@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_cut_short_is_made_again_without_its_leftovers() {
+    fn interrupted_step_is_rebuilt_from_scratch() {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("input"), "one").unwrap();
         let leftover = root.path().join("out/half");

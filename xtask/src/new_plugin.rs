@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_no_crate_can_have_are_refused() {
+    fn invalid_crate_names_are_refused() {
         for name in ["npu", "my_npu2", "x"] {
             check_name(name).unwrap();
         }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_is_refused_and_nothing_changes() {
+    fn taken_name_is_refused_without_changes() {
         for name in ["cpu", "graph", "abi"] {
             let error = run(&Options {
                 name: name.into(),

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_no_path() {
+    fn version_must_not_be_a_path() {
         let folder = tempfile::tempdir().unwrap();
         let mut options = options(Name::Openvino, false, None);
         options.version = Some("../../etc".to_owned());

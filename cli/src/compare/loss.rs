@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_layer_reads_the_worst_of_what_is_compared_before_it() {
+    fn layer_inherits_the_worst_compared_input() {
         let graph = text::parse(
             r#"graph "a" {
   input t0 "x": f32[2]

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_those_worked_out_by_hand() {
+    fn errors_match_hand_computed_values() {
         let error = Error::of(&[3.0, -4.0], &[3.0, -3.0]);
         // 21 / (5 · √18), 10 · log10(25 / 1)
         assert!((error.cosine - 21.0 / (5.0 * 18.0f64.sqrt())).abs() < 1e-15);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_on_one_side_alone_is_broken() {
+    fn nan_on_one_side_only_is_broken() {
         let (inf, nan) = (f64::INFINITY, f64::NAN);
         let error = Error::of(&[inf, nan, -inf, 1.0, 2.0], &[inf, nan, -inf, 1.0, 2.0]);
         assert_eq!((error.broken, error.not_finite, error.relative), (0, [3, 3], 0.0));

@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_keep_no_more_than_they_may_and_fused_tensors_apart() {
+    fn kept_tensors_respect_the_limit_and_fused_ones_are_separate() {
         let row = |bytes, is_apart| Row {
             line: LayerLine::of_file("x", "x"),
             tensor: None,

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_board_takes_the_files_for_its_processor() {
+    fn board_gets_the_files_for_its_processor() {
         let of = |name: &str, machine| Blob {
             path: name.into(),
             name: name.into(),

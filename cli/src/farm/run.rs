@@ -535,7 +535,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_of_plugins_are_sorted_names() {
+    fn plugin_sets_are_sorted() {
         assert_eq!(
             plugin_set("gpu+cpu+gpu"),
             Ok(PluginSet(vec!["cpu".into(), "gpu".into()]))
@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn suspects_are_items_of_boards_that_are_there() {
+    fn suspects_must_belong_to_existing_boards() {
         let place = |name: &str| Place {
             name: name.into(),
             transport: "local".into(),
@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_runs_are_names_of_folders() {
+    fn run_names_are_valid_folder_names() {
         assert!(run_name("pr-17.2").is_ok());
         for bad in ["", ".x", "a/b", "a b"] {
             assert!(run_name(bad).is_err(), "{bad}");

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn means_are_over_the_last_second_whatever_a_tenth_of_it_says() {
+    fn means_cover_the_last_second() {
         let mut recent = Recent::default();
         assert_eq!(recent.add(tick(0, 900, 0, &[])).power_mw, Some(900));
         for step in 1..=30 {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_further_apart_than_a_second_are_of_their_own_interval() {
+    fn samples_over_a_second_apart_use_their_own_interval() {
         let mut recent = Recent::default();
         recent.add(tick(0, 100, 0, &[]));
         recent.add(tick(5_000, 200, 50, &[10]));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_model_and_a_sensor_nothing_is_made_up() {
+    fn no_values_are_invented_without_a_model_and_sensor() {
         let mut recent = Recent::default();
         for time_ns in [0, 100_000_000] {
             let second = recent.add(Tick {

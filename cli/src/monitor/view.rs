@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_terminal_is_no_error() {
+    fn small_terminal_is_accepted() {
         let shown = Shown {
             lines: (0..300).map(line).collect(),
             governed: None,

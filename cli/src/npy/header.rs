@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_what_another_implementation_writes() {
+    fn written_files_match_numpy() {
         for shape in [&[][..], &[7], &[2, 3], &[1, 0, 4], &[10_000_000_000, 1, 1, 1]] {
             for kind in ["<f4", "|b1", "<c16", "<u2"] {
                 let theirs = WriteOptions::new_header_only()
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn dictionaries_are_read_as_python_writes_them() {
+    fn reads_python_header_dictionaries() {
         let shape = |text: &str| dictionary(text).map(|header| header.shape);
         let text = "{\"shape\": (3L, 4), 'fortran_order': True, 'descr': '>i2'}\n";
         let header = dictionary(text).unwrap();

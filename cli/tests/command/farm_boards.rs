@@ -25,7 +25,7 @@ fn here(folder: &Path) -> String {
 }
 
 #[test]
-fn boards_are_listed_with_what_they_are_or_why_they_are_not_reached() {
+fn boards_are_listed_with_details_or_connection_errors() {
     let folder = tempfile::tempdir().unwrap();
     let farm = here(folder.path());
     let value = polychip(&["farm", "boards", "--farm", &farm, "--json"]).json("farm-boards");
@@ -124,7 +124,7 @@ fn a_run_is_recorded_resumed_and_not_repeated() {
 
 #[cfg(unix)]
 #[test]
-fn a_run_that_is_interrupted_ends_in_order_and_goes_on_where_it_was() {
+fn interrupted_run_stops_cleanly_and_resumes() {
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
 

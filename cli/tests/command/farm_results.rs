@@ -88,7 +88,7 @@ fn text(path: &Path) -> String {
 }
 
 #[test]
-fn a_regression_is_code_1_only_where_that_was_asked() {
+fn regression_is_exit_code_1_only_if_requested() {
     let folder = tempfile::tempdir().unwrap();
     let (base, new) = (run(folder.path(), 0, 1.0), run(folder.path(), 1, 1.05));
     let markdown = folder.path().join("summary.md");
@@ -127,7 +127,7 @@ fn a_regression_is_code_1_only_where_that_was_asked() {
 }
 
 #[test]
-fn suspects_are_what_a_farm_takes() {
+fn suspects_file_is_accepted_by_farm_run() {
     let folder = tempfile::tempdir().unwrap();
     let (base, new) = (run(folder.path(), 0, 1.0), run(folder.path(), 1, 1.5));
     // all of NEW a day later: nobody knows what else changed
@@ -163,7 +163,7 @@ fn suspects_are_what_a_farm_takes() {
 }
 
 #[test]
-fn builds_of_one_run_and_folders_that_are_none() {
+fn builds_of_one_run_and_invalid_folders() {
     let folder = tempfile::tempdir().unwrap();
     let base = run(folder.path(), 0, 1.0);
     let itself = format!("{base}@aaaa");

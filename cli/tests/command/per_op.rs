@@ -54,14 +54,14 @@ fn every_kernel_of_the_cpu_has_a_time() {
 }
 
 #[test]
-fn without_it_nothing_is_measured_so() {
+fn steps_are_not_measured_without_per_op() {
     let model = shapes();
     let line = [&["bench", &model, "--devices", "cpu", "--json"], &BENCH[..]].concat();
     assert!(polychip(&line).json("bench")["per_op"].is_null());
 }
 
 #[test]
-fn a_device_that_measures_no_steps_has_its_parts_named() {
+fn device_without_steps_lists_its_parts() {
     let place = Place::new(|folder| add_relu().write(folder, "m.onnx"));
     let script = "[[device]]\ncost = { fixed_ns = 1000.0, ps_per_byte = 0.0, ps_per_mac = 0.0 }\n";
     let json = place
@@ -100,7 +100,7 @@ fn with_plain_loops() -> Model {
 }
 
 #[test]
-fn nodes_on_plain_loops_are_marked_where_people_look() {
+fn plain_loop_nodes_are_marked_in_reports() {
     let folder = tempfile::tempdir().unwrap();
     let model = with_plain_loops().write(folder.path(), "m.onnx");
     let line = |command: &'static str, more: &[&'static str]| {
@@ -148,7 +148,7 @@ fn nodes_on_plain_loops_are_marked_where_people_look() {
 }
 
 #[test]
-fn a_step_of_several_nodes_is_told_once_and_with_their_names() {
+fn multi_node_step_is_listed_once_with_node_names() {
     let json = polychip(&["explain", &shapes(), "--devices", "cpu", "--per-op", "--json"]).json("explain");
     let nodes = json["nodes"].as_array().unwrap();
     let steps = json["node_steps"].as_array().unwrap();
@@ -219,7 +219,7 @@ fn a_trace_has_steps_on_a_thread_below_their_device() {
 }
 
 #[test]
-fn the_page_has_what_was_measured() {
+fn page_includes_measured_steps() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("plan.html").display().to_string();
     let model = shapes();

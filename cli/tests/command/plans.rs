@@ -49,7 +49,7 @@ fn partition(place: &Place, script: &str, more: &[&str]) -> Done {
 }
 
 #[test]
-fn a_difference_names_moves_and_causes_and_may_fail() {
+fn plan_diff_reports_moves_and_causes_and_can_fail() {
     let place = place();
     let (old, new) = (place.path("old.json"), place.path("new.json"));
     partition(&place, BOTH, &["-o", &old]).ok();
@@ -118,7 +118,7 @@ fn a_difference_names_moves_and_causes_and_may_fail() {
 }
 
 #[test]
-fn a_lock_holds_until_it_is_made_anew() {
+fn lock_holds_until_updated() {
     let place = place();
     partition(&place, BOTH, &["--locked"]).fails(3, &["m.onnx.plan.lock"]);
     partition(&place, BOTH, &["--lock"]).ok();
@@ -194,7 +194,7 @@ cost = { fixed_ns = 10000, ps_per_mac = 0, ps_per_byte = 0, fixed_nj = 100000, p
 "#;
 
 #[test]
-fn limits_of_power_and_temperature_are_held_or_said_to_be_missed() {
+fn power_and_temperature_limits_are_met_or_reported() {
     let place = place();
     let json = |more: &[&str]| {
         let done = partition(&place, WARM, &[more, &["--json"]].concat());
@@ -289,7 +289,7 @@ fn page_and_command_say_the_same() {
 }
 
 #[test]
-fn a_page_for_devices_at_once_shows_the_makespan() {
+fn makespan_page_shows_the_schedule() {
     // two branches of two nodes, and what joins them
     let place = Place::new(|folder| {
         let model = Model {
@@ -333,7 +333,7 @@ fn a_page_for_devices_at_once_shows_the_makespan() {
 }
 
 #[test]
-fn a_page_compares_two_plans_in_the_words_of_plan_diff() {
+fn page_comparison_matches_plan_diff() {
     let place = place();
     let (old, new) = (place.path("old.json"), place.path("new.json"));
     partition(&place, BOTH, &["-o", &old]).ok();

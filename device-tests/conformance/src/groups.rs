@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_guide_tells_each_tag_and_how_many_cases_it_has() {
+    fn guide_lists_each_tag_with_its_case_count() {
         let guide = include_str!("../../../docs/conformance.md");
         let cases = cases();
         for tag in GROUPS.iter().map(|(group, _)| *group).chain(["basic"]) {

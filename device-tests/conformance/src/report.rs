@@ -267,7 +267,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn people_and_machines_can_read_it() {
+    fn report_is_readable_as_text_and_json() {
         let report = report();
         let text = report.text();
         for words in [

@@ -90,7 +90,7 @@ mod tests {
     use crate::verdict::What;
 
     #[test]
-    fn what_is_planted_differs_in_one_element() {
+    fn planted_error_differs_in_one_element() {
         let halves: Vec<u8> = [0x3c00u16, 0xc500, 0x7bff]
             .iter()
             .flat_map(|bits| bits.to_le_bytes())

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_was_started_ends_with_the_first_process_even_where_that_is_killed() {
+    fn child_processes_end_with_the_first_process() {
         // a word that no other process has
         let seconds = format!("7{}", std::process::id());
         let daemon = format!("setsid sleep {seconds} & echo begun; wait");

@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_written_the_same(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn read_model_is_written_identically(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
             if let Some(fields) = read(&bytes) {
                 prop_assert_eq!(write(&fields), bytes);
             }

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_need_is_expected_by_its_whole_name() {
+    fn need_is_matched_by_its_full_name() {
         assert!(expects("vulkan, opencl", Need::Opencl));
         assert!(!expects("software-vulkan", Need::Vulkan));
         assert!(!expects("", Need::Models));

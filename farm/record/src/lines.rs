@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_last_line_costs_only_itself() {
+    fn truncated_last_line_loses_only_itself() {
         let whole = (record(1).to_line() + &record(2).to_line()).into_bytes();
         for end in 0..=whole.len() {
             let lines = read_lines(&whole[..end]).unwrap();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_named_by_its_line() {
+    fn invalid_record_is_reported_by_line() {
         let text = record(1).to_line() + "{}\n" + &record(2).to_line();
         assert!(read_lines(&text).unwrap_err().to_string().starts_with("line 2 "));
         let newer = record(1).to_line().replace("\"format\":1", "\"format\":9");

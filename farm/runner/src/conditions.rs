@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cool_board_with_all_its_clocks_is_fit() {
+    fn cool_unthrottled_board_is_fit() {
         let root = planted("41000", "1800000", "0");
         let state = state(root.path());
         assert_eq!(
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_board_that_is_hot_cold_throttled_or_in_use_is_not_fit_unless_told() {
+    fn hot_cold_throttled_or_busy_board_is_unfit_unless_allowed() {
         let hottest = Limits {
             hottest_mc: Some(40_000),
             ..Limits::default()

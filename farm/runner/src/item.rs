@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_boards_failure_is_told_from_an_items() {
+    fn board_failure_is_distinguished_from_item_failure() {
         let full = anyhow::Error::from(std::io::Error::from_raw_os_error(28)).context("profile");
         let Outcome::Failed(failure) = of_error(&full) else {
             panic!()

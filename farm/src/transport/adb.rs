@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_has_a_port_and_a_home_that_are_its_own() {
+    fn adb_server_has_its_own_port_and_home() {
         let base = tempfile::tempdir().unwrap();
         let base = base.path();
         // what another user may have put where the next home would be is left alone

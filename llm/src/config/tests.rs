@@ -39,7 +39,7 @@ fn with_u32(key: &'static str, value: u32) -> impl FnOnce(&mut GgufWriter) {
 }
 
 #[test]
-fn every_architecture_is_read_as_it_was_written() {
+fn every_architecture_round_trips() {
     for architecture in Architecture::ALL {
         for tied in [true, false] {
             let model = TinyModel {
@@ -71,7 +71,7 @@ fn an_unknown_architecture_is_refused_by_name() {
 }
 
 #[test]
-fn keys_must_be_there_and_in_range() {
+fn keys_must_exist_and_be_in_range() {
     for key in [
         "llama.block_count",
         "llama.context_length",

@@ -56,7 +56,7 @@ fn close(a: &[f32], b: &[f32], words: &str) {
 }
 
 #[test]
-fn a_folder_answers_as_the_gguf_file_of_the_same_weights() {
+fn folder_matches_gguf_of_the_same_weights() {
     let packed = Form {
         packed: true,
         pruned: Pruned::Gathered,
@@ -89,7 +89,7 @@ fn a_folder_answers_as_the_gguf_file_of_the_same_weights() {
 }
 
 #[test]
-fn codes_with_zero_points_are_the_floats_that_they_stand_for() {
+fn zero_point_codes_dequantize_correctly() {
     let model = tiny(Architecture::Llama, TensorType::F32);
     for bits in [4, 8] {
         let form = |weights| Form { weights, ..FORM };
@@ -102,7 +102,7 @@ fn codes_with_zero_points_are_the_floats_that_they_stand_for() {
 }
 
 #[test]
-fn an_embedding_in_blocks_is_read_as_the_graph_would() {
+fn block_embedding_matches_the_graph() {
     // a tied head has the codes of the embedding, and so the GGUF file has both rounded alike
     let model = tiny(Architecture::Qwen2, TensorType::Q4_0);
     let form = Form {
@@ -117,7 +117,7 @@ fn an_embedding_in_blocks_is_read_as_the_graph_would() {
 }
 
 #[test]
-fn how_a_text_is_cut_does_not_matter() {
+fn chunking_does_not_affect_logits() {
     let model = of_form(&tiny(Architecture::Llama, TensorType::Q4_0), FORM);
     let text: Vec<u32> = (0..45).map(|i| i * 7 % 250).collect();
     let mut whole = model.sequence().unwrap();
@@ -138,7 +138,7 @@ fn how_a_text_is_cut_does_not_matter() {
 }
 
 #[test]
-fn sequences_take_steps_together() {
+fn sequences_can_be_batched() {
     let model = of_form(&tiny(Architecture::Qwen3, TensorType::Q8_0), FORM);
     let (mut first, mut second) = (model.sequence().unwrap(), model.sequence().unwrap());
     first.append(&[40, 41, 3]).unwrap();
@@ -151,7 +151,7 @@ fn sequences_take_steps_together() {
 }
 
 #[test]
-fn files_of_the_folder_name_it_too() {
+fn files_in_the_folder_open_the_folder() {
     let folder = tempfile::tempdir().unwrap();
     let model = tiny(Architecture::Llama, TensorType::Q4_0);
     write(folder.path(), &model, FORM, |_, _| {});
@@ -164,7 +164,7 @@ fn files_of_the_folder_name_it_too() {
 }
 
 #[test]
-fn another_graph_of_the_folder_is_not_run_for_the_named_one() {
+fn other_graph_in_the_folder_is_not_substituted() {
     let folder = tempfile::tempdir().unwrap();
     let model = tiny(Architecture::Llama, TensorType::Q4_0);
     write(folder.path(), &model, FORM, |_, _| {});
@@ -180,7 +180,7 @@ fn another_graph_of_the_folder_is_not_run_for_the_named_one() {
 }
 
 #[test]
-fn whichever_way_the_last_row_is_chosen_it_is_the_one_of_the_text() {
+fn last_row_selection_variants_agree() {
     let model = tiny(Architecture::Llama, TensorType::F32);
     let of_gguf = of_gguf(&model);
     let wanted = logits(&of_gguf);
@@ -213,7 +213,7 @@ fn whichever_way_the_last_row_is_chosen_it_is_the_one_of_the_text() {
 }
 
 #[test]
-fn a_choice_of_rows_that_is_not_the_last_is_refused_when_the_model_is_opened() {
+fn non_last_row_selection_is_refused_at_load() {
     let folder = tempfile::tempdir().unwrap();
     let model = tiny(Architecture::Llama, TensorType::Q4_0);
     let form = Form {
@@ -241,7 +241,7 @@ const APART: Form = Form {
 };
 
 #[test]
-fn rotation_may_be_of_nodes_of_its_own() {
+fn separate_rotary_nodes_are_supported() {
     for (architecture, kind) in [
         (Architecture::Llama, TensorType::Q4_0),
         (Architecture::Qwen2, TensorType::F32),
@@ -291,7 +291,7 @@ fn angles_by(graph: &mut Graph, mut nodes: Vec<Node>, number: &str, rotation: &s
 }
 
 #[test]
-fn what_the_length_of_the_text_decides_is_refused() {
+fn length_dependent_nodes_are_refused() {
     let cases: [(Change, &str); 5] = [
         // positions from the length of what was read before
         (
@@ -361,7 +361,7 @@ fn what_the_length_of_the_text_decides_is_refused() {
 }
 
 #[test]
-fn sizes_that_do_not_grow_may_be_asked_for() {
+fn constant_sizes_may_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let model = tiny(Architecture::Llama, TensorType::Q4_0);
     write(folder.path(), &model, APART, |graph, _| {
@@ -393,7 +393,7 @@ fn sizes_that_do_not_grow_may_be_asked_for() {
 }
 
 #[test]
-fn tables_that_positions_are_looked_up_in_have_rows_for_the_room() {
+fn position_tables_must_cover_the_context() {
     let angles: Change = |_, config| config["model"]["context_length"] = 1024.into();
     let embeddings: Change = |graph, config| {
         config["model"]["context_length"] = 1024.into();
@@ -623,7 +623,7 @@ fn what_is_not_known_is_refused_by_name() {
 }
 
 #[test]
-fn sizes_beyond_what_can_be_counted_are_none_of_a_table() {
+fn oversized_tables_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let form = Form {
         embedded_in_blocks: true,
@@ -644,7 +644,7 @@ fn sizes_beyond_what_can_be_counted_are_none_of_a_table() {
 }
 
 #[test]
-fn what_the_room_decides_is_refused_when_it_is_known() {
+fn context_dependent_limits_are_checked_when_known() {
     let folder = tempfile::tempdir().unwrap();
     let model = tiny(Architecture::Llama, TensorType::Q4_0);
     write(folder.path(), &model, FORM, |graph, _| {
@@ -680,7 +680,7 @@ fn adapters_of_a_graph_are_refused() {
 
 /// Keys and values of 16 bits, which are what we keep.
 #[test]
-fn memories_of_16_bits_are_not_of_f32() {
+fn f16_kv_cache_stays_16_bit() {
     let folder = tempfile::tempdir().unwrap();
     let model = tiny(Architecture::Llama, TensorType::Q4_0);
     write(folder.path(), &model, FORM, |graph, _| {
@@ -697,7 +697,7 @@ fn memories_of_16_bits_are_not_of_f32() {
 
 /// Whatever stands in the files, a folder is read or refused.
 #[test]
-fn mutants_of_a_folder_do_no_harm() {
+fn mutated_folders_are_safe() {
     let folder = tempfile::tempdir().unwrap();
     let model = tiny(Architecture::Qwen3, TensorType::Q4_0);
     write(folder.path(), &model, FORM, |_, _| {});

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_compiler_that_is_not_there_says_so_and_does_not_make_programs_of_this_machine() {
+    fn missing_cross_compiler_is_reported() {
         let target = tempfile::tempdir().unwrap();
         let folder = path(target.path()).unwrap();
         for (name, theirs, _) in COMPILERS {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_starts_what_is_not_there() {
+    fn missing_program_is_not_started() {
         let missing = Path::new("/no/such/program");
         assert_eq!(Starts::find(missing), Starts::Nothing);
     }

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_illegal_instruction_and_failed_tests_are_told_of() {
+    fn illegal_instruction_and_failed_tests_are_reported() {
         let text = "test b ... FAILED\ntest a ... ok\ntest c::d ... FAILED\n";
         assert_eq!(failure(ExitStatus::from_raw(101 << 8), text), "b, c::d");
         let words = failure(ExitStatus::from_raw(4), text);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_does_not_end_is_ended() {
+    fn hanging_program_is_killed() {
         let emulator = Emulator {
             cpu: "max".to_owned(),
             logs: PathBuf::new(),

@@ -132,8 +132,8 @@ const SKIPPED: [(&str, &[&str], &str); 6] = [
     (
         "polychip-farm",
         &[
-            "labgrid::tests::a_client_that_hangs_is_ended",
-            "transport::shell::tests::failures_of_the_way_are_told_apart",
+            "labgrid::tests::hanging_client_is_killed",
+            "transport::shell::tests::transport_failures_are_distinguished",
         ],
         SPAWN,
     ),
@@ -149,7 +149,7 @@ const SKIPPED: [(&str, &[&str], &str); 6] = [
     ),
     (
         "polychip-runner::runner",
-        &["a_benchmark_has_all_that_makes_it_comparable"],
+        &["benchmark_record_includes_all_conditions"],
         "it needs a real board, but figures are labelled as emulated there",
     ),
 ];
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_said_unless_it_is_asked_for() {
+    fn omitted_packages_are_reported_unless_requested() {
         let (chosen, left_out) = choose(&[], &["polychip-cli".to_owned()]).unwrap();
         assert!(chosen.contains(&"polychip-graph".to_owned()));
         assert!(!chosen.contains(&"polychip-gpu".to_owned()));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn suites_of_their_own_are_told_from_the_compilers_harness() {
+    fn custom_suites_are_distinguished_from_the_default_harness() {
         let (name, own) = of_folder(&root().join("device-tests/isa")).unwrap();
         assert_eq!(name, "polychip-isa-tests");
         assert!(own.contains("op_suite"));

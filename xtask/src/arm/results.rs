@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn results_last_and_hold_for_the_same_trial_only() {
+    fn results_persist_for_the_same_program_only() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("results.json");
         let mut results = Results::read(file.clone()).unwrap();

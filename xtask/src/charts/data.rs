@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ratio_is_the_peers_over_ours_and_what_is_not_there_is_a_gap() {
+    fn ratio_is_peer_over_ours_and_missing_values_are_gaps() {
         let of = |ms: f64| json!({ "p50_ms": ms });
         let raw = json!({ "models": {
             "b": { "peers": { "polychip": of(2.0), "onnxruntime": of(3.0), "openvino": of(1.0), "rten": of(4.0), "tract": of(8.0) } },

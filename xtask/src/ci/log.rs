@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_failed_is_found_in_the_output_of_tests() {
+    fn failures_are_found_in_test_output() {
         let text = "   Compiling a v0.1.0\n\
             test errors/a_failed_load ... ok\n\
             test models/b ... FAILED\n\
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_run_together_all_run_and_one_that_fails_tells() {
+    fn concurrent_commands_all_run_and_failures_are_reported() {
         let mut log = Log::new("a test of commands together", Shown::AsItComes).unwrap();
         let command = |script: &str| {
             let mut command = Command::new("sh");

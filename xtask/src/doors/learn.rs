@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_story_begins_cold_and_settles() {
+    fn learning_output_starts_cold_and_settles() {
         assert!(is_story(SCRIPTED));
         for other in [
             "",

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_workspace_outside_has_the_trees_versions_and_leads_back_to_it() {
+    fn outside_workspace_uses_the_trees_versions_and_paths() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("mine");
         write(&out, "my_npu").unwrap();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_in_the_tree_is_refused_and_none_is_left() {
+    fn folder_inside_the_tree_is_refused() {
         let out = root().join("docs/xtask-outside");
         let error = write(&out, "my_npu").unwrap_err().to_string();
         assert!(error.contains("inside the tree") && !out.exists(), "{error}");

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_compares_with_the_best_peer_that_has_a_figure() {
+    fn table_compares_with_the_best_available_peer() {
         let json: Value = serde_json::from_str(
             r#"{"threads": 2, "models": {
                 "a": {"busy_turns": 1, "turns": 9, "machine": {"peak_gflops_p50": 110.2, "peak_gflops_p10": 117.0},

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_are_round_and_hold_the_value() {
+    fn axis_ends_are_round_and_include_the_value() {
         for (most, marks) in [
             (380.0, ["0", "200", "400"]),
             (34.9, ["0", "20", "40"]),

@@ -194,7 +194,7 @@ mod tests {
 
     /// Else a leak of a plugin's would be skipped where it can be told.
     #[test]
-    fn a_system_that_is_not_emulated_keeps_nothing_of_threads() {
+    fn real_system_frees_thread_memory() {
         assert!(kept_of_threads(50).is_ok_and(|kept| kept <= SLACK));
     }
 }

@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_file_is_readable() {
         assert_eq!(Binary::read(&binary().write()), Ok(binary()));
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn the_least_app_gives_the_answers_of_onnx_runtime() {
+fn minimal_app_matches_onnx_runtime() {
     let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../models/shapes/shapes.onnx");
     let ran = Command::new(env!("CARGO_BIN_EXE_polychip-minimal"))
         .arg(model)
@@ -31,7 +31,7 @@ fn the_least_app_gives_the_answers_of_onnx_runtime() {
 }
 
 #[test]
-fn what_goes_wrong_is_said_in_words() {
+fn errors_are_readable() {
     let ran = Command::new(env!("CARGO_BIN_EXE_polychip-minimal"))
         .arg("no/such.onnx")
         .output()

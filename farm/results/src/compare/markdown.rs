@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_make_no_markup() {
+    fn names_are_escaped() {
         let name = "a|b <img src=x>\n# @team `c` [d](e)";
         assert_eq!(
             escaped(name),

@@ -90,7 +90,7 @@ fn values_of_every_type_come_back() {
 }
 
 #[test]
-fn every_beginning_of_a_file_is_refused() {
+fn truncated_files_are_refused() {
     let bytes = small().finish();
     for end in 0..bytes.len() {
         let (kind, message) = of_bytes(bytes[..end].to_vec());
@@ -124,7 +124,7 @@ fn other_files_and_versions_are_refused_by_name() {
 }
 
 #[test]
-fn counts_beyond_the_file_take_no_memory() {
+fn oversized_counts_allocate_no_memory() {
     for (at, count, words) in [
         (8, u64::MAX, "tensors; the maximum is"),
         (8, 60_000, "60000 tensors, but has"),
@@ -221,7 +221,7 @@ fn tensors_are_checked() {
 }
 
 #[test]
-fn the_alignment_is_what_the_file_says() {
+fn file_alignment_is_used() {
     for alignment in [8, 64, 4096] {
         let mut writer = small();
         writer.u32("general.alignment", alignment);
@@ -244,7 +244,7 @@ fn the_alignment_is_what_the_file_says() {
 
 proptest! {
     #[test]
-    fn tensors_come_back_as_they_were_written(
+    fn tensors_round_trip(
         kinds in prop::collection::vec((prop::sample::select(TensorType::ALL.to_vec()), 1..4_u64, 1..5_u64), 1..8),
         seed in any::<u64>(),
     ) {
