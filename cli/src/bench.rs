@@ -1,10 +1,9 @@
-//! `polychip bench`: latency and throughput of warm runs, late ones counted, with what each part took and how long the start was.
+//! `polychip bench`: latency and throughput of warm runs, late runs, times of parts, and the start time.
 //!
 //! Invariants:
-//! 1. A run's time is from submit to outputs; inputs are written once, before the first run.
-//! 2. So many runs of each session are in flight from the first to the last: the oldest is waited for, and the next one
-//!    submitted.
-//! 3. Sessions run on threads of their own, and none counts a run before all are warm.
+//! 1. A run's time is measured from submission to outputs. Inputs are written once, before the first run.
+//! 2. The number of runs in flight per session is constant: each wait for the oldest run is followed by a submission.
+//! 3. Each session has its own thread, and no run counts before all sessions are warm.
 
 mod answer;
 mod drawn;

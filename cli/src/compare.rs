@@ -1,11 +1,11 @@
-//! `polychip compare`: two models, or one model run in two ways, layer by layer, with their time and memory side by side; also
-//! arrays in files.
+//! `polychip compare`: compares two models, two ways to run one model, or array files, layer by layer, with time and
+//! memory side by side.
 //!
 //! Invariants:
 //! 1. Both sides compute from the same inputs.
-//! 2. The first layer that drifts is the first in the order of the first side's graph, which is one of execution: none of what
-//!    it reads drifts, as far as that is compared.
-//! 3. Runs that are timed take turns, and no tensor inside is kept for them.
+//! 2. The first drifting layer is the first in execution order of the first side's graph: none of its compared inputs
+//!    drifts.
+//! 3. Timed runs alternate, and keep no intermediate tensors.
 //!
 //! Not here: how tensors are paired (`pair`, `rows`) and kept (`side`), what an error is (`measure`).
 

@@ -1,4 +1,4 @@
-//! `polychip completions`: what a shell completes the command line with.
+//! `polychip completions`: shell completion scripts.
 
 use clap::CommandFactory;
 use clap_complete::Shell;

@@ -1,10 +1,9 @@
-//! Defaults of options, from a person's file, and the command line that they are added to.
+//! Option defaults from the user's file, added to the command line.
 //!
 //! Invariants:
-//! 1. The file holds options that mean the same in every command: those under the headings [`HEADINGS`].
-//! 2. What the command line says goes before the file: an option that it gives, or that one of its options excludes, is not
-//!    taken from the file.
-//! 3. A value of the file is read as if it stood in the command line, and what is wrong with it names the file.
+//! 1. The file holds only options with the same meaning in every command: those under the headings [`HEADINGS`].
+//! 2. The command line takes precedence: an option that it sets or excludes is not taken from the file.
+//! 3. A value of the file is parsed like one on the command line, and its errors name the file.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

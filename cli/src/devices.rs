@@ -1,6 +1,6 @@
-//! `polychip devices`: what was loaded, and what was refused with the reason.
+//! `polychip devices`: loaded plugins and devices, and refused ones with the reason.
 //!
-//! Invariant: a figure that a device does not state, or a sensor that it has not, is null, never zero.
+//! Invariant: an unstated figure or a missing sensor is null, never zero.
 
 use std::fmt::Write as _;
 use std::time::Duration;

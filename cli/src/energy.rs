@@ -1,13 +1,13 @@
-//! `polychip energy`: what a run takes on each device and plan, read off the machine's own sensors.
+//! `polychip energy`: energy of a run on each device and plan, from the machine's own sensors.
 //!
-//! Each candidate is run again and again, in blocks, with so many runs in flight at once, while a thread reads the
-//! sensors; before the first and after each one nothing runs. What a run takes is the sensors' energy over the runs of a
-//! block (gross), less idle power over the same time (net), with an interval over the blocks.
+//! Each candidate runs repeatedly in blocks, with a fixed number of runs in flight, while a thread reads the sensors.
+//! Nothing runs before the first and after each candidate. The energy of a run is the sensors' energy over the runs
+//! of a block (gross), minus idle power over the same time (net), with an interval over the blocks.
 //!
 //! Invariants:
-//! 1. A device without a sensor has no figure, and a candidate that uses one has no net energy, and as gross energy only
-//!    what the other sensors say, marked as a lower bound.
-//! 2. What is measured of a device that ran one part goes to the profile, from which plans of least energy are made.
+//! 1. A device without a sensor has no figure. A candidate that uses such a device has no net energy, and its gross
+//!    energy covers only the other sensors, marked as a lower bound.
+//! 2. Measurements of a device that ran one part go to the profile, for minimum-energy plans.
 
 mod measure;
 mod text;

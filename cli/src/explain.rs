@@ -1,4 +1,4 @@
-//! `polychip explain`: for each node its device and cost, and for every other device why it is not there.
+//! `polychip explain`: each node's device and cost, and why not the other devices.
 
 use polychip::Explained;
 use schemars::JsonSchema;

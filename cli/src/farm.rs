@@ -1,7 +1,7 @@
-//! `polychip farm`: measures on all boards of a device farm; what they measured, and what changed.
+//! `polychip farm`: measures on all boards of a device farm, and reports results and changes.
 //!
-//! Invariant: everything that a program could want too is of the packages of the farm (`farm/`); here are the command line,
-//! the words and the files.
+//! Invariant: functionality that other programs may need is in the farm packages (`farm/`). Here are only the command
+//! line, texts and files.
 
 pub(crate) mod boards;
 pub(crate) mod bundle;

@@ -1,6 +1,6 @@
-//! Files that appear whole or not at all.
+//! Atomic file writes.
 //!
-//! Invariant: a file is written beside its place under another name, and renamed.
+//! Invariant: a file is written under a temporary name in the same folder, then renamed.
 
 use std::collections::BTreeMap;
 use std::path::Path;

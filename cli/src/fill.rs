@@ -1,9 +1,9 @@
-//! Inputs made from a seed: floats normal, integers and truths 0 or 1.
+//! Inputs generated from a seed: normally distributed floats, integers and booleans of 0 or 1.
 //!
 //! Invariants:
 //! 1. The same seed gives the same bytes on every host (ChaCha8).
-//! 2. Each input has its own stream, chosen by its place among all input names in order of the
-//!    alphabet, so that giving one input from a file leaves the others as they are.
+//! 2. Each input has its own stream, chosen by its index among the sorted input names, so that giving one input as a
+//!    file does not change the others.
 
 use half::{bf16, f16};
 use polychip::DType;

@@ -1,8 +1,8 @@
-//! The inputs of a run: from files, or made from a seed.
+//! The inputs of a run, from files or generated from a seed.
 //!
 //! Invariants:
-//! 1. Every input has a value of its very type and shape, or there is an error that names it.
-//! 2. Files give names to sizes: a dimension that the model only names takes the size that the file has.
+//! 1. Every input has a value of its type and shape, or an error names it.
+//! 2. A named dimension takes its size from the file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -39,12 +39,12 @@ fn assignment(text: &str) -> Result<(String, PathBuf), String> {
 pub(crate) struct Given {
     pub(crate) name: String,
     pub(crate) array: Array,
-    /// The file, or none where it was made from the seed.
+    /// The file, or `None` if generated.
     pub(crate) file: Option<PathBuf>,
 }
 
 impl InputArguments {
-    /// All inputs made from seed 0, for runs whose values matter little.
+    /// All inputs generated from seed 0, for runs whose values do not matter.
     pub(crate) fn of_seed() -> InputArguments {
         InputArguments {
             inputs: Vec::new(),
@@ -52,7 +52,7 @@ impl InputArguments {
         }
     }
 
-    /// Reads or makes every input of the model. Gives also the model with the sizes that the files have.
+    /// Reads or generates every input of the model. Also returns the model with sizes from the files.
     pub(crate) fn read(&self, model: &Model) -> anyhow::Result<(Model, Vec<Given>)> {
         let mut arrays: BTreeMap<&str, (Array, &PathBuf)> = BTreeMap::new();
         for (name, path) in &self.inputs {

@@ -1,6 +1,6 @@
-//! `polychip inspect`: what a model is, and what each device does not support.
+//! `polychip inspect`: a model's summary, and the nodes that each device does not support.
 //!
-//! Invariant: the summary of the model needs no device; what cannot be asked of devices is said in words.
+//! Invariant: the model's summary needs no device. A note explains if device support cannot be checked.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

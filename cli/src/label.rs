@@ -1,6 +1,6 @@
 //! The label of the highest value of an output.
 //!
-//! Invariant: a value is called a probability only where its row sums to one; else it is a score.
+//! Invariant: a value is called a probability only if its row sums to one; otherwise it is a score.
 
 use schemars::JsonSchema;
 use serde::Serialize;

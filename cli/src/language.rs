@@ -1,4 +1,4 @@
-//! Language models on the command line: what `generate`, `chat`, `serve`, `logits`, `bench-llm` and `phases` share.
+//! Shared code of the language model commands: `generate`, `chat`, `serve`, `logits`, `bench-llm` and `phases`.
 
 pub(crate) mod bench;
 pub(crate) mod chat;

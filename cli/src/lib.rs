@@ -1,20 +1,19 @@
-//! The `polychip` command, for the program of that name and for other doors (`python -m polychip`): devices, run, bench, compare, measure, energy, monitor, partition, explain, profile, plan, inspect,
-//! farm, generate, chat, serve, bench-llm, phases, logits, serve-sim.
+//! The `polychip` command, for the program of that name and for other bindings (`python -m polychip`). [`Command`]
+//! lists the subcommands.
 //!
 //! Invariants:
-//! 1. Standard output holds what was asked for and nothing else: descriptor 1 points at standard error
-//!    before a plugin is loaded, because vendors' libraries print.
-//! 2. Exit codes are a contract: 0 ok, 1 a plan or a model's values differ, a set is refused or a farm finds a regression where that was to
-//!    fail, 2 bad usage, 3 bad model or input, 4 no device could run it, 5 device failed.
-//! 3. A file that is written appears whole or not at all.
+//! 1. Standard output holds only the requested output. Descriptor 1 points at standard error before a plugin is
+//!    loaded, because vendor libraries print.
+//! 2. Exit codes are a contract: 0 success, 1 a requested gate failed, 2 wrong usage, 3 bad model or input, 4 no
+//!    device can run the model, 5 a device failed.
+//! 3. Files are written atomically.
 //!
-//! Not here: everything that an app could want too; that is the library's (`polychip`).
-//! Start reading at [`Command`].
+//! Not here: everything that an app may need, too. That is in the library (`polychip`). Start reading at [`Command`].
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(feature = "full"),
-    allow(dead_code, reason = "what commands share is whole in each build")
+    allow(dead_code, reason = "shared code of the commands is complete in each build")
 )]
 
 mod array;
@@ -67,7 +66,7 @@ use clap::Parser;
 
 use output::Output;
 
-/// Ends the help; behind it stands what this build leaves out.
+/// The end of the help, followed by the commands that this build omits.
 const AFTER_HELP: &str = "\
 environment:
   POLYCHIP_LOG      log filter for standard error, such as `debug` or `polychip::profiler=info`; overrides -v
@@ -156,8 +155,8 @@ fn after_help() -> String {
     }
 }
 
-/// Runs a command line, the program's name first, and gives its exit code. Standard output goes to standard error
-/// from then on: what vendors' libraries print is no answer.
+/// Runs a command line, with the program's name first, and returns its exit code. Afterwards standard output goes to
+/// standard error, because vendor libraries print.
 pub fn run<A: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = A>) -> u8 {
     let line: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
     let arguments = match defaults::parse::<Arguments>(line.clone()) {
@@ -204,10 +203,10 @@ pub fn run<A: Into<OsString> + Clone>(arguments: impl IntoIterator<Item = A>) ->
     }
 }
 
-/// The page of a plan, as `polychip partition --html` writes it: graph, timeline, costs and reasons in one file.
+/// The HTML page of a plan, as `polychip partition --html` writes it.
 ///
 /// # Errors
-/// The plan and what it was made from do not fit.
+/// The plan does not match its request.
 pub fn plan_page(title: &str, planned: &polychip::Planned) -> anyhow::Result<String> {
     let report = partition::report(planned)?;
     page::page(

@@ -1,11 +1,11 @@
-//! Options that limit a plan: its time, its mean power, and how warm devices get.
+//! Options that limit a plan's time, mean power and device temperatures.
 
 use std::time::Duration;
 
 use polychip::settings::{celsius, heat, milliseconds, watts};
 use polychip::{Heat, MilliCelsius, Milliwatts, Policy};
 
-/// What a plan must not exceed, where any plan can.
+/// Limits that a plan must meet, if any plan can.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArguments {

@@ -1,4 +1,4 @@
-//! Runs of a session, so many in flight at once.
+//! Runs of a session with a fixed number in flight.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

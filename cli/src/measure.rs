@@ -1,15 +1,16 @@
-//! `polychip measure`: each device alone, then plans made of what was measured, until measuring changes nothing.
+//! `polychip measure`: measures each device alone, then plans made from these measurements, until the plan no longer
+//! changes.
 //!
-//! A plan of parts that nobody has measured rests on estimates. So the planner's choice is run and measured, too, and
-//! the planner asked again: it ends where its choice is something that was measured already.
+//! A plan with unmeasured parts rests on estimates. The planner's choice is therefore run and measured, and the
+//! planner runs again until its choice is already measured.
 //!
-//! First the links: what starting each device takes and what handing a tensor from one to another does. Last, where the
-//! choice is a single device, the best plan of several: whether it is slower is measured, not said.
+//! Links are measured first: launch costs and transfers. If the choice is a single device, the best multi-device plan
+//! is measured last, to confirm that it is slower.
 //!
 //! Invariants:
-//! 1. Candidates run in blocks at the app's own cadence, each block behind a warm-up of its own, and take turns by block: a busy
-//!    machine is busy for all of them, and none finds the clocks as another one's runs left them.
-//! 2. What is measured goes to the profile, for `explain`, `partition` and `run` with the same `--profile`.
+//! 1. Candidates alternate in blocks at the app's cadence, each block after its own warm-up: other load affects all
+//!    of them, and no block inherits clocks from another candidate.
+//! 2. Measurements go to the profile, for `explain`, `partition` and `run` with the same `--profile`.
 
 mod mixed;
 

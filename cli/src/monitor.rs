@@ -1,12 +1,13 @@
-//! `polychip monitor`: what the sensors say, by themselves or with a model that runs under a governor.
+//! `polychip monitor`: sensor readings, alone or with a model under a governor.
 //!
-//! On a terminal a dashboard, whatever standard error is; with `--json` a line of JSON for each sample, each change of plan and, at
-//! the end, a summary; else a line of text for each second. With a model, runs are submitted as fast as they end (or so
-//! many a second), which is the load that limits are held against. Ended by `q`, a signal or the time, it says how it was.
+//! Prints a dashboard on a terminal, independent of standard error; with `--json`, a JSON line for each sample, each
+//! plan change and a final summary; otherwise one line of text per second. With a model, runs are submitted as fast
+//! as they finish (or at a rate), as the load for limits. It stops on `q`, a signal or the time limit, and prints a
+//! summary.
 //!
 //! Invariants:
-//! 1. A figure that no sensor gives is null, with the reason beside it.
-//! 2. All times that are shown count from the first sample, on the runtime's clock, whether of samples or of changes.
+//! 1. A figure without a sensor is null, with the reason next to it.
+//! 2. All times count from the first sample on the runtime's clock, for samples and plan changes.
 //!
 //! Start reading at [`run`].
 

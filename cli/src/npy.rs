@@ -1,9 +1,9 @@
 //! NumPy's array files: reading inputs, writing outputs.
 //!
 //! Invariants:
-//! 1. What is written is read back with the same type, shape and bytes, but for types that NumPy has
-//!    not: those are written as integers of the same size, with a note.
-//! 2. A file's size is checked against its header before anything of its size is allocated.
+//! 1. Written files read back with the same type, shape and bytes, except types without a NumPy equivalent: these are
+//!    written as integers of the same size, with a note.
+//! 2. A file's size is checked against its header before any allocation of that size.
 
 mod header;
 

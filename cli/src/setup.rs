@@ -1,4 +1,4 @@
-//! Options that several commands share, and the runtime, model and plan that they ask for.
+//! Options shared by several commands, and the runtime, model and plan that they select.
 //!
 //! Invariant: an option means the same in every command.
 
@@ -16,7 +16,7 @@ use crate::progress::Progress;
 use crate::run::PATIENCE;
 use crate::{file, plan};
 
-/// Where plugins and measured costs are.
+/// Plugin folders, settings and profiles.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Devices")]
 pub(crate) struct RuntimeArguments {
@@ -55,7 +55,7 @@ pub(crate) struct Setting {
     value: String,
 }
 
-/// Which devices, and to what aim.
+/// Devices and objective.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Devices")]
 pub(crate) struct PlanArguments {
@@ -154,7 +154,7 @@ pub(crate) enum Precision {
 }
 
 impl Precision {
-    /// The library's word for it.
+    /// The library's value.
     pub(crate) fn of_library(self) -> polychip::Precision {
         match self {
             Precision::Exact => polychip::Precision::Exact,
@@ -222,7 +222,7 @@ fn setting(text: &str) -> Result<Setting, String> {
     Ok(Setting { plugin, key, value })
 }
 
-/// Loads the plugins. A bundle that someone names and that is of no use is an error here, not a warning.
+/// Loads the plugins. An unusable named bundle is an error here, not a warning.
 fn made(builder: polychip::Builder) -> anyhow::Result<Runtime> {
     let runtime = builder.build()?;
     let mut bundles = runtime.bundles().iter();
@@ -238,7 +238,7 @@ impl RuntimeArguments {
         made(self.builder(cache)?)
     }
 
-    /// Loads the plugins, which measure their rates where the profile that is given holds none.
+    /// Loads the plugins, which measure their rates if the given profile has none.
     fn measuring_runtime(&self) -> anyhow::Result<Runtime> {
         let builder = self.builder(None)?;
         let builder = match self.profile {
@@ -263,7 +263,7 @@ impl RuntimeArguments {
             builder = builder.configure(plugin, key, value);
         }
         if let Some(file) = &self.profile {
-            // a file that someone names and that is of no use is an error here, not a warning
+            // an unusable named file is an error here, not a warning
             drop(polychip::Profile::open(file)?);
             builder = builder.profiles(file);
         }
@@ -279,7 +279,7 @@ impl RuntimeArguments {
         Ok(builder)
     }
 
-    /// Says on standard error which plugins of the folders given are not used.
+    /// Reports unused plugins of the given folders on standard error.
     pub(crate) fn say_refusals(&self, runtime: &Runtime) {
         for refusal in runtime.refusals() {
             if self
@@ -294,8 +294,8 @@ impl RuntimeArguments {
 }
 
 impl PlanArguments {
-    /// Says on standard error which plugins of the folders given are not used; nothing where a device that was asked for is not
-    /// there, so that the error that follows stands alone.
+    /// Reports unused plugins of the given folders on standard error, unless a requested device is missing, so that
+    /// the following error stands alone.
     fn say_refusals(&self, runtime: &Runtime) {
         let is_there = |name: &String| {
             let mut devices = runtime.devices().iter();
@@ -306,7 +306,7 @@ impl PlanArguments {
         }
     }
 
-    /// Loads the plugins, and says which are not used.
+    /// Loads the plugins, and reports unused ones.
     pub(crate) fn runtime(&self, cache: Option<&PathBuf>) -> anyhow::Result<Runtime> {
         let runtime = self.runtime.runtime(cache)?;
         self.say_refusals(&runtime);
@@ -327,7 +327,7 @@ impl PlanArguments {
         Ok(runtime)
     }
 
-    /// Names of the devices that were asked for, by themselves or by their plugin.
+    /// Names of the requested devices, by name or by plugin.
     pub(crate) fn names_of_devices(&self, runtime: &Runtime) -> Vec<String> {
         let is_asked = |name: &str| {
             let plugin = name.split(':').next().unwrap_or(name);
@@ -337,7 +337,7 @@ impl PlanArguments {
         names.filter(|name| is_asked(name)).collect()
     }
 
-    /// The policy asked for, with the threads.
+    /// The requested policy with its threads.
     pub(crate) fn policy(&self) -> Policy {
         self.policy_of(match self.policy {
             Aim::Latency => Policy::latency(),
@@ -348,7 +348,7 @@ impl PlanArguments {
         })
     }
 
-    /// The same for another aim.
+    /// The same for another objective.
     pub(crate) fn policy_of(&self, policy: Policy) -> Policy {
         let policy = match self.threads {
             Some(threads) => policy.threads(threads),
@@ -381,12 +381,12 @@ impl PlanArguments {
 }
 
 impl SessionArguments {
-    /// Loads the plugins, and says which are not used.
+    /// Loads the plugins, and reports unused ones.
     pub(crate) fn runtime(&self) -> anyhow::Result<Runtime> {
         self.plan_arguments.runtime(self.cache.as_ref())
     }
 
-    /// The policy asked for. One run is in flight at a time.
+    /// The requested policy, with one run in flight.
     pub(crate) fn policy(&self) -> Policy {
         let mut policy = self.plan_arguments.policy().in_flight(1);
         if let Some(deadline) = self.deadline {
@@ -395,14 +395,14 @@ impl SessionArguments {
         if let Some(limit) = self.hottest {
             policy = policy.max_temperature(limit);
         }
-        // a run that a person started and sees is waited for as long as the command waits
+        // a run started by a user is awaited as long as the command waits
         policy
             .replan(!self.no_replan)
             .learn(self.learn.learn)
             .hang_timeout(PATIENCE)
     }
 
-    /// Plans the model, or checks the plan given.
+    /// Plans the model, or checks the given plan.
     pub(crate) fn planned(&self, runtime: &Runtime, model: &Model) -> anyhow::Result<Planned> {
         let policy = self.policy();
         let lock = self.locked.then(|| plan::lock_of(model.path()));
@@ -419,7 +419,7 @@ impl SessionArguments {
         Ok(self.session_of(runtime, model, |_| 1)?.0)
     }
 
-    /// The same with so many runs in flight as the plan is given; and how many these are.
+    /// The same with a number of runs in flight that depends on the plan; returns that number.
     pub(crate) fn session_of(
         &self,
         runtime: &Runtime,
@@ -433,7 +433,7 @@ impl SessionArguments {
         Ok((runtime.session_of(planned, policy)?, runs))
     }
 
-    /// As [`SessionArguments::session`], where there are buckets of the model with its sizes open, and for these inputs.
+    /// As [`SessionArguments::session`], for a model with open sizes and buckets, prepared for these inputs.
     pub(crate) fn bucketed(
         &self,
         runtime: &Runtime,
@@ -458,7 +458,7 @@ impl SessionArguments {
     }
 }
 
-/// Plans a model, and says how far that is where it takes long.
+/// Plans a model, and shows progress if it takes long.
 pub(crate) fn planned(runtime: &Runtime, model: &Model, policy: &Policy) -> anyhow::Result<Planned> {
     let progress = Progress::told("planning");
     let start = Instant::now();
@@ -481,7 +481,7 @@ pub(crate) fn planned(runtime: &Runtime, model: &Model, policy: &Policy) -> anyh
 }
 
 impl ModelArguments {
-    /// Reads the model and gives the named dimensions their sizes.
+    /// Reads the model and sets the named dimensions.
     pub(crate) fn load(&self, runtime: &Runtime) -> anyhow::Result<Model> {
         let _progress = Progress::of("reading the model");
         for (index, (name, _)) in self.dims.iter().enumerate() {

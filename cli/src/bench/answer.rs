@@ -1,4 +1,4 @@
-//! What `polychip bench` says: JSON, CSV and words.
+//! The output of `polychip bench`: JSON, CSV and text.
 
 use polychip::Report;
 use polychip_partitioner::{Energy, Time};

@@ -1,7 +1,7 @@
-//! What sensors count that devices draw while a bench runs: the energy of a frame, rest and all.
+//! Energy of devices during a bench, from sensor counters: energy per frame, idle energy included.
 //!
-//! Invariant: what is given is a difference of a counter that is read before and after the runs that count; a device
-//! without such a counter is named with the reason.
+//! Invariant: each figure is the difference of a counter before and after the timed runs. A device without such a
+//! counter is listed with the reason.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

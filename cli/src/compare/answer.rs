@@ -1,6 +1,6 @@
-//! What `polychip compare` says: JSON and words.
+//! The output of `polychip compare`: JSON and text.
 //!
-//! Invariant: a figure that is no finite number is left out of JSON, and said in words.
+//! Invariant: a non-finite figure is omitted from JSON, and reported in text.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
-//! Where error comes in: the signal-to-noise ratio of what a layer reads.
+//! Location of error: the signal-to-noise ratio of a layer's inputs.
 //!
-//! Invariant: a layer that is not compared passes on the least ratio of what it reads, so that a gap between compared layers
-//! hides no loss.
+//! Invariant: an uncompared layer passes on the lowest ratio of its inputs, so a gap between compared layers hides no
+//! loss.
 
 use std::collections::BTreeMap;
 

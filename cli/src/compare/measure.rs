@@ -1,8 +1,8 @@
-//! How far the values of one tensor are from those of another.
+//! Distance between the values of two tensors.
 //!
 //! Invariants:
-//! 1. Elements that both sides have alike, the same infinity or both no number, are no error.
-//! 2. An element that only one side has as a number, or that is another infinity, is never within a limit.
+//! 1. Equal elements, equal infinities and pairs of NaN are no error.
+//! 2. An element that is NaN on one side only, or a different infinity, exceeds every limit.
 
 /// How far one tensor is from another.
 #[derive(Debug, Clone, Copy, PartialEq)]

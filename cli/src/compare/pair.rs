@@ -1,10 +1,11 @@
-//! Which tensor of one model is which of another.
+//! Pairs the tensors of two models.
 //!
 //! Invariants:
-//! 1. A tensor stands in one pair at most, and pairs stand in the order of the first graph, which is one of execution.
-//! 2. What does not depend on the inputs is in no pair: it is folded, and no layer computes it.
-//! 3. Results of QLinear ops are read as the reals that their integers stand for. Where a tensor is quantised at once, the pair reads the dequantised one, which is what the model goes on with: asking for
-//!    the other one would undo the fusion of the integer kernels.
+//! 1. A tensor is in at most one pair, and pairs follow the execution order of the first graph.
+//! 2. Tensors independent of the inputs are in no pair: they are folded, and no layer computes them.
+//! 3. Results of QLinear ops are compared as dequantised reals. If a tensor is quantised immediately, the pair uses
+//!    the dequantised tensor, which the model continues with: requesting the other one would undo the fusion of the
+//!    integer kernels.
 //!
 //! Not here: bodies of If, Loop and Scan, whose tensors exist once an iteration.
 

@@ -1,8 +1,8 @@
-//! The rows of a comparison: a layer with its tensor on either side, which of them one session keeps, and what their error is.
+//! The rows of a comparison: a layer with its tensor on each side, the tensors that a session keeps, and their error.
 //!
-//! Invariant: rows stand in the order of the graph that they come of; those of files in order of their names.
+//! Invariant: rows follow the order of their graph; rows of files follow the order of their names.
 //!
-//! Not here: which layers are the same (`pair`), where values come from (`side`).
+//! Not here: pairing of layers (`pair`), sources of values (`side`).
 
 use std::collections::BTreeSet;
 

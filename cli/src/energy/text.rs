@@ -1,4 +1,4 @@
-//! What `polychip energy` prints for people.
+//! The text output of `polychip energy`.
 
 use polychip::telemetry::{EnergyFigures, Interval};
 use polychip_partitioner::Time;

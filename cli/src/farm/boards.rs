@@ -1,4 +1,4 @@
-//! `polychip farm boards`: the boards, and whether they are reached.
+//! `polychip farm boards`: lists the boards and whether each can be reached.
 
 use std::fmt;
 

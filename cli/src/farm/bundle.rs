@@ -1,6 +1,6 @@
-//! `polychip farm keygen` and `polychip farm bundle`: what a farm measured, as a signed file that ships.
+//! `polychip farm keygen` and `polychip farm bundle`: farm measurements as a signed bundle that ships with apps.
 //!
-//! Invariant: a secret key is written once, readable by its owner only, and never printed.
+//! Invariant: a secret key is written once, readable only by its owner, and never printed.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

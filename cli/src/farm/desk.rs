@@ -1,4 +1,4 @@
-//! Which boards take part.
+//! Selection of boards.
 
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
-//! What is sent to boards: the runner, the conformance suite, plugins.
+//! Programs sent to boards: the runner, the conformance suite, plugins.
 //!
-//! Invariant: a board gets files that are built for its processor, or an error names the file. A board is asked for its
-//! processor only where there is something to choose.
+//! Invariant: a board gets files built for its processor, or an error names the file. A board's processor is queried
+//! only if there is a choice.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `polychip farm report`: what a farm measured, for people and for continuous integration.
+//! `polychip farm report`: farm results for people and continuous integration.
 
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,8 @@
-//! `polychip farm run`: models measured on all boards.
+//! `polychip farm run`: measures models on all boards.
 //!
 //! Invariants:
-//! 1. Boards with the same tags are twins: each item is done once by any of them. Boards that differ each do every item.
-//! 2. The folder of the run holds all that was recorded, whatever ends the command; `--resume` goes on from there.
+//! 1. Boards with the same tags are twins: any of them does each item, once. Different boards each do every item.
+//! 2. The run folder holds all records, however the command ends; `--resume` continues from them.
 
 use std::collections::BTreeMap;
 use std::fmt;

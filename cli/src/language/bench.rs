@@ -1,8 +1,8 @@
-//! `polychip bench-llm`: tokens per second of reading a prompt and of answering.
+//! `polychip bench-llm`: tokens per second of prefill and decode.
 //!
 //! Invariants:
-//! 1. A test begins with nothing read, is run once before it is measured, and says the median of its rounds.
-//! 2. Tokens are random; sampling and text are not part of what is measured.
+//! 1. A test starts with an empty KV cache, runs once as warm-up, and reports the median of its rounds.
+//! 2. Tokens are random; sampling and text processing are not measured.
 
 use std::time::Instant;
 

@@ -1,6 +1,6 @@
-//! `polychip chat`: a conversation, a line at a time.
+//! `polychip chat`: a conversation with one turn per line.
 //!
-//! Invariant: what was said before is not read again; only the new turn is.
+//! Invariant: only the new turn is processed; earlier turns stay in the KV cache.
 
 use std::io::{BufRead as _, ErrorKind, IsTerminal as _, Write as _};
 
@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
     let input = std::io::stdin();
     let ask = || {
         if input.is_terminal() {
-            // nobody reads it where standard error is closed
+            // ignore a closed standard error
             let _ = write!(std::io::stderr(), "> ");
         }
     };

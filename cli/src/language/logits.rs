@@ -1,4 +1,4 @@
-//! `polychip logits`: the logits behind each token of a given text, for comparing a model with another implementation.
+//! `polychip logits`: the logits after each token of a given text, to compare a model with another implementation.
 
 use std::path::PathBuf;
 

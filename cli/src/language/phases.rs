@@ -1,10 +1,11 @@
-//! `polychip phases`: what chunks cost on each device, and which device should read a prompt and which should answer.
+//! `polychip phases`: chunk costs on each device, and prefill and decode placement.
 //!
 //! Invariants:
-//! 1. Costs are measured by what a sequence does, or read from a file that names model, devices and settings.
-//! 2. With `--check`, every way to fix a device and a size of chunk for the prompt and a device for the answer is run beside the
-//!    plan, in turns, or listed with the time that kept it from being run.
-//! 3. A prompt that was asked for and is not planned is named.
+//! 1. Costs are measured with a sequence's own operations, or read from a file that names model, devices and
+//!    settings.
+//! 2. With `--check`, every fixed choice of prefill device, chunk size and decode device runs in alternation with the
+//!    plan, or is listed with the predicted time that excluded it.
+//! 3. A requested prompt that is not planned is reported.
 
 use std::path::PathBuf;
 

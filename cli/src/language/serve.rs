@@ -1,8 +1,9 @@
-//! `polychip serve`: a language model over HTTP, for clients of OpenAI's interface.
+//! `polychip serve`: a language model over HTTP, for OpenAI API clients.
 //!
 //! Invariants:
-//! 1. The line that says where it listens is printed once clients may connect.
-//! 2. The first SIGINT or SIGTERM lets running answers end, the second gives them up; the exit code is 0 either way.
+//! 1. The address line is printed once clients can connect.
+//! 2. The first SIGINT or SIGTERM lets running answers finish, the second aborts them; the exit code is 0 in both
+//!    cases.
 
 use std::env::VarError;
 use std::net::{IpAddr, Ipv4Addr};

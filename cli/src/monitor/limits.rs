@@ -1,6 +1,7 @@
-//! Which limits a sensor can show to be kept, and which none can.
+//! Limits that sensors can verify, and limits that they cannot.
 //!
-//! Invariant: a limit that nothing measures is said to be unenforceable, on the dashboard, in text and in JSON, and never looks kept.
+//! Invariant: a limit without a sensor is reported as unenforceable on the dashboard, in text and in JSON, and never
+//! as met.
 
 use polychip::telemetry::{Figure, Sample};
 use polychip::{MilliCelsius, Milliwatts};

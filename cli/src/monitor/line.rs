@@ -1,4 +1,4 @@
-//! The lines of `monitor --json`, which its schema is made of.
+//! The lines of `monitor --json`, the source of its schema.
 
 use polychip::ChangeReport;
 use schemars::JsonSchema;

@@ -1,6 +1,6 @@
-//! The last second: means over it, instead of figures of a tenth of it that jump.
+//! Means over the last second, which are steadier than those of a tenth.
 //!
-//! Invariant: it spans the samples of the last second, and at least the last interval, where samples are further apart.
+//! Invariant: it spans the samples of the last second, or at least the last interval if samples are further apart.
 
 use std::collections::VecDeque;
 

@@ -1,8 +1,8 @@
-//! Runs of a model in a thread, as fast as they end or so many a second, while others look on.
+//! Runs a model in a thread, as fast as possible or at a rate, while other threads observe it.
 //!
 //! Invariants:
 //! 1. A run that fails stops the thread, and its error is the command's.
-//! 2. Times of runs take bounded memory, however long nobody asks for them.
+//! 2. Run times use bounded memory, even if nothing reads them.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

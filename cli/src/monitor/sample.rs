@@ -1,10 +1,10 @@
-//! A sample: what it is in JSON and in text, in one line or in full.
+//! A sample in JSON and in text, as one line or in full.
 //!
 //! Invariants:
-//! 1. A figure that no sensor gives is null, with the reason beside it.
-//! 2. What a person reads is of the last second; the sample of the moment is in the JSON.
+//! 1. A figure without a sensor is null, with the reason next to it.
+//! 2. Text shows the last second; JSON holds the current sample.
 //!
-//! Not here: the whole time (`totals`), how the last second comes about (`recent`), all kinds of lines (`line`).
+//! Not here: totals (`totals`), the last second (`recent`), kinds of lines (`line`).
 
 use polychip::telemetry::{Reading, Sample, Sensor};
 use schemars::JsonSchema;

@@ -1,8 +1,8 @@
-//! The whole time: what is summed up, and the summary at the end.
+//! Totals and the final summary.
 //!
 //! Invariants:
-//! 1. Samples are taken by time, whatever the runs do; a share of samples is a share of time.
-//! 2. However long it takes, what is kept does not grow but by the powers of the samples.
+//! 1. Samples are taken by time, independent of runs, so a share of samples is a share of time.
+//! 2. Memory grows only by one power value per sample.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! The dashboard: devices, power and latency over time with their scales, plans and the governor's changes.
 //!
 //! Invariants:
-//! 1. `draw` shows what it is given and keeps nothing, so that a test sees what a person sees.
-//! 2. It is drawn where standard output goes; what libraries print on standard error goes where that goes.
+//! 1. `draw` is stateless, so a test sees what a user sees.
+//! 2. It draws to standard output; libraries print to standard error.
 //!
 //! Not here: scales of axes (`scale`).
 

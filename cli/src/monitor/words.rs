@@ -1,6 +1,6 @@
-//! Figures in words.
+//! Formatted figures.
 //!
-//! Invariant: each has its unit.
+//! Invariant: each figure has its unit.
 
 /// Milliwatts as watts.
 pub(super) fn in_watts(mw: i64) -> String {

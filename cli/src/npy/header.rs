@@ -1,7 +1,7 @@
 //! The header of NumPy's array files: a version, and a Python dictionary of the type, the order and the shape
 //! (`numpy.lib.format`; NEP 1).
 //!
-//! Invariant: nothing of a file's content decides how much is allocated but its length.
+//! Invariant: only a file's length determines how much is allocated.
 //!
 //! By hand: a parser of Python's literals is fifteen packages of a first build.
 

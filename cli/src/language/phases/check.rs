@@ -1,9 +1,9 @@
-//! A plan and every fixed placement, run in turns.
+//! Runs a plan and every fixed placement in alternation.
 //!
 //! Invariants:
-//! 1. Before each run all devices are at work for a while, so that no placement finds one idle, with its clocks low, because of what ran
-//!    before it: costs are of devices that are at work.
-//! 2. A plan that is one of the fixed placements shares its times: it is the same run, and what differs between them is chance.
+//! 1. All devices run a load before each run, so that no placement finds a device idle at low clocks: costs apply to
+//!    busy devices.
+//! 2. A plan equal to a fixed placement shares its times: it is the same run, and differences are chance.
 
 use std::time::{Duration, Instant};
 
