@@ -68,35 +68,35 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What `energy --json` prints.
+/// Output of `energy --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// Model file.
     model: String,
-    /// Threads asked for; none where the plugins chose.
+    /// Requested threads; null if the plugins chose.
     threads: Option<u32>,
-    /// Seconds for which each candidate was run.
+    /// Seconds of each candidate.
     seconds: f64,
     /// The devices' sensors.
     sensors: Vec<SensorLine>,
-    /// What was measured, in the order in which it was.
+    /// Measurements in order.
     candidates: Vec<Candidate>,
-    /// What could not be run, with the reason.
+    /// Candidates that could not run, with the reason.
     not_run: Vec<NotRun>,
-    /// The best of what was measured.
+    /// The best measured candidates.
     best: Best,
-    /// What the planner chooses from the profile.
+    /// The planner's choices from the profile.
     plans: Vec<Choice>,
-    /// Whether the planner's choices for least time and least energy differ; none where one of them could not be made.
+    /// Whether the plans for minimum time and minimum energy differ; null if one of them is missing.
     plans_differ: Option<bool>,
 }
 
-/// What a device says of its energy.
+/// A device's energy readings.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 struct SensorLine {
     /// Device, `plugin:index`.
     device: String,
-    /// Sensor of energy or power; none where there is none.
+    /// Energy or power sensor, if there is one.
     sensor: Option<String>,
     /// Why there is none.
     reason: Option<String>,
@@ -119,9 +119,9 @@ struct Candidate {
     runs_per_second: f64,
     /// Each device with a sensor, used or not.
     devices: Vec<DeviceEnergy>,
-    /// Energy of a run on the devices that it uses, less idle, in microjoules; none where one of them has no sensor.
+    /// Energy of a run on its devices in microjoules, minus idle energy; null if one has no sensor.
     net_uj: Option<Interval>,
-    /// Energy of a run with what all devices with a sensor take idle, in microjoules.
+    /// Energy of a run in microjoules, including idle energy of all devices with a sensor.
     gross_uj: Option<Interval>,
     /// Devices that it uses and that have no sensor: the gross energy is a lower bound then.
     unknown: Vec<String>,
@@ -134,7 +134,7 @@ struct DeviceEnergy {
     device: String,
     /// Whether the candidate uses it.
     used: bool,
-    /// The figures; none where the sensor gives none.
+    /// The figures; null if the sensor has none.
     figures: Option<EnergyFigures>,
     /// Why there are none.
     reason: Option<String>,
@@ -147,33 +147,33 @@ struct NotRun {
     reason: String,
 }
 
-/// The best of what was measured, by candidates' names.
+/// The best measured candidates, by name.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Best {
     /// Shortest median time of a run.
     latency: Option<String>,
     /// Least net energy among those that have one.
     net: Option<String>,
-    /// Least gross energy among those of which no device is unknown.
+    /// Lowest gross energy among candidates without an unknown device.
     gross: Option<String>,
-    /// Whether the first two differ; none where there is no energy.
+    /// Whether the first two differ; null without energy.
     differ: Option<bool>,
     /// Whether the intervals of the net energies of both have nothing in common.
     apart: Option<bool>,
-    /// Candidates of which some device has no sensor, which therefore take no part in the best energy.
+    /// Candidates with a device without a sensor, excluded from the energy comparison.
     unknown: Vec<String>,
 }
 
 /// A plan that the planner chooses.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Choice {
-    /// What was minimised.
+    /// The objective.
     aim: &'static str,
-    /// Nodes by device; none where no plan was made.
+    /// Nodes by device; null without a plan.
     nodes: Option<BTreeMap<String, usize>>,
     /// Predicted time of a run in nanoseconds.
     time_ns: Option<u64>,
-    /// Predicted energy of a run in microjoules, where it is known.
+    /// Predicted energy of a run in microjoules, if known.
     energy_uj: Option<u64>,
     /// The weakest source of the figures: measured, composed, estimated, roofline.
     provenance: Option<&'static str>,

@@ -31,12 +31,12 @@ pub(crate) struct Arguments {
     plan: PlanArguments,
 }
 
-/// What `explain --json` prints.
+/// Output of `explain --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     #[serde(flatten)]
     explained: Explained,
-    /// With `--per-op`: what each kernel took.
+    /// With `--per-op`: time of each kernel.
     per_op: Option<PerOp>,
     /// With `--per-op`: what was measured of each of `nodes`; none where its device measures whole parts only, or no step computes
     /// it because its result is its input in another shape.

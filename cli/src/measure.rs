@@ -57,30 +57,30 @@ pub(crate) struct Arguments {
     plan: PlanArguments,
 }
 
-/// What `measure --json` prints.
+/// Output of `measure --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// Model file.
     model: String,
-    /// Threads asked for; none where the plugins chose.
+    /// Requested threads; null if the plugins chose.
     threads: Option<u32>,
     /// How exactly was computed.
     precision: crate::setup::Precision,
-    /// Runs of each candidate in the last round, in blocks that took turns with the others'.
+    /// Runs of each candidate in the last round, in alternating blocks.
     iters: u64,
     /// From start to start of the runs of a block, in nanoseconds; 0: back to back.
     period_ns: u64,
     /// The cadence that the figures are of.
     cadence: Cadence,
-    /// What handing a tensor from one device to another takes, and starting each.
+    /// Times of transfers between devices and of launches.
     links: Vec<polychip::LinkMeasurement>,
-    /// Links whose times stay an estimate, with the reason.
+    /// Links with estimated times, with the reason.
     links_not_measured: Vec<polychip::UnmeasuredLink>,
-    /// What that takes in energy (`--link-energy`).
+    /// Energy of transfers and launches (`--link-energy`).
     link_energies: Vec<polychip::LinkEnergy>,
-    /// Links whose energies stay an estimate, with the reason.
+    /// Links with estimated energies, with the reason.
     link_energies_not_measured: Vec<polychip::UnmeasuredLink>,
-    /// Single devices, then the planner's choices in the order in which it made them.
+    /// Single devices, then the planner's choices in order.
     candidates: Vec<Candidate>,
     /// Devices that cannot run the model alone, with the reason.
     not_alone: Vec<NotAlone>,
@@ -96,7 +96,7 @@ pub(crate) struct Answer {
 struct CandidateWarning {
     /// The candidate.
     candidate: String,
-    /// What is to be doubted.
+    /// Doubtful results.
     warning: polychip::Warning,
 }
 
@@ -105,7 +105,7 @@ struct CandidateWarning {
 struct Candidate {
     /// The device's name, `plan` and its number, or `mixed` and its number.
     name: String,
-    /// Of the best plan of several devices: the node that the planner had to put elsewhere, and where.
+    /// For the best multi-device plan: the node that had to move, and its device.
     because: Option<String>,
     /// Nodes by device.
     nodes: BTreeMap<String, usize>,
@@ -113,12 +113,11 @@ struct Candidate {
     parts: usize,
     /// Time of a run from submit to outputs, in nanoseconds.
     latency_ns: Latency,
-    /// Whether the planner, knowing all that was measured, chooses it.
+    /// Whether the planner chooses it, given all measurements.
     chosen: bool,
     /// Whether its median is the shortest.
     fastest: bool,
-    /// With `--precision reduced`: the largest difference of an output from what exact precision gives, over the
-    /// largest value of that output.
+    /// With `--precision reduced`: largest output difference from exact precision, over the largest value.
     deviation: Option<f64>,
 }
 

@@ -52,16 +52,16 @@ pub(crate) struct Arguments {
     plan: PlanArguments,
 }
 
-/// What `partition --json` prints.
+/// Output of `partition --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// Model file.
     model: String,
-    /// The plan with names, and what simple rules would have cost.
+    /// The plan with names, and the costs of simple heuristics.
     report: Report,
     /// The plan as `-o` writes it.
     plan: Plan,
-    /// Measured figures that the plan rests on: how many runs, under which conditions.
+    /// Measurements behind the plan: number of runs and conditions.
     measured: Vec<MeasuredFigure>,
     /// How the runs that the plan is for follow each other.
     cadence: Cadence,

@@ -38,21 +38,20 @@ const TURN: Duration = Duration::from_millis(20);
 /// Nodes that are named in a row.
 const NAMED: usize = 3;
 
-/// What `--per-op` adds.
+/// Additional output of `--per-op`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct PerOp {
-    /// Runs whose steps were measured, and as many whose steps were not, in turns.
+    /// Runs with step measurement, alternating with as many runs without.
     runs: u64,
-    /// Median of the runs whose steps were measured, in nanoseconds.
+    /// Median of the runs with step measurement in nanoseconds.
     measured_run_ns: u64,
     /// Median of the runs between them, in nanoseconds.
     plain_run_ns: u64,
-    /// Sum of the steps, in nanoseconds; more than a run takes where devices work at the same time.
+    /// Sum of the steps in nanoseconds; exceeds the run time if devices run concurrently.
     steps_ns: u64,
-    /// What of a run is in no step, in nanoseconds: to submit it, the starts and ends of its parts, copies between devices, to
-    /// wait for it.
+    /// Time of a run outside any step in nanoseconds: submission, starts and ends of parts, copies, waiting.
     outside_ns: u64,
-    /// The steps, in the order in which their parts stand in the plan and they stand in their part.
+    /// The steps, in plan order of their parts.
     steps: Vec<Row>,
     /// The newest runs whose steps were measured.
     #[serde(skip)]
@@ -64,21 +63,21 @@ pub(crate) struct PerOp {
 struct Row {
     /// Device, `plugin:index`.
     device: String,
-    /// Nodes that it computes, by name; none where it serves its whole part.
+    /// Names of its nodes; empty if it serves the whole part.
     nodes: Vec<String>,
     /// Their operators.
     ops: Vec<String>,
-    /// The kernel, in the plugin's words; `whole part` where its device measures no steps.
+    /// The kernel's name in the plugin; `whole part` if the device does not measure steps.
     kernel: String,
-    /// Mean time over the runs that took neither short nor long: half of those whose steps were measured. In nanoseconds.
+    /// Mean time in nanoseconds over the middle half of the runs with step measurement.
     time_ns: u64,
     /// Share of all steps.
     share: f64,
-    /// Arithmetic operations of a run, where the device says so.
+    /// Arithmetic operations per run, if the device states them.
     operations: Option<u64>,
     /// Thousand million operations a second.
     gflops: Option<f64>,
-    /// Bytes read and written in a run, where the device says so.
+    /// Bytes read and written per run, if the device states them.
     moved_bytes: Option<u64>,
     /// Plain loops stand in for a kernel.
     is_reference: bool,
@@ -168,10 +167,10 @@ pub(crate) fn name_in(graph: &Graph, node: u32) -> &str {
     }
 }
 
-/// What was measured of one node.
+/// Measurement of one node.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct NodeSteps {
-    /// Time of the steps that compute it, in nanoseconds: that of all the nodes which they compute.
+    /// Time of its steps in nanoseconds, shared with all nodes of these steps.
     time_ns: u64,
     /// Their kernels, in the plugin's words.
     kernels: Vec<String>,
@@ -202,7 +201,7 @@ impl std::fmt::Display for NodeSteps {
 pub(crate) struct OnReference {
     /// The device.
     pub(crate) device: String,
-    /// The op; several where one step computes them.
+    /// The op, or several ops of one step.
     pub(crate) op: String,
     /// Names of the nodes.
     pub(crate) nodes: Vec<String>,

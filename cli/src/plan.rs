@@ -67,7 +67,7 @@ fn gate(text: &str) -> Result<Gate, String> {
     }
 }
 
-/// What `plan diff --json` prints.
+/// Output of `plan diff --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// File of the old plan.
@@ -77,7 +77,7 @@ pub(crate) struct Answer {
     /// What changed.
     #[serde(flatten)]
     diff: PlanDiff,
-    /// What of `--fail-on` came true, in words; the exit code is 1 where there is any.
+    /// Failed `--fail-on` gates in words; if there is any, the exit code is 1.
     failed: Vec<String>,
 }
 

@@ -93,12 +93,12 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What `profile --json` prints.
+/// Output of `profile --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// Model files; without any, the names of the program's own networks.
     models: Vec<String>,
-    /// The profile that holds what was measured.
+    /// The profile with the measurements.
     profile: String,
     /// What was measured.
     #[serde(flatten)]

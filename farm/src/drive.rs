@@ -100,9 +100,9 @@ pub enum News<'a> {
 /// What came of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Summary {
-    /// Items that were done before, by an earlier call.
+    /// Items finished by an earlier call.
     pub known_before: u64,
-    /// Items that were measured.
+    /// Measured items.
     pub measured: u64,
     /// Items that their devices do not run.
     pub refused: u64,
@@ -110,15 +110,15 @@ pub struct Summary {
     pub failed: u64,
     /// Items that no board was fit for.
     pub skipped: u64,
-    /// Items whose boards failed or were lost.
+    /// Items with failed or lost boards.
     pub lost: u64,
     /// Items that are left: the run was broken off.
     pub left: u64,
-    /// Boards that were lost, with the reason.
+    /// Lost boards with the reason.
     pub lost_boards: BTreeMap<String, String>,
     /// Profile databases that could not be fetched, by board, with the reason.
     pub missing_profiles: BTreeMap<String, String>,
-    /// What was sent to boards.
+    /// Files sent to boards.
     pub sent: Sent,
 }
 

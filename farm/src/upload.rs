@@ -10,14 +10,14 @@ use serde::Serialize;
 use crate::blob::Blob;
 use crate::transport::{Command, Transport, TransportError};
 
-/// What was sent, and what was there already.
+/// Files sent, and files already there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Sent {
-    /// Files that were sent.
+    /// Sent files.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Files that were there.
+    /// Files already there.
     pub kept_files: u64,
     /// Their bytes.
     pub kept_bytes: u64,

@@ -15,12 +15,12 @@ use serde::Serialize;
 /// Counters change ten times a second (NVML) or more often: over less, a step of one is too much of the whole.
 const LEAST: Duration = Duration::from_secs(1);
 
-/// What a device drew from the start of a run to the start of the next.
+/// Energy of a device from the start of a run to the start of the next.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Drawn {
     /// Device, `plugin:index`.
     pub(super) device: String,
-    /// Energy over the runs that counted, in nanojoules for each; none where nothing counts it.
+    /// Energy per timed run in nanojoules; null without a counter.
     pub(super) energy_nj: Option<u64>,
     /// Mean power in milliwatts.
     pub(super) power_mw: Option<u64>,

@@ -17,7 +17,7 @@ pub(super) struct Error {
     pub(super) relative: f64,
     /// Elements that are no finite number, on each side.
     pub(super) not_finite: [u64; 2],
-    /// Elements of which at most one side has a finite number, and that are not alike.
+    /// Unequal elements that are not finite on both sides.
     pub(super) broken: u64,
 }
 
@@ -61,7 +61,7 @@ impl Error {
     }
 }
 
-/// What an error may be.
+/// Limits of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Limits {
     /// Largest absolute error over the largest value.

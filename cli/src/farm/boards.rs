@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What `farm boards --json` prints.
+/// Output of `farm boards --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// In the order of the inventory.
@@ -35,9 +35,9 @@ struct BoardLine {
     transport: String,
     /// Its tags, `key=value`.
     tags: Vec<String>,
-    /// The inventory says that it is emulated.
+    /// Whether the inventory marks it as emulated.
     emulated: bool,
-    /// System and processor, by `uname -sm`; none where it is not reached.
+    /// System and processor from `uname -sm`; null if unreachable.
     system: Option<String>,
     /// Why it is not reached.
     trouble: Option<String>,

@@ -59,7 +59,7 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What `farm bundle --json` prints.
+/// Output of `farm bundle --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// The file.
@@ -74,7 +74,7 @@ pub(crate) struct Answer {
     share_permille: u32,
     /// Key that an app has to trust.
     public_key: String,
-    /// Parts that were measured.
+    /// Measured parts.
     parts: usize,
     /// Runs of nodes that devices refused.
     refusals: usize,

@@ -56,13 +56,13 @@ fn gate(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What `farm compare --json` prints.
+/// Output of `farm compare --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// What changed.
     #[serde(flatten)]
     comparison: Comparison,
-    /// Why the exit code is 1; none where it is 0.
+    /// Reason for exit code 1; null for exit code 0.
     failed: Option<String>,
 }
 

@@ -149,7 +149,7 @@ fn run_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// What `farm run --json` prints.
+/// Output of `farm run --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// Folder of the run.
@@ -161,16 +161,16 @@ pub(crate) struct Answer {
     /// What came of them.
     #[serde(flatten)]
     summary: Summary,
-    /// Items that were not measured by this call, with the reason.
+    /// Items not measured by this call, with the reason.
     not_measured: Vec<NotMeasured>,
 }
 
-/// An item that was not measured.
+/// An unmeasured item.
 #[derive(Debug, Serialize, JsonSchema)]
 struct NotMeasured {
     /// What was to be done.
     item: String,
-    /// The board that said so.
+    /// The reporting board.
     place: String,
     /// Why not.
     reason: String,

@@ -40,25 +40,25 @@ pub(crate) struct Arguments {
     answer: Vec<u32>,
 }
 
-/// What `bench-llm --json` prints.
+/// Output of `bench-llm --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// Model file.
     model: String,
     /// Bytes of the file.
     file_bytes: u64,
-    /// Threads that were asked for; none where the plugin chose.
+    /// Requested threads; null if the plugin chose.
     threads: Option<u32>,
     /// The tests.
     tests: Vec<Test>,
-    /// Most memory that this process ever held, in bytes, where the system tells.
+    /// Peak memory of this process in bytes; null if the system does not report it.
     peak_bytes: Option<u64>,
 }
 
 /// A test.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Test {
-    /// `pp512`: a prompt of 512 tokens; `tg128`: an answer of 128; `tg128 @ d1000`: behind 1000 tokens.
+    /// `pp512`: a prompt of 512 tokens; `tg128`: an answer of 128; `tg128 @ d1000`: after 1000 tokens.
     name: String,
     /// Tokens per second, median of the rounds.
     tokens_per_s: f64,

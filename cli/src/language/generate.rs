@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     format: FormatArguments,
 }
 
-/// What `generate --json` prints.
+/// Output of `generate --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// Model file.
@@ -52,26 +52,26 @@ pub(crate) struct Answer {
     finish: &'static str,
     /// Tokens of the prompt.
     prompt_tokens: usize,
-    /// Those of them that had been read before, which a prompt cache keeps.
+    /// Tokens of these that the prompt cache already held.
     reused_tokens: usize,
-    /// Tokens of the prompt read per second, those reused, planning and packing left out.
+    /// Prompt tokens per second, without reused tokens, planning and packing.
     prefill_tokens_per_s: f64,
-    /// Answer length in tokens after the first one, per second; none where there is no second one.
+    /// Answer tokens after the first, per second; null without a second one.
     decode_tokens_per_s: Option<f64>,
-    /// Tokens that were guessed and those of them that stood; none without `--speculate` or `--draft`.
+    /// Drafted and accepted tokens; null without `--speculate` or `--draft`.
     speculated: Option<Speculated>,
     /// Bytes of keys and values of prompt and answer.
     kv_bytes: u64,
-    /// Most memory that this process ever held, in bytes, where the system tells.
+    /// Peak memory of this process in bytes; null if the system does not report it.
     peak_bytes: Option<u64>,
 }
 
-/// What came of guessed tokens.
+/// Results of speculative decoding.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Speculated {
     /// Runs that had guesses to confirm.
     runs: usize,
-    /// Tokens that were guessed.
+    /// Drafted tokens.
     proposed: usize,
     /// Those of them that stood.
     accepted: usize,

@@ -48,7 +48,7 @@ pub(crate) struct Arguments {
     model: LanguageArguments,
 }
 
-/// What `phases --json` prints.
+/// Output of `phases --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// Model file.
@@ -59,51 +59,51 @@ pub(crate) struct Answer {
     devices: Vec<Device>,
     /// Plans by length of the prompt.
     plans: Vec<Plan>,
-    /// Which device reads most of a prompt of which lengths, shortest first.
+    /// Main prefill device by prompt length, shortest first.
     readers: Vec<Reader>,
-    /// Which device answers behind how many positions.
+    /// Decode device by number of positions.
     answerers: Vec<Answerer>,
 }
 
-/// What a device costs.
+/// Costs of a device.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Device {
     /// Device, `plugin:index`.
     device: String,
     /// Whether the device is emulated.
     emulated: bool,
-    /// Bytes of weights and of what else its sessions keep.
+    /// Bytes of weights and of its sessions' other memory.
     memory_bytes: u64,
-    /// Mean power in milliwatts, where plans know it.
+    /// Mean power in milliwatts, if plans know it.
     power_mw: Option<f64>,
-    /// Nanoseconds that its first chunk takes longer after another device ran.
+    /// Extra nanoseconds of its first chunk after another device ran.
     entry_ns: f64,
     /// Chunks, the largest first.
     chunks: Vec<Chunk>,
-    /// What of it is not used, and why.
+    /// Unused parts of it, with the reason.
     refused: Vec<String>,
 }
 
-/// What a chunk costs.
+/// Cost of a chunk.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Chunk {
     /// Tokens.
     rows: usize,
-    /// Nanoseconds behind no position.
+    /// Nanoseconds after no earlier position.
     base_ns: f64,
     /// Nanoseconds for each position read before, of the first ones.
     per_position_ns: f64,
-    /// What later ones cost.
+    /// Cost of later positions.
     #[serde(skip_serializing_if = "Option::is_none")]
     beyond: Option<Beyond>,
 }
 
-/// What a position costs that lies behind many others.
+/// Cost of a position after many others.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Beyond {
-    /// How many positions cost what the first do.
+    /// Number of positions with the cost of the first.
     past: usize,
-    /// Nanoseconds for each that is read behind these.
+    /// Nanoseconds per position after these.
     per_position_ns: f64,
 }
 
@@ -124,26 +124,26 @@ struct Plan {
     answer_ns: f64,
     /// Bytes that the devices of the plan keep.
     memory_bytes: u64,
-    /// What is minimised, in nanoseconds: time, and energy at its price.
+    /// Objective in nanoseconds: time, and energy at its price.
     objective_ns: f64,
     /// No plan has less.
     bound_ns: f64,
-    /// What running it came to; none without `--check`.
+    /// Result of running it; null without `--check`.
     check: Option<check::Checked>,
 }
 
-/// Lengths of a prompt of which the same device reads most.
+/// Range of prompt lengths with the same main prefill device.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Reader {
     /// Shortest prompt, in tokens.
     from: usize,
-    /// Longest prompt that was looked at, in tokens.
+    /// Longest examined prompt in tokens.
     to: usize,
     /// The device that reads most of it: a short rest may be another one's.
     device: String,
 }
 
-/// Positions behind which the same device answers.
+/// Range of positions with the same decode device.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Answerer {
     /// Positions before the first token.

@@ -76,12 +76,12 @@ struct ServerArguments {
     grace: u32,
 }
 
-/// What `serve --json` prints, in one line, once it listens.
+/// Output of `serve --json`: one line, printed once the server listens.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
-    /// Where it listens.
+    /// Address of the server.
     address: String,
-    /// What clients call the base URL.
+    /// Base URL for clients.
     url: String,
     /// The model's name for clients.
     model: String,

@@ -10,22 +10,22 @@ use serde::Serialize;
 
 use super::words::in_watts;
 
-/// A limit that was asked for, and what it can be held by.
+/// A requested limit and its sensors.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct LimitLine {
     /// `power`, `temperature` or `surface`.
     pub(super) limit: String,
     /// The limit, in milliwatts or thousandths of a degree Celsius.
     pub(super) value: i64,
-    /// Who says the figure: devices, or `surface`.
+    /// Sources of the figure: devices, or `surface`.
     pub(super) held_by: Vec<String>,
-    /// Who does not, and why.
+    /// Devices without the figure, and the reason.
     pub(super) not_by: Vec<Unsaid>,
-    /// Whether anything says it: otherwise the limit cannot be enforced.
+    /// Whether a sensor measures it; otherwise the limit cannot be enforced.
     pub(super) enforceable: bool,
 }
 
-/// A figure that no sensor says.
+/// A figure without a sensor.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Unsaid {
     /// The device, or `surface`.

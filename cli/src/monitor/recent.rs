@@ -12,20 +12,20 @@ use super::words::{in_ms, in_watts};
 /// How far back means go.
 const SPAN_NS: u64 = 1_000_000_000;
 
-/// What the last second was like.
+/// Summary of the last second.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct LastSecond {
-    /// Mean of the devices' power together, in milliwatts; none where no device says it.
+    /// Mean total power of the devices in milliwatts; null without a sensor.
     pub(super) power_mw: Option<i64>,
     /// Runs that ended, in a second.
     pub(super) runs_per_second: Option<f64>,
-    /// Median time from submit to outputs of the runs that ended, in nanoseconds; none where none did.
+    /// Median time of finished runs from submission to outputs in nanoseconds; null without one.
     pub(super) latency_p50_ns: Option<u64>,
     /// The longest such time, in nanoseconds.
     pub(super) latency_max_ns: Option<u64>,
-    /// Runs that were late.
+    /// Late runs.
     pub(super) late: Option<u64>,
-    /// Frames that were skipped.
+    /// Skipped frames.
     pub(super) skipped: Option<u64>,
 }
 

@@ -31,14 +31,14 @@ const KEPT: usize = 65_536;
 /// Significant digits of the times of all runs.
 const DIGITS: u8 = 3;
 
-/// How long runs took from submit to outputs, over the whole time.
+/// Run times from submission to outputs, over the whole time.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct Latencies {
     /// Median in nanoseconds.
     pub(super) p50_ns: u64,
-    /// 95 of 100 took no longer, in nanoseconds.
+    /// p95 in nanoseconds.
     pub(super) p95_ns: u64,
-    /// 99 of 100 took no longer, in nanoseconds.
+    /// p99 in nanoseconds.
     pub(super) p99_ns: u64,
     /// The longest in nanoseconds.
     pub(super) max_ns: u64,

@@ -18,9 +18,9 @@ use super::words::in_watts;
 pub(crate) struct SensorLine {
     /// Name.
     pub(super) name: String,
-    /// What it measures, and so the unit.
+    /// Quantity, which determines the unit.
     pub(super) quantity: polychip::telemetry::Quantity,
-    /// What it measures that of: cpu, gpu, npu, memory, battery, skin, system, other or a device.
+    /// Subject: cpu, gpu, npu, memory, battery, skin, system, other or a device.
     pub(super) subject: String,
     /// The reading, in thousandths of a degree Celsius, mW, µJ, kHz, mV, mA or thousandths.
     pub(super) value: Option<i64>,
@@ -28,30 +28,30 @@ pub(crate) struct SensorLine {
     pub(super) reason: Option<String>,
     /// Limits of a thermal zone.
     pub(super) trips: Vec<polychip::telemetry::Trip>,
-    /// What sets a clock.
+    /// The setter of a clock.
     pub(super) governor: Option<String>,
 }
 
-/// What was said at one moment.
+/// Readings at one moment.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct SampleLine {
     /// Seconds since the first sample.
     pub(super) seconds: f64,
     /// Devices and battery.
     pub(super) sample: Sample,
-    /// Sum of the devices' powers in milliwatts; none where no device says it.
+    /// Total power of the devices in milliwatts; null without a sensor.
     pub(super) power_mw: Option<i64>,
-    /// The plan that the next run takes.
+    /// The plan of the next run.
     pub(super) plan: Option<String>,
-    /// So many of a thousand frames are to run.
+    /// Frames to run, in thousandths.
     pub(super) pace_permille: Option<u32>,
     /// Runs that have ended.
     pub(super) runs: Option<u64>,
     /// Runs in a second since the last sample.
     pub(super) runs_per_second: Option<f64>,
-    /// Runs that took longer than the deadline, so far.
+    /// Runs over the deadline so far.
     pub(super) late: Option<u64>,
-    /// Frames that were skipped to keep a limit, so far.
+    /// Frames skipped so far to meet a limit.
     pub(super) skipped: Option<u64>,
     /// The second up to this sample.
     pub(super) last_second: LastSecond,

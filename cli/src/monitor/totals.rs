@@ -17,7 +17,7 @@ use super::runner::{Latencies, Runner};
 use super::sample::SampleLine;
 use super::words::{in_ms, in_watts};
 
-/// What the whole time was like.
+/// Summary of the whole time.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Summary {
     /// Seconds from the first to the last sample.
@@ -26,7 +26,7 @@ pub(crate) struct Summary {
     pub(super) samples: usize,
     /// Mean of the devices' power in milliwatts.
     pub(super) mean_power_mw: Option<f64>,
-    /// The limits that were asked for, and what they can be held by.
+    /// Requested limits and their sensors.
     pub(super) limits: Vec<LimitLine>,
     /// Highest sample in milliwatts.
     pub(super) highest_power_mw: Option<i64>,
@@ -34,7 +34,7 @@ pub(crate) struct Summary {
     pub(super) limit_mw: Option<u64>,
     /// Share of the samples above the limit.
     pub(super) share_above: Option<f64>,
-    /// Share of the samples whose mean of the last five seconds is above the limit, after the first ten seconds.
+    /// Share of samples with a 5 s mean above the limit, after the first 10 s.
     pub(super) share_above_5s: Option<f64>,
     /// Hottest temperature in thousandths of a degree Celsius, by device.
     pub(super) hottest_mc: BTreeMap<String, i64>,
@@ -44,13 +44,13 @@ pub(crate) struct Summary {
     pub(super) runs_per_second: Option<f64>,
     /// Times from submit to outputs.
     pub(super) latency: Option<Latencies>,
-    /// Runs that took longer than the deadline.
+    /// Runs over the deadline.
     pub(super) late: Option<u64>,
-    /// Frames that were skipped to keep a limit.
+    /// Frames skipped to meet a limit.
     pub(super) skipped: Option<u64>,
-    /// Samples for which each plan was in place.
+    /// Samples under each plan.
     pub(super) samples_of_plans: BTreeMap<String, usize>,
-    /// What the governor did.
+    /// Actions of the governor.
     pub(super) governed: Option<GovernedReport>,
     /// Decisions in its log, and whether they were the same when it was replayed.
     pub(super) replayed: Option<usize>,

@@ -74,16 +74,16 @@ fn gate(text: &str) -> Result<i64, String> {
     }
 }
 
-/// What `profile import --json` and `profile merge --json` print.
+/// Output of `profile import --json` and `profile merge --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Merge {
-    /// The database that was added to.
+    /// Target database.
     into: String,
-    /// The files that were added.
+    /// Added files.
     from: Vec<Added>,
 }
 
-/// What a file added.
+/// Additions from a file.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Added {
     /// The file.
@@ -93,7 +93,7 @@ struct Added {
     merged: Merged,
 }
 
-/// What `profile diff --json` prints.
+/// Output of `profile diff --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Diff {
     /// File of before.
@@ -103,7 +103,7 @@ pub(crate) struct Diff {
     /// What changed.
     #[serde(flatten)]
     diff: ProfileDiff,
-    /// Why the exit code is 1; none where it is 0.
+    /// Reason for exit code 1; null for exit code 0.
     failed: Option<String>,
 }
 

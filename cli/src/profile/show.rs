@@ -29,14 +29,14 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// What `profile show --json` prints.
+/// Output of `profile show --json`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Answer {
     /// The database.
     profile: String,
     /// Measured parts, by device, operating point and time.
     parts: Vec<PartSummary>,
-    /// With `--fit`, what is predicted on each device.
+    /// With `--fit`: predictions on each device.
     predictions: Vec<DevicePrediction>,
 }
 

@@ -29,18 +29,18 @@ pub struct Run {
     pub profiles: BTreeMap<String, PathBuf>,
 }
 
-/// A file whose last line was cut off: the writer died while it wrote.
+/// A file with a truncated last line, from a killed writer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Torn {
     /// The run.
     pub run: String,
-    /// The place whose records these are.
+    /// The place of these records.
     pub place: String,
-    /// Length of what is left of the line, in bytes.
+    /// Remaining length of the line in bytes.
     pub bytes: usize,
 }
 
-/// An item that was asked for and has no result.
+/// A requested item without a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Missing {
     /// The run.
@@ -53,14 +53,14 @@ pub struct Missing {
     pub reason: Option<String>,
 }
 
-/// A board that was to take part and recorded nothing of its own.
+/// A requested board without records of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Silent {
     /// The run.
     pub run: String,
     /// Name of the place.
     pub place: String,
-    /// What the driver recorded of it; absent where there is nothing at all.
+    /// The driver's record of it; absent if there is none.
     pub reason: Option<String>,
 }
 

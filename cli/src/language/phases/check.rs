@@ -28,22 +28,22 @@ const WARM: Duration = Duration::from_millis(100);
 /// Most tokens of a chunk by which that is done.
 const WARM_ROWS: usize = 128;
 
-/// What running a plan came to.
+/// Result of running a plan.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Checked {
     /// Measured nanoseconds of the prompt, median.
     prompt_ns: u64,
     /// Measured nanoseconds of the answer, median.
     answer_ns: u64,
-    /// By how much the prediction of the whole was off, of what was measured.
+    /// Error of the total prediction, relative to the measurement.
     prediction_error: f64,
     /// The whole, over the whole of the best fixed placement.
     of_best_fixed: f64,
-    /// Whether the plan is one of the fixed placements, whose times are of both then.
+    /// Whether the plan equals a fixed placement; the times then belong to both.
     is_fixed: bool,
     /// The fixed placements, the best first.
     fixed: Vec<Fixed>,
-    /// Fixed placements that were not run, since three times the plan's time and more is predicted of them.
+    /// Fixed placements that did not run, predicted to take at least three times the plan's time.
     not_run: Vec<Hopeless>,
 }
 
@@ -62,7 +62,7 @@ struct Fixed {
     answer_ns: u64,
 }
 
-/// A fixed placement that was not run.
+/// A fixed placement that did not run.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Hopeless {
     /// The device that would read.
