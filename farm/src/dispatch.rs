@@ -1,9 +1,9 @@
-//! Which board does which item next: a pure state machine, told what happens.
+//! Assigns items to boards: a pure state machine driven by events.
 //!
 //! Invariants:
-//! 1. An item is with one board at a time, and ends once: done, or given up by name.
-//! 2. An item that a board failed goes to a board that has not tried it, as long as there is one.
-//! 3. Of a group of boards that may do the same, none is given more than its share while others wait.
+//! 1. An item is with one board at a time, and ends once: done, or given up with a report.
+//! 2. An item that failed on a board goes to another board that has not tried it, if there is one.
+//! 3. Among interchangeable boards, none gets more than its share while others wait.
 //!
 //! Not here: boards, clocks, files (`drive`).
 

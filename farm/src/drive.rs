@@ -1,12 +1,13 @@
-//! Drives a run: a thread per board, which takes items, sends what they need, and keeps what comes back.
+//! Drives a run: one thread per board takes items, sends their files, and stores their records.
 //!
 //! Invariants:
 //! 1. A record is in the run's folder before its item counts as done.
-//! 2. A way that was cut is tried again; the runner's journal then says what was done meanwhile, and nothing is measured twice.
-//! 3. Every item ends: with a record of its board, or with one that says which boards were lost.
+//! 2. A lost connection is retried; the runner's journal then reports the work done meanwhile, and nothing is
+//!    measured twice.
+//! 3. Every item ends with a record from its board, or with one that lists the lost boards.
 //!
-//! Not here: who gets which item (`dispatch`), what a board does with it (`farm/runner`).
-//! Start reading at [`drive`].
+//! Not here: assignment of items (`dispatch`), their execution on a board (`farm/runner`). Start reading at
+//! [`drive`].
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,6 +1,6 @@
 //! The boards of a desk: `farm.toml`.
 //!
-//! Invariant: a file with a mistake is refused whole, and the message names the board and the key.
+//! Invariant: a file with an error is refused as a whole, and the message names the board and the key.
 //!
 //! Not here: boards of a labgrid coordinator (`labgrid`).
 

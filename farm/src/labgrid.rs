@@ -1,11 +1,11 @@
-//! Boards of a labgrid coordinator, through `labgrid-client`.
+//! Boards of a labgrid coordinator, via `labgrid-client`.
 //!
 //! A place is a board if it has a `NetworkService`: reached over ssh, or over adb where the place has the tag `via=adb`.
 //!
 //! Invariants:
-//! 1. A place that was acquired is released when it is dropped; labgrid itself keeps it for a client that died.
-//! 2. A place that cannot be a board is left out with the reason, and never guessed at.
-//! 3. A call of the client takes a minute at most: a coordinator that hangs holds nobody up.
+//! 1. An acquired place is released on drop; labgrid itself keeps it for a dead client.
+//! 2. A place that cannot be a board is skipped with the reason.
+//! 3. A client call has a limit of one minute, so a hanging coordinator does not block.
 //!
 //! Not here: power switches and consoles, which stay labgrid's.
 

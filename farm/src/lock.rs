@@ -1,6 +1,6 @@
 //! One owner per board and per run, among all programs of this host.
 //!
-//! Invariant: a lock ends with the process that holds it, however that ends.
+//! Invariant: a lock ends with its process, however the process ends.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Seek as _, Write as _};

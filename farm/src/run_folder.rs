@@ -1,9 +1,9 @@
 //! The folder of a run on this host.
 //!
 //! Invariants:
-//! 1. A record that was appended is on the disk, whole.
+//! 1. An appended record is completely on the disk.
 //! 2. One driver at a time works in a folder.
-//! 3. What a folder asks for never changes after it was made.
+//! 3. The requested items of a folder never change after its creation.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};

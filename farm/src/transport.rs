@@ -1,10 +1,10 @@
-//! The way to a board: commands, files, and what can go wrong with them.
+//! The connection to a board: commands, files, and their failures.
 //!
 //! Invariants:
-//! 1. A command's exit code is the command's own: a way that ends without one is an error, never a code.
-//! 2. A file that was put has its whole length under its name, or the name is not there.
+//! 1. An exit code is the command's own: a connection that ends without one is an error, never a code.
+//! 2. A sent file is complete under its name, or the name does not exist.
 //!
-//! Not here: what is sent (`upload`), what runs (`drive`).
+//! Not here: the files to send (`upload`), the programs to run (`drive`).
 
 mod adb;
 mod local;

@@ -1,4 +1,4 @@
-//! What a server counts, as Prometheus reads it.
+//! Server metrics in Prometheus format.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How a server is set up.
+//! Server options.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -18,7 +18,7 @@ const CONNECTIONS: usize = 512;
 /// Longest body where nobody says, unless there is room for long texts.
 const BODY_BYTES: usize = 1 << 20;
 
-/// How a server is set up.
+/// Server options.
 ///
 /// ```
 /// use polychip_serve::Options;

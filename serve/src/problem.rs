@@ -1,4 +1,4 @@
-//! What is wrong with a request, as it goes back to the client.
+//! A request error, as returned to the client.
 //!
 //! Invariant: the body has OpenAI's form, `{"error": {"message", "type", "param", "code"}}`, whatever the status.
 

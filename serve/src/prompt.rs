@@ -1,4 +1,4 @@
-//! From what a client asks to what the model is to do.
+//! Converts a client's request to a model task.
 
 use polychip_llm::{Generate, Grammar, LanguageModel, Specials, TokenId};
 

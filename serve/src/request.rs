@@ -1,8 +1,8 @@
-//! What a client asks, out of the JSON that it sent.
+//! Parses a client's JSON request.
 //!
 //! Invariants:
-//! 1. A field that is not known, or a value that cannot be heeded, is a [`Problem`] that names it.
-//! 2. `null` stands for a field that is left out.
+//! 1. An unknown field or an unsupported value is a [`Problem`] that names it.
+//! 2. `null` means an omitted field.
 
 use std::ops::RangeInclusive;
 

@@ -1,9 +1,8 @@
-//! A server's life: it listens, answers, is shut down, ends.
+//! A server's life cycle: listening, answering, shutdown.
 //!
 //! Invariants:
-//! 1. Once shut down, nothing new is begun; what was accepted is answered until the grace time is over.
-//! 2. A connection that is silent in the middle of a head, or that reads nothing, is closed; so is one whose client has gone, whatever it
-//!    sent before.
+//! 1. After shutdown begins, nothing new starts; accepted requests are answered until the grace time ends.
+//! 2. A connection that stalls within a header or reads nothing is closed, as is one whose client has disconnected.
 
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::pin::pin;

@@ -1,4 +1,4 @@
-//! A file of records, a line each.
+//! A file of records, one per line.
 
 use crate::record::{FORMAT, Record};
 

@@ -1,4 +1,4 @@
-//! Where something was measured, and with what.
+//! The place and program of a measurement.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,12 +1,12 @@
-//! What a report shows: each item on each kind of board, by the newest snapshot, with its history over all of them.
+//! A report: each item on each kind of board in the newest snapshot, with its history over all snapshots.
 //!
-//! A snapshot is what was measured at one time: one run, or the runs by which a build had its turns.
+//! A snapshot holds the measurements of one time: one run, or the alternating runs of a build.
 //!
 //! Invariants:
-//! 1. The figures of a cell are those of one snapshot, which it names; snapshots are never averaged.
-//! 2. Without rounds against a baseline a cell says no more than what was measured: the trend is a picture.
+//! 1. The figures of a cell come from one named snapshot; snapshots are never averaged.
+//! 2. Without rounds against a baseline a cell shows only measurements; the trend is only drawn.
 //!
-//! Not here: how it looks (`page`, `junit`).
+//! Not here: rendering (`page`, `junit`).
 
 mod junit;
 mod page;

@@ -1,9 +1,9 @@
-//! A run as its folder holds it.
+//! A run, read from its folder.
 //!
 //! Invariants:
-//! 1. A folder that is half there (no header, a line that is no record) is refused with the file and the line; a last
-//!    line that was cut off is left out and reported, because that is how a killed writer leaves a file.
-//! 2. A record that stands twice counts once.
+//! 1. A damaged folder (no header, an invalid line) is refused with the file and the line. A truncated last line is
+//!    skipped and reported, because a killed writer leaves one.
+//! 2. A duplicate record counts once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,11 +1,11 @@
-//! The statistics of a comparison: trimmed means of differences, drift, and how many differences are chance.
+//! The statistics of a comparison: trimmed means of differences, drift, and false discoveries.
 //!
 //! - The mean of differences is trimmed by a fifth at each end, with the interval and test of Tukey and McLaughlin
-//!   (1963; Wilcox, Introduction to Robust Estimation and Hypothesis Testing, section 4.3): the variance is that of the
-//!   winsorized values. A round in which the clock went into another mode costs one difference, not the answer.
+//!   (1963; Wilcox, Introduction to Robust Estimation and Hypothesis Testing, section 4.3): the variance is that of
+//!   the winsorized values. A round with another clock mode costs one difference, not the result.
 //! - Drift is the slope of Theil and Sen (Sen 1968): the median of the slopes between any two values.
-//! - Of many comparisons some differ by chance: Benjamini and Hochberg (1995) bound the share of such among those that
-//!   are called different.
+//! - Of many comparisons some differ by chance: Benjamini and Hochberg (1995) bound their share among the reported
+//!   differences.
 //!
 //! Invariant: pure arithmetic in a fixed order.
 

@@ -1,6 +1,6 @@
-//! The state of the board, and whether it is fit to be measured on.
+//! The state of the board, and whether it is fit for measurements.
 //!
-//! Invariant: a limit whose sensor is not there does not bind, and the record shows that it was not there.
+//! Invariant: a limit without a sensor does not apply, and the record shows the missing sensor.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

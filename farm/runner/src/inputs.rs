@@ -1,4 +1,4 @@
-//! Inputs made up from a seed: floats from 0 to 1, integers and truths 0 or 1.
+//! Inputs generated from a seed: floats from 0 to 1, integers and booleans of 0 or 1.
 //!
 //! Invariant: the same model gets the same bytes on every board (ChaCha8, a stream per input).
 

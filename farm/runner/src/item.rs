@@ -1,8 +1,8 @@
-//! One item, in the process that it has for itself.
+//! One item in its own process.
 //!
 //! Invariants:
-//! 1. Whatever happens with the item is an outcome, written whole.
-//! 2. The process ends when the runner that started it does: nothing measures where nobody listens.
+//! 1. Every result of the item is an outcome, written completely.
+//! 2. The process ends with its runner: nothing measures without a listener.
 
 mod bench;
 mod conformance;

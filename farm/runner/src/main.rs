@@ -1,13 +1,12 @@
-//! `polychip-runner`: the program on a board of a device farm that measures.
+//! `polychip-runner`: the measuring program on a board of a device farm.
 //!
 //! Invariants:
-//! 1. Each item runs in a process of its own: a plugin that crashes or hangs costs its item, and nothing else.
-//! 2. A record is in the journal, synced, before it is printed; a runner that is started again prints what the journal
-//!    holds in place of measuring it again.
-//! 3. Standard output holds records and nothing else: what a plugin prints goes to standard error.
+//! 1. Each item runs in its own process: a crashing or hanging plugin loses only its item.
+//! 2. A record is synced to the journal before it is printed; a restarted runner prints the journal's records instead
+//!    of measuring again.
+//! 3. Standard output holds only records; plugin output goes to standard error.
 //!
-//! Not here: which board does what (`farm`), what a record is (`farm/record`).
-//! Start reading at [`serve`].
+//! Not here: scheduling boards (`farm`), the form of a record (`farm/record`). Start reading at [`serve`].
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What jobs that run a model share, and what an item's process says at its end.
+//! Shared code of jobs that run a model, and the final message of an item's process.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Items from standard input, records to standard output.
 //!
 //! Invariants:
-//! 1. A record is in the journal before it is printed; a reader that has gone away stops nothing.
-//! 2. An item's process that ends without an outcome, or not at all, is a failed item with the system's word for it.
+//! 1. A record is in the journal before it is printed; a lost reader stops nothing.
+//! 2. An item whose process ends without an outcome, or not at all, fails with the system's reason.
 
 use std::fs::File;
 use std::io::Read as _;

@@ -1,4 +1,4 @@
-//! Rounds step by step, without a thread and without connections.
+//! Rounds step by step, without threads or connections.
 
 use polychip_llm::gguf::TensorType;
 use polychip_llm::testing::TinyModel;

@@ -1,4 +1,4 @@
-//! What a comparison says, as plain values.
+//! A comparison as plain values.
 
 use polychip_farm_record::{Item, Record, Wanted};
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! When two batches may be compared, and when not.
+//! Rules for comparing two batches.
 
 use polychip_farm_record::{Record, State};
 

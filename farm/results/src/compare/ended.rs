@@ -1,4 +1,4 @@
-//! How an item ended on a side, and what it means where that changed.
+//! Outcomes of an item on each side, and the meaning of a change.
 
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
-//! A comparison as the Markdown of a comment on a pull request.
+//! A comparison as Markdown for a pull request comment.
 //!
-//! Invariant: names of models and words of devices are text: none of them makes markup.
+//! Invariant: model names and device texts are escaped.
 
 use std::fmt::Write as _;
 

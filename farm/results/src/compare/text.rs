@@ -1,4 +1,4 @@
-//! A comparison in words, for a terminal.
+//! A comparison as text for a terminal.
 
 use std::fmt;
 

@@ -1,10 +1,10 @@
 //! A report as one HTML page.
 //!
 //! Invariants:
-//! 1. The page needs nothing but itself: no script, no network, no other file; its own policy forbids all three.
-//! 2. What a model, a board or a device says is text: the template escapes it.
-//! 3. It is at most [`MOST`] bytes: where there is more, cells without a finding lose their details, then all do, then
-//!    items are left out; it says so.
+//! 1. The page is self-contained: its own policy forbids scripts, network and other files.
+//! 2. The template escapes texts of models, boards and devices.
+//! 3. It has at most [`MOST`] bytes: beyond that, cells without a finding lose their details, then all cells, then
+//!    items are omitted, which the page reports.
 
 mod chart;
 

@@ -1,7 +1,7 @@
 //! The conformance suite's verdict on a plugin.
 //!
-//! The suite is a program of its own (`polychip-conform`), which is sent to the board beside the runner: tests depend on
-//! everything, and what ships does not depend on tests.
+//! The suite is a separate program (`polychip-conform`), sent to the board with the runner: tests depend on
+//! everything, and shipped code does not depend on tests.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

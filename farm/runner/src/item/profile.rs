@@ -1,4 +1,4 @@
-//! Parts of a model, measured into the place's profile database.
+//! Measures parts of a model into the place's profile database.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
