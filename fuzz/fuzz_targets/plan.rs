@@ -1,4 +1,4 @@
-//! Arbitrary text as a plan file: refused, or a plan that survives its file and is judged calmly.
+//! Arbitrary text as a plan file: refused, or a plan that round-trips and is checked without a panic.
 //!
 //! Invariants: a plan that is read writes a file that reads as the same plan; a plan for the fixed
 //! graph below, whatever it says, is accepted or refused by `check` and never panics; what
@@ -12,8 +12,8 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use polychip_graph::{Graph, text};
 use polychip_partitioner::{
-    Cost, CostTable, Link, LinkTable, Energy, Time, PLAN_VERSION, Plan, Provenance, Refusal, Report,
-    Request, Target, check, check_placement, explain, model_fingerprint, restate,
+    Cost, CostTable, Energy, Link, LinkTable, PLAN_VERSION, Plan, Provenance, Refusal, Report, Request,
+    Target, Time, check, check_placement, explain, model_fingerprint, restate,
 };
 
 /// A chain with a residual sum, on three devices, one of which refuses a node.

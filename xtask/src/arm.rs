@@ -1,14 +1,14 @@
 //! `cargo xtask arm`: the tests on aarch64, cross-built once and run by qemu's emulation of several processors.
 //!
 //! Invariants:
-//! 1. What is missing on this machine is named with how to get it; nothing is installed here.
-//! 2. The processors differ in what they have: NEON alone (cortex-a53), dot products and f16 (cortex-a76), all (max). That
-//!    the first catches an instruction whose guard is missing is tried each time before any test ([`unguarded`]).
-//! 3. A package that is not run stands in the summary with its reason, and so does a test that was skipped.
-//! 4. Only a program that passed before, as it is now and by the same numbers, is left out of another run (`--resume`).
+//! 1. Missing programs are reported with instructions; nothing is installed.
+//! 2. The processors differ in features: NEON only (cortex-a53), dot products and f16 (cortex-a76), all (max). Each
+//!    run first proves that the first one catches an unguarded instruction ([`unguarded`]).
+//! 3. The summary lists every skipped package and test with its reason.
+//! 4. `--resume` skips only programs that passed before with the same build and options.
 //!
-//! Not here: speed, of which an emulator says nothing; which packages cannot run ([`packages`]).
-//! Start reading at [`run`].
+//! Not here: speed, which is meaningless under emulation; packages that cannot run ([`packages`]). Start reading at
+//! [`run`].
 
 mod binfmt;
 mod build;

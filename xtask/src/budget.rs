@@ -1,12 +1,11 @@
-//! `cargo xtask budget`: what a first build and the programs cost, held to bars.
+//! `cargo xtask budget`: cost of a first build and sizes of programs, compared with their limits.
 //!
 //! Invariants:
-//! 1. A first build begins without anything built, in a folder of its own that is removed behind it.
-//! 2. A program's size is what is left when its symbols are stripped, whether they are or not.
-//! 3. What cannot be measured here is listed as skipped with the reason, never as held.
+//! 1. A first build starts empty, in its own folder, which is removed afterwards.
+//! 2. A program's size excludes symbols, whether they are stripped or not.
+//! 3. Values that cannot be measured here are listed as skipped with the reason, never as met.
 //!
-//! `--built` leaves out what has to be built: CI runs that.
-//! Not here: what CI costs (`ci`), and lines of code (`size`).
+//! `--built` skips values that need a build, as in CI. Not here: CI's cost (`ci`), lines of code (`size`).
 
 mod elf;
 

@@ -1,8 +1,8 @@
 //! `cargo xtask charts`: the charts of `docs/benchmarks/charts`, drawn from the raw files beside them.
 //!
 //! Invariants:
-//! 1. A chart has no number of its own: each is read from a committed raw file, which its foot names.
-//! 2. The same raw files give the same bytes; `--check` fails where a committed chart is another, or is of no raw file.
+//! 1. Every number of a chart is read from a committed raw file, which its footer names.
+//! 2. The same raw files give the same bytes; `--check` fails if a committed chart differs or has no raw file.
 //! 3. Every chart stands on the page of charts.
 //!
 //! Start reading at [`CHARTS`]; a further chart is a row of it.

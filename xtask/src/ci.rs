@@ -1,14 +1,15 @@
-//! Every check of CI in one command, each by the program that a person would call; the quick ones by another.
+//! Every CI check in one command, each run by the program that a developer would call; another command runs the quick
+//! ones.
 //!
 //! Invariants:
-//! 1. A check that cannot run here is listed as skipped with the reason, and so is each test within one; where
-//!    `POLYCHIP_EXPECT` says that what it needs is here, it fails.
-//! 2. All checks run even where one fails; the exit status says whether any did.
-//! 3. What a check printed is in `target/ci`, and the last lines of all say what failed.
-//! 4. The workspace is built once, whole ([`programs`]): built package by package, dependencies have other features
-//!    each time, and are built anew.
-//! 5. Checks in a row that keep one processor busy for minutes run beside each other; what each printed is shown when it
-//!    ends, in one piece.
+//! 1. A check or test that cannot run here is listed as skipped with the reason; if `POLYCHIP_EXPECT` lists its need,
+//!    it fails.
+//! 2. All checks run even if one fails; the exit status reports any failure.
+//! 3. The output of each check is in `target/ci`, and the final lines summarize failures.
+//! 4. The workspace is built once as a whole ([`programs`]): package by package, dependencies would be rebuilt with
+//!    different features.
+//! 5. Consecutive checks that keep one processor busy for minutes run concurrently; each one's output is shown as a
+//!    whole when it ends.
 //!
 //! Start reading at `checks`.
 

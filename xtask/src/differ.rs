@@ -1,7 +1,7 @@
 //! `cargo xtask differ`: random graphs on Polychip's CPU and in ONNX Runtime.
 //!
-//! Invariant: prints what `polychip-differ` prints, and fails where it does: a difference that no class of
-//! `device-tests/expectations/differ.toml` is of.
+//! Invariant: prints the output of `polychip-differ`, and fails on a difference outside the classes of
+//! `device-tests/expectations/differ.toml`.
 
 use std::process::Command;
 

@@ -1,12 +1,12 @@
-//! `cargo xtask doors`: the demo through every door, by the program that the door's page names.
+//! `cargo xtask doors`: the demo through every binding, with the program that the binding's page names.
 //!
 //! Invariants:
-//! 1. Every door says the label and the probability that the command line says, digit by digit.
-//! 2. A page that does not show its door's command fails: what is tested is what a person types, of an unoptimised build.
-//! 3. C and C++ are built against the installed tree alone, found by pkg-config and by CMake.
-//! 4. What a door needs and this machine lacks is *skipped* by its name; where `POLYCHIP_EXPECT` has that name, it fails.
+//! 1. Every binding prints the label and probability of the command line, digit by digit.
+//! 2. A page without its binding's command fails: the test runs what users type, with an unoptimised build.
+//! 3. C and C++ are built only against the installed tree, found by pkg-config and CMake.
+//! 4. A binding with a missing need is *skipped* by the need's name, or fails if `POLYCHIP_EXPECT` contains it.
 //!
-//! A further door is a row of [`DOORS`]. A session that learns, through every door: `learn`.
+//! A further binding is a row of [`DOORS`]. Learning sessions through every binding: `learn`.
 
 mod learn;
 

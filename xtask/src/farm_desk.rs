@@ -3,9 +3,9 @@
 //! opened in a browser.
 //!
 //! Invariants:
-//! 1. Nothing is installed and nothing of the machine is changed: what is fetched lies below `target/farm-desk`.
-//! 2. Nothing that was started is left, however the chore ends: it lives in namespaces that end with it.
-//! 3. What is missing on this machine is named with how to get it, and fails the chore.
+//! 1. Nothing is installed or changed on the machine: fetched files are under `target/farm-desk`.
+//! 2. No started process survives, however the command ends: all run in namespaces that end with it.
+//! 3. Missing programs are reported with instructions, and fail the command.
 //!
 //! Not here: the desk itself and what must come of it (`device-tests/farm-desk`), what the page must show
 //! (`cli/page/test/farm-desk.test.js`).

@@ -1,4 +1,4 @@
-//! Committed files that are made from the source: the C headers, and the plugin contract's layout table.
+//! Committed generated files: the C headers, and the plugin contract's layout table.
 //!
 //! Invariant: a check never writes; `--bless` does, and the diff is then reviewed like code.
 

@@ -1,9 +1,9 @@
-//! `cargo xtask guest`: the tests of dma-bufs in a virtual machine, whose Linux makes dma-bufs and whose Vulkan driver
-//! in software takes them.
+//! `cargo xtask guest`: the dma-buf tests in a virtual machine, whose Linux provides dma-bufs and whose software
+//! Vulkan driver imports them.
 //!
 //! Invariants:
-//! 1. The chore passes only where every test of the suite ran in the guest and passed; one that was skipped fails it.
-//! 2. Nothing of this machine is changed, and the guest has no network and no disk: all is in its memory.
+//! 1. The command passes only if every test of the suite ran in the guest and passed; a skipped test fails it.
+//! 2. The machine is unchanged, and the guest has no network and no disk: everything is in its memory.
 //!
 //! Not here: the tests (`device-tests/tests/gpu_zero_copy.rs`), the kernel and the driver (`vendor`).
 

@@ -1,10 +1,10 @@
-//! `cargo xtask killed`: what apps that are killed without a warning keep of what they measured.
+//! `cargo xtask killed`: the measurements that survive when apps are killed without warning.
 //!
 //! Invariants:
-//! 1. An app is `polychip bench` with a profile file, and ends by SIGKILL; nothing of it is asked to write.
-//! 2. What it must keep is what a profile holds at most ([`NEWEST`]) and what it measured up to 30 s before its end.
+//! 1. An app is `polychip bench` with a profile file, killed by SIGKILL without a chance to write.
+//! 2. It must keep at most the profile's capacity ([`NEWEST`]), with measurements up to 30 s before its end.
 //!
-//! Not here: what a start after that takes (`plans --starts`).
+//! Not here: the time of the next start (`plans --starts`).
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -1,8 +1,7 @@
-//! `cargo xtask`: the chores of the repository, the same on a laptop and in CI.
+//! `cargo xtask`: the repository's tasks, identical on a laptop and in CI.
 //!
-//! Invariant: every check that CI makes can be run here by one command, and a check that cannot run on
-//! this machine says *skipped* with the reason, never *passed*.
-//! Start reading at [`ci`].
+//! Invariant: one command runs every CI check here, and a check that cannot run on this machine reports *skipped*
+//! with the reason, never *passed*. Start reading at [`ci`].
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! `cargo xtask mutants`: mutated models by the thousand.
 //!
-//! Invariant: prints what `polychip-mutants run` prints, of the models of the repository and of those that
-//! `cargo xtask models` makes; where these are not there, it says so.
+//! Invariant: prints the output of `polychip-mutants run` for the models of the repository and of `cargo xtask
+//! models`, and reports if the latter are missing.
 
 use std::process::Command;
 

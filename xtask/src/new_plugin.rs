@@ -1,10 +1,10 @@
-//! `cargo xtask new-plugin NAME`: writes a plugin that works, to be made one's own: into this tree, or with `--out` into a folder
-//! of its own.
+//! `cargo xtask new-plugin NAME`: creates a working plugin as a starting point, in this tree, or with `--out` in its
+//! own folder.
 //!
 //! Invariants:
 //! 1. A plugin is one folder: the workspace takes members by pattern and `tidy` derives its edges, so no other
 //!    file changes. Outside it is the same folder in a workspace of its own (`outside`), so that it can move in.
-//! 2. Nothing is written over: a name that is taken is refused, and a failed attempt leaves no folder behind.
+//! 2. Nothing is overwritten: a taken name is refused, and a failed attempt leaves no folder.
 //! 3. The templates (`xtask/templates/plugin`) are the plugin `xyz`; its name in them is the only placeholder.
 
 use std::fs;

@@ -1,10 +1,10 @@
 //! `cargo xtask onnxruntime`: the provider of ONNX Runtime, tested in ONNX Runtime as it is published, of several releases.
 //!
 //! Invariants:
-//! 1. ONNX Runtime is never changed: the library is registered as a person does it.
-//! 2. A release that cannot be fetched is said.
+//! 1. ONNX Runtime is never changed: the library is registered as users do.
+//! 2. A release that cannot be fetched is reported.
 //!
-//! Not here: what is tested (`bindings/onnxruntime/tests`).
+//! Not here: the tests (`bindings/onnxruntime/tests`).
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
-//! `cargo xtask ops`: models of one op each on the CPU, beside ONNX Runtime by turns.
+//! `cargo xtask ops`: single-op models on the CPU, interleaved with ONNX Runtime.
 //!
-//! Invariant: prints what `polychip-ops-bench` prints.
+//! Invariant: prints the output of `polychip-ops-bench`.
 
 use std::process::Command;
 

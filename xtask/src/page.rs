@@ -2,12 +2,12 @@
 //! `polychip farm report --html` opened there, too.
 //!
 //! Invariants:
-//! 1. The committed page is what `cli/page` makes of its source and its locked libraries.
-//! 2. The pages that are opened are of plans of MobileNetV2 on three emulated devices; where that model is not there, of
-//!    the model that ships, and it says so.
-//! 3. A browser or Node.js that is not there is *skipped* in CI, with the reason; this chore fails then.
+//! 1. The committed page matches the build of `cli/page` from its source and locked libraries.
+//! 2. The opened pages show plans of MobileNetV2 on three emulated devices, or of the shipped model if that one is
+//!    missing, with a message.
+//! 3. A missing browser or Node.js is *skipped* in CI with the reason; this command fails.
 //!
-//! Not here: what is looked at in the browser (`cli/page/test`).
+//! Not here: the browser tests (`cli/page/test`).
 
 use std::fs;
 use std::path::{Path, PathBuf};

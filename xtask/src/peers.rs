@@ -5,7 +5,7 @@
 //! `docs/benchmarks/cpu.md` with the raw files in `docs/benchmarks/cpu/`.
 //!
 //! Invariants:
-//! 1. A table says machine, versions, date and command, and comes from one interleaved run per number of threads.
+//! 1. A table states machine, versions, date and command, and comes from one interleaved run per number of threads.
 //! 2. A peer is compared within its precision: f32 with f32, 16 bits with 16 bits, 8 bits with 8 bits.
 //! 3. A peer that cannot be installed or cannot run a model has no figure; it is never counted as slower.
 

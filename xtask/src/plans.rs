@@ -1,9 +1,9 @@
-//! `cargo xtask plans`: what plans over several devices take beside the best of these devices alone, as an app meets them:
-//! at once, at once with calibrated devices, after 200 runs, and after `polychip measure`.
+//! `cargo xtask plans`: times of multi-device plans against the best single device, as an app sees them: the first
+//! plan, the first plan with calibrated devices, after 200 runs, and after `polychip measure`.
 //!
 //! Invariants:
-//! 1. What is timed is `polychip bench` as a user types it; rounds of all kinds take turns, and medians count.
-//! 2. A model that a command does not take is listed with its error; no time fails the chore.
+//! 1. The timed command is `polychip bench` as users type it; rounds of all kinds alternate, and medians count.
+//! 2. A model that a command refuses is listed with its error; no time fails the command.
 //!
 //! Not here: which plan is best on paper (`placement_bench`), answers (`trained`).
 

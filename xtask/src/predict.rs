@@ -1,4 +1,4 @@
-//! `cargo xtask predict`: models predicted from what others teach, beside what they take.
+//! `cargo xtask predict`: models predicted from measurements of other models, compared with measured times.
 //!
 //! Measures the models, segments of them and their fusion groups in turns by `polychip profile --ops`, on the CPU with one
 //! thread and two, on OpenVINO and on a GPU (Mesa's lavapipe where there is no chip), and writes
@@ -6,10 +6,9 @@
 //! no other use here: nothing was tuned on them, not even by looking.
 //!
 //! Invariants:
-//! 1. A model is predicted by fits that never saw it nor a network like it; the program that does it is the one that
-//!    apps use.
-//! 2. Wholes are measured in batches between those of their segments, so that a drift of the machine is in both.
-//! 3. A device that is not there is skipped with the reason; it has no figure.
+//! 1. A model is predicted by fits that saw neither it nor a similar network, with the code that apps use.
+//! 2. Whole models are measured in batches between those of their segments, so that machine drift affects both.
+//! 3. A missing device is skipped with the reason, without a figure.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -1,10 +1,10 @@
 //! `cargo xtask python`: the Python module, tested in Python; as a wheel with `--wheel`.
 //!
 //! Invariants:
-//! 1. What is tested is what a person imports: the package's own files beside the library, or the installed wheel.
-//! 2. The wheel is tested in an environment of its own, first without NumPy being there.
+//! 1. The tests import what users import: the package's own files with the library, or the installed wheel.
+//! 2. The wheel is tested in its own environment, first without NumPy.
 //!
-//! Not here: what is tested (`bindings/python/tests`).
+//! Not here: the tests (`bindings/python/tests`).
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
-//! `cargo xtask sessions`: sessions as apps use them, beside ONNX Runtime.
+//! `cargo xtask sessions`: typical app sessions, compared with ONNX Runtime.
 //!
-//! Invariant: a model that is not there is said, and the others are run.
+//! Invariant: a missing model is reported, and the others run.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,7 @@
-//! Programs of aarch64 that tests start: the kernel hands them to the emulator where it was told to, else a namespace of
-//! this command's own tells it.
+//! Runs aarch64 programs that tests start: the kernel passes them to the emulator if configured; otherwise this
+//! command registers it in its own namespace.
 //!
-//! Invariant: nothing is registered outside that namespace; what the machine starts is what it started before.
+//! Invariant: nothing is registered outside that namespace, so the machine is unchanged.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;

@@ -1,6 +1,6 @@
-//! Programs of tests, built for aarch64 on this machine.
+//! Builds test programs for aarch64 on this machine.
 //!
-//! Invariant: a compiler that already has aarch64's standard library is taken before the one that was fetched.
+//! Invariant: a compiler with the aarch64 standard library is preferred to the fetched one.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! One program of tests on one emulated processor: run to its end or its limit, and read.
+//! Runs one test program on one emulated processor to its end or limit, and parses the output.
 
 use std::ffi::OsString;
 use std::fmt;

@@ -1,7 +1,7 @@
-//! Which packages' tests run on an emulated aarch64, which cannot and why, and what their tests load.
+//! Packages with tests on emulated aarch64, packages without and why, and the libraries that tests load.
 //!
-//! Invariant: every package of the workspace runs unless [`LEFT_OUT`] names it with its reason; a name in a table here
-//! that is no package's fails a test.
+//! Invariant: every package of the workspace runs unless [`LEFT_OUT`] lists it with its reason; a name that is not a
+//! package fails a test.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! The last result of each program of tests on each processor, kept from run to run in `target/arm/results.json`.
+//! The last result of each test program on each processor, stored in `target/arm/results.json`.
 //!
-//! Invariant: only a run of a whole program is kept, with what it was built of and how many cases it tried; another build or
-//! other numbers make it be run again.
+//! Invariant: only complete runs are stored, with their build and number of cases; a different build or number reruns
+//! the program.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

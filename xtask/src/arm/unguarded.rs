@@ -1,4 +1,4 @@
-//! The proof that a missing guard is caught: a program that runs `sdot` unasked dies on a processor without it.
+//! Proof that a missing guard is caught: a program with an unguarded `sdot` dies on a processor without it.
 //!
 //! Not here: the program (`device-tests/isa/unguarded/sdot.rs`), which is in no package, so that nothing else builds it.
 

@@ -1,4 +1,4 @@
-//! How long a program of Linux is without symbols, by the headers of what is loaded (elf(5), 64 bits, little endian).
+//! Size of a Linux program without symbols, from the headers of its loaded segments (elf(5), 64 bits, little endian).
 
 /// Where the first segment's header stands, how long each is, and how many there are: of the program's header.
 const PHOFF: usize = 32;

@@ -1,6 +1,6 @@
-//! Rows of charts, out of the raw files as their commands write them.
+//! Rows of charts, from the raw files of their commands.
 //!
-//! Invariant: a cell that the raw file lacks is a gap, never 0.
+//! Invariant: a cell missing in the raw file is a gap, never 0.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! Bars in groups, on a logarithmic scale about 1.
 //!
-//! Invariant: what is drawn follows from the table and these constants alone: no font of the machine is asked.
+//! Invariant: the drawing depends only on the table and these constants, not on the machine's fonts.
 
 use anyhow::{Result, ensure};
 use plotters::prelude::*;

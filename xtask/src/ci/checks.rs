@@ -1,8 +1,8 @@
-//! The checks, in the order in which they run: what is quick to say comes first.
+//! The checks in execution order, quick ones first.
 //!
 //! Invariants:
 //! 1. A quick check needs no Python, no vendor's library and no network but the registry's.
-//! 2. Each suite runs once: with the quick ones, or in a check of its own here.
+//! 2. Each suite runs once: with the quick checks, or in its own check here.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! What a check costs: seconds on the clock, and of the processor in all programs that it ran.
+//! Cost of a check: wall-clock seconds, and processor seconds of all its programs.
 
 use std::fmt;
 use std::time::{Duration, Instant};

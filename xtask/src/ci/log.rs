@@ -1,6 +1,6 @@
-//! What a check printed: shown, kept in a file, and gone through for what failed.
+//! Output of a check: shown, stored in a file, and searched for failures.
 //!
-//! Invariant: everything that a command prints, on both its outputs and in order, is in the file.
+//! Invariant: the file holds all output of a command, from both streams and in order.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, PipeReader, Write};

@@ -1,11 +1,12 @@
-//! The program that learns, through every door: the session begins cold and settles, and all doors say the same plan.
+//! The learning program through every binding: the session starts cold and settles, and all bindings report the same
+//! plan.
 //!
 //! Invariants:
-//! 1. On scripted devices the first plan and the last one are known: what is stated to be fast is slow, by a factor of four.
-//! 2. On devices of this machine all doors begin with the same plan and settle; on which is the machine's, and chance's where
-//!    two are as fast as each other.
+//! 1. On scripted devices the first and last plans are known: the device stated as fast is four times slower.
+//! 2. On this machine's devices all bindings start with the same plan and settle; the final plan depends on the
+//!    machine, and on chance between equally fast ones.
 //!
-//! A further door is a row of [`DOORS`].
+//! A further binding is a row of [`DOORS`].
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -94,7 +95,7 @@ const DOORS: [Door; 5] = [
     },
 ];
 
-/// Runs the program through every door: how many went well and how many were left out; what is wrong is added.
+/// Runs the program through every binding, counts successes and skips, and collects errors.
 pub(super) fn run(built: &Built, wrong: &mut Vec<String>) -> Result<(usize, usize)> {
     if cfg!(not(target_os = "linux")) {
         eprintln!("learning bindings (skipped: the libraries are built for Linux) ... ignored");

@@ -1,8 +1,8 @@
-//! A plugin in a folder of its own: a workspace whose crates of Polychip are those of this tree.
+//! A plugin in its own folder: a workspace that uses this tree's Polychip crates.
 //!
 //! Invariants:
 //! 1. Versions, lints and settings are read from this tree's manifest and lock file, and none is written here.
-//! 2. What there is already stays: the folder is new or empty, and lies outside of this tree.
+//! 2. Existing files stay: the folder is new or empty, and outside this tree.
 
 use std::collections::BTreeSet;
 use std::fs;

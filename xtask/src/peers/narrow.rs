@@ -1,6 +1,6 @@
-//! Runners held to an instruction set that this machine has more than, ours and the peers' alike.
+//! Limits all runners, ours and the peers', to a smaller instruction set than the machine's.
 //!
-//! Invariant: what is measured as held was seen to be held: NumPy's own detection is asked before anything runs.
+//! Invariant: the limit is verified before any run, with NumPy's own detection.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! The program gives ONNX Runtime's answers (1.32, `docs/examples/minimal/peers/onnxruntime.c`).
+//! The program's outputs match ONNX Runtime (1.32, `docs/examples/minimal/peers/onnxruntime.c`).
 
 use std::path::Path;
 use std::process::Command;
