@@ -1,7 +1,7 @@
-//! How long an urgent small model waits beside a batch model that saturates its device.
+//! Waiting time of an urgent small model next to a batch model that saturates its device.
 //!
-//! Three turns, interleaved over the rounds: the small model alone; beside the batch model and urgent; beside
-//! it and not urgent (what a device with one queue gives). Times run from submit to outputs.
+//! Three interleaved modes: the small model alone; urgent next to the batch model; not urgent next to it (as on a
+//! device with one queue). Times run from submission to outputs.
 //!
 //! `cargo bench -p polychip-device-tests --bench lanes -- --plugins DIR --device gpu:0 --batch RESNET --urgent KWS`
 

@@ -1,4 +1,4 @@
-//! What a plugin is known not to do right: each case by name, each group with a reason and with what comes of its cases.
+//! Known failures of a plugin: each case by name, each group with a reason and the expected outcome.
 //!
 //! A device that says that it cannot ([`Outcome::Refused`]) is honest; one whose answer differs ([`Outcome::Wrong`]) is
 //! not. They are listed apart, and a case that comes to be the other one fails. A case that passes on some machines only

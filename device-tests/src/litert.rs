@@ -1,4 +1,4 @@
-//! Google's LiteRT on this machine: a client of vendors' libraries that nobody here wrote, and trained models.
+//! Google's LiteRT on this machine: an independent client of vendor libraries, and pretrained models.
 //!
 //! Its compiler plugins cut a .tflite model, hand the pieces to a vendor's library and put what that gives back into a
 //! second model. Which library answers is a matter of the search path: here it is one of our emulators.

@@ -1,4 +1,4 @@
-//! How many cases of a suite pass through a device, as it is committed: what is lost is seen where no list names it.
+//! Committed numbers of passing cases per suite and device, which reveal losses that no list names.
 //!
 //! `expectations/passes.toml` has a table per suite and device. `POLYCHIP_BLESS=1` writes what a run found.
 //!

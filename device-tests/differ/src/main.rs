@@ -1,11 +1,11 @@
-//! Random graphs on Polychip's CPU and in ONNX Runtime: equal, or a difference that somebody has explained.
+//! Compares random graphs on Polychip's CPU with ONNX Runtime: results are equal, or the difference is explained.
 //!
 //! Invariants:
-//! 1. A graph depends on seed and index alone, so that each can be had again by itself.
+//! 1. A graph depends only on seed and index, so each can be reproduced alone.
 //! 2. A difference that no class of `expectations/differ.toml` is of makes the program fail; so does a panic, and a graph
 //!    that several devices do not run. One that comes out otherwise on them is judged as on the CPU alone: by its first node
 //!    that differs, or by what rounding between its nodes comes to.
-//! 3. A class is not known where ONNX's reference evaluator sides with ONNX Runtime, unless it says why.
+//! 3. A class does not apply if ONNX's reference evaluator agrees with ONNX Runtime, unless it states why.
 //!
 //! The generator and ONNX Runtime are `peer.py`; `drafts.py` grows a graph, `recipes.py` and `images.py` say how a node of
 //! each op is drawn; `recurrent.py` is the referee of recurrent ops, `evidence.py` computes what `evidence.rs` decides by.

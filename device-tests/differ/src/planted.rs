@@ -1,6 +1,6 @@
-//! Wrong values planted into right answers: a class that excuses one would hide a bug that looks like it.
+//! Wrong values planted into correct results: a class that excuses one would hide a similar bug.
 //!
-//! Invariant: what is planted differs by more than any rounding, in one element.
+//! Invariant: a planted value differs by more than any rounding, in one element.
 
 use anyhow::Result;
 use polychip_ops::{DType, Literal};

@@ -2,8 +2,8 @@
 //! emulated arm64 boards over adb, and what `polychip farm` must make of them.
 //!
 //! Invariants:
-//! 1. All that is started lives in namespaces that end with this program, however that ends ([`sandbox`]).
-//! 2. Nothing is written outside the folder that is given.
+//! 1. All started processes live in namespaces that end with this program, however it ends ([`sandbox`]).
+//! 2. Nothing is written outside the given folder.
 //!
 //! `cargo xtask farm-desk` starts it with what it needs. Not here: fetching and building that (`xtask/src/farm_desk`), the
 //! page in a browser (`cli/page/test/farm-desk.test.js`).

@@ -1,4 +1,4 @@
-//! What must have come of the runs. Each check gives what is wrong, in words.
+//! Checks of the runs' results. Each check returns its errors as text.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -1,11 +1,11 @@
-//! Trained models as people ship them, through the crate that apps use and through ONNX Runtime: answers, time, memory.
+//! Published pretrained models, through the crate that apps use and through ONNX Runtime: outputs, time, memory.
 //!
 //! Invariants:
-//! 1. A model that is refused, or whose package is not there, is a row with the reason; it is never left out silently.
-//! 2. Both sides get the same inputs, made by `inputs.py` to be like what a model meets; nothing is judged on noise alone.
+//! 1. A refused model, or one without its package, is a row with the reason; none is omitted silently.
+//! 2. Both sides get the same realistic inputs from `inputs.py`; nothing is judged only on noise.
 //!
-//! `models.toml` is the table of models, `peer.py` ONNX Runtime's side. Packages are downloaded by `cargo xtask trained`.
-//! Not here: networks that are made and not trained (`cargo xtask peers`), single ops (`cargo xtask ops`).
+//! `models.toml` is the table of models, `peer.py` ONNX Runtime's side. Packages are downloaded by `cargo xtask
+//! trained`. Not here: untrained networks (`cargo xtask peers`), single ops (`cargo xtask ops`).
 
 mod list;
 mod ours;

@@ -1,6 +1,6 @@
 //! The figures as a table in Markdown and as JSON.
 //!
-//! Invariant: a ratio is ours over ONNX Runtime's, of medians of one interleaved run.
+//! Invariant: a ratio is ours over ONNX Runtime's, from medians of one interleaved run.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // it is what this program is for
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! One model in ONNX Runtime and in Polychip, each in a process of its own, by turns.
+//! One model in ONNX Runtime and in Polychip, each in its own process, alternating.
 //!
 //! Invariant: only one of the two computes at a time, and both get the same inputs.
 

@@ -2,7 +2,7 @@
 //! process.
 //!
 //! Invariants:
-//! 1. A mutant is a function of its model and its seed: what failed once can be made again.
+//! 1. A mutant is a function of its model and seed, so failures are reproducible.
 //! 2. Mutants are made of the wire format's fields, not only of bytes, so that most of them still parse and reach what
 //!    is behind the parser.
 //!

@@ -1,4 +1,4 @@
-//! `polychip-mutants`: mutated models by the thousand, and one of them again.
+//! `polychip-mutants`: tries thousands of mutated models, or reproduces one.
 #![allow(clippy::print_stdout)] // it is what this program is for
 
 use std::path::PathBuf;

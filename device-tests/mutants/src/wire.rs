@@ -1,6 +1,6 @@
 //! The fields of a protobuf message without its schema.
 //!
-//! Invariant: what is read is written again as the same bytes; a payload whose fields would not be is kept as bytes.
+//! Invariant: a message round-trips byte for byte; a payload that would not is kept as bytes.
 //! (<https://protobuf.dev/programming-guides/encoding/>)
 
 /// How deep messages are looked for: a graph inside a node inside a graph is five.

@@ -1,13 +1,13 @@
-//! Models of one op each, through the door that an app uses, beside ONNX Runtime: by turns, with what a run was predicted to
-//! take without any profile.
+//! Single-op models through the API that apps use, interleaved with ONNX Runtime, with predictions made without a
+//! profile.
 //!
 //! Invariants:
 //! 1. Only one of the two computes at a time, and both get the same models and inputs.
-//! 2. A prediction is of a session that was never measured: no profile, no cache.
+//! 2. A prediction comes from a session without measurements: no profile, no cache.
 //! 3. A model that cannot be built, planned or run is a row with the reason, and makes the program fail; it is never
 //!    left out of the figures silently. One that ONNX Runtime does not run has no ratio.
 //!
-//! Not here: right answers (the conformance suite judges them), whole models (`cargo xtask trained`, `cargo xtask peers`).
+//! Not here: correct results (see the conformance suite), whole models (`cargo xtask trained`, `cargo xtask peers`).
 //! Start reading at [`main`]; `ops.txt` is the table of cases, [`cases::without`] says which ops have none.
 
 mod cases;

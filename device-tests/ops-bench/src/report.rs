@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. A ratio to ONNX Runtime is ours over its, of medians of one interleaved run; the second is of the shortest runs.
-//! 2. How far a prediction is off is the larger of predicted over measured and its inverse.
+//! 2. A prediction's error factor is the larger of predicted over measured and its inverse.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // it is what this program is for
 
 use std::fmt;

@@ -1,11 +1,11 @@
 //! Plans for concurrent devices, compared with plans that use one device after another and with each device alone.
 //!
 //! Invariants:
-//! 1. All sessions of a model are measured in turns, round by round; what is said is a median over all rounds.
-//! 2. Every device has one thread unless more are asked for, so that two devices are two cores, and no more.
-//! 3. Plans are made of what was measured on this machine in the same process.
+//! 1. All sessions of a model alternate round by round; results are medians over all rounds.
+//! 2. Every device has one thread unless more are requested, so two devices use two cores.
+//! 3. Plans are made from measurements on this machine in the same process.
 //!
-//! Not here: whether answers are right, but that all sessions of a model agree.
+//! Not here: correctness, except that all sessions of a model agree.
 
 use std::collections::VecDeque;
 use std::fmt::Write;

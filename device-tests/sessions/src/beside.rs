@@ -1,4 +1,4 @@
-//! Sessions of one runtime at once, each on one core, beside each alone.
+//! Concurrent sessions of one runtime, each on one core, compared with each alone.
 
 use std::path::PathBuf;
 use std::sync::Barrier;

@@ -1,10 +1,10 @@
-//! Three models on one thread of the CPU: a camera's at 30 frames a second, one of speech, and one without end beside them.
+//! Three models on one CPU thread: a camera model at 30 frames/s, a speech model and an endless background model.
 //!
 //! Invariants:
-//! 1. A frame is due when its clock says, however late the frame before it was; its time is from then to its outputs.
+//! 1. A frame is due at its period, however late the previous frame was; its time runs from then to its outputs.
 //! 2. All sides have the same models, periods and one core, which who calls this gives them (`taskset`).
 //!
-//! Not here: whether answers are right.
+//! Not here: correctness.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

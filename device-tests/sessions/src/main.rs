@@ -3,9 +3,9 @@
 //!
 //! Invariants:
 //! 1. Both sides get the same inputs, made by `peer.py` or read from one file, and compute by turns, each in a process of its own.
-//! 2. Times are of the whole call that an app makes: filling the input, planning where the shape is new, the run.
+//! 2. Times cover the app's whole call: filling the input, planning for a new shape, the run.
 //!
-//! Not here: single runs of fixed shapes (`cargo xtask trained`), networks that are made (`cargo xtask peers`).
+//! Not here: single runs of fixed shapes (`cargo xtask trained`), untrained networks (`cargo xtask peers`).
 
 mod at_once;
 mod beside;

@@ -1,4 +1,4 @@
-//! Both sides by turns, and what came of it.
+//! Runs both sides in alternation, and reports the results.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

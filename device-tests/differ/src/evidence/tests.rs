@@ -1,4 +1,4 @@
-//! Planted values: evidence excuses what it is of, and a wrong value beside it is still reported.
+//! Planted values: evidence excuses only its own element, and other wrong values are still reported.
 
 use super::*;
 use crate::known::{self, Facts, Side};
