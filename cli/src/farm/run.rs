@@ -208,7 +208,7 @@ pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()>
             };
             RunFolder::create(&path, header, &arguments.measuring.effort()).map_err(of_folder)?
         }
-        (begun, _) => begun.context("needs --out DIR for a new run, or --resume DIR to continue one")?,
+        (begun, _) => begun.context("no run to start or to resume")?,
     };
     let models: BTreeMap<String, Blob> = models
         .into_iter()
