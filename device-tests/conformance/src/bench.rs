@@ -1,4 +1,4 @@
-//! What a case is given: the plugin, an open device, and what the person who runs the suite asked for.
+//! Input of a case: the plugin, an open device, and the user's options.
 //!
 //! Invariant: the device is opened once per process and shared by the cases that do not ask for another.
 

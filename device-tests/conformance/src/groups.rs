@@ -1,6 +1,6 @@
-//! The groups of cases, and which cases a person selects.
+//! The groups of cases, and their selection.
 //!
-//! Invariant: the list of cases is the same for every plugin; what a plugin lacks is found out by asking.
+//! Invariant: the list of cases is the same for every plugin; missing features are found by calling the plugin.
 
 mod buffers;
 mod compile;

@@ -1,9 +1,9 @@
-//! `polychip-conform PLUGIN.so`: the suite that judges every plugin.
+//! `polychip-conform PLUGIN.so`: the suite that tests any plugin.
 //!
 //! Invariants:
-//! 1. Standard output holds the report and nothing else; the plugin is loaded in child processes only, and
-//!    what it prints goes to standard error.
-//! 2. Exit codes are a contract: 0 it conforms, 1 it does not, 2 bad usage, 3 the plugin cannot be judged.
+//! 1. Standard output holds only the report; the plugin is loaded only in child processes, and its output goes to
+//!    standard error.
+//! 2. Exit codes are a contract: 0 conforms, 1 does not conform, 2 wrong usage, 3 the plugin cannot be tested.
 
 #![forbid(unsafe_code)]
 

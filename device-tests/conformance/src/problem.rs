@@ -1,7 +1,7 @@
-//! A graph to be computed, with its inputs and what should come out.
+//! A graph to compute, with its inputs and expected outputs.
 //!
 //! Invariants:
-//! 1. What should come out is what the scalar reference computes, from the same flat graph.
+//! 1. Expected outputs come from the scalar reference on the same flat graph.
 //! 2. Inputs come from a seed, the same on every host.
 
 #![allow(unsafe_code)]

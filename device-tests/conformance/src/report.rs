@@ -1,6 +1,6 @@
-//! What came of a run: rows per device, coverage per op, and whether the plugin conforms.
+//! Results of a run: rows per device, coverage per op, and whether the plugin conforms.
 //!
-//! Invariant: a case that is known to fail and passes is as bad as one that fails.
+//! Invariant: a known failure that passes counts as a failure.
 
 mod junit;
 mod table;

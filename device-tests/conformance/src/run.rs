@@ -1,9 +1,8 @@
-//! Running the suite: children are started, listened to, and replaced where they crash or hang.
+//! Runs the suite: starts and monitors child processes, and replaces them after a crash or hang.
 //!
 //! Invariants:
 //! 1. Each selected case has exactly one result.
-//! 2. A case that was announced and not ended when its child died is failed, with how it died and the last
-//!    lines that the child printed.
+//! 2. A case that was running when its child died fails, with the cause of death and the child's last lines.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,6 +1,6 @@
-//! The suite on the plugins of this repository, each a case of this test.
+//! Runs the suite on this repository's plugins, each as a case of this test.
 //!
-//! Invariant: what cannot be judged here (a vendor's library that is missing) is reported as skipped.
+//! Invariant: a plugin that cannot be tested here (without its vendor's library) is reported as skipped.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Buffers: memory made, imported and exported, ranges opened to the host, and what runs may be bound to.
+//! Buffers: memory created, imported and exported, ranges opened to the host, and bindings of runs.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Concurrency: what the contract states thread-safe, from several threads at once.
+//! Concurrency: the calls that the contract states thread-safe, from several threads.
 
 use std::sync::Arc;
 

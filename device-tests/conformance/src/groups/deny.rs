@@ -1,4 +1,4 @@
-//! What cannot be had: memory, kinds, cancelled runs, late runs, a reset. The device goes on after each.
+//! Impossible requests: memory, kinds, cancelled runs, late runs, a reset. The device stays usable after each.
 
 use polychip_abi as abi;
 

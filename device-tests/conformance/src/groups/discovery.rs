@@ -1,4 +1,4 @@
-//! Discovery: the export, versions, sizes of structs, and what plugin and devices say of themselves.
+//! Discovery: the export, versions, struct sizes, and plugin and device information.
 
 #![allow(unsafe_code)]
 

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. Every case runs in a process of its own.
-//! 2. What is wrong is wrong in a way that a plugin can see without reading memory that it was not given.
+//! 2. A plugin can detect each error without reading memory outside its arguments.
 
 #![allow(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Fences: waits, order, signals, timing on the host's clock, and shapes that are known after the run.
+//! Fences: waits, order, signals, timing on the host's clock, and data-dependent shapes.
 
 #![allow(unsafe_code)]
 

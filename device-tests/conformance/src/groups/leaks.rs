@@ -1,8 +1,8 @@
-//! Leaks: many cycles of making and destroying leave memory and descriptors where they were.
+//! Leaks: many create and destroy cycles keep memory and descriptors constant.
 //!
-//! Invariant: growth is measured over the last half of the cycles, after caches and pools are warm; a case
-//! that grows is measured once more before it fails. Where the system itself keeps memory of threads that have ended, as an
-//! emulated process does, growth is nobody's fault and the case is skipped.
+//! Invariant: growth is measured over the last half of the cycles, after caches and pools are warm; a case that grows
+//! is measured once more before it fails. If the system itself keeps the memory of finished threads, as an emulated
+//! process does, the case is skipped.
 
 use std::sync::Arc;
 

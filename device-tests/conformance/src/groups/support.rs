@@ -1,4 +1,4 @@
-//! Support: answers are reasoned, the same each time and for parts as for wholes, and kept by `compile`.
+//! Support: answers have reasons, repeat, agree for parts and wholes, and hold in `compile`.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! Reading `ops.txt`.
+//! Parses `ops.txt`.
 //!
-//! Invariant: a word that is not understood is an error with its line.
+//! Invariant: an unknown word is an error with its line.
 
 use std::sync::Arc;
 

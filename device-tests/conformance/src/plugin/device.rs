@@ -1,4 +1,4 @@
-//! An open device: what it is, what it supports, its sensors and settings, and what is made on it.
+//! An open device: its information, support, sensors, settings and objects.
 
 #![allow(unsafe_code)]
 

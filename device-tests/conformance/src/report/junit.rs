@@ -1,6 +1,6 @@
 //! The report as JUnit XML: a suite per device, a case per case.
 //!
-//! Refused and skipped cases are skipped there, known failures too: the format has no other words.
+//! Refused and skipped cases and known failures appear as skipped, because the format has no other state.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The report for people: a table of groups, coverage of ops, and each failure with its words.
+//! The text report: a table of groups, op coverage, and each failure with its message.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
