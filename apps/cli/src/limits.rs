@@ -1,4 +1,4 @@
-//! Options that limit a plan: its time, its mean power, and how warm devices get.
+//! Options that limit a plan's time, mean power and device temperatures.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -6,28 +6,27 @@ use std::time::Duration;
 use polychip::settings::{celsius, heat, milliseconds, watts};
 use polychip::{Heat, MilliCelsius, Milliwatts, Policy};
 
-/// What a plan must not exceed, where any plan can.
+/// Limits that a plan must meet, if any plan can.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArguments {
-    /// Longest predicted time of a run in milliseconds (`33` or `33ms`)
+    /// Maximum predicted time of a run in milliseconds (`33` or `33ms`)
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     deadline: Option<Duration>,
-    /// Highest mean power of runs that follow each other in watts (`5` or `5W`), held against the most that devices may
-    /// draw where nobody measured it
+    /// Maximum predicted mean power of consecutive runs in watts (`5` or `5W`); a device without measurements counts with its
+    /// stated maximum draw
     #[arg(long, value_name = "WATTS", value_parser = watts)]
     max_predicted_power: Option<Milliwatts>,
-    /// Highest temperature in degrees Celsius that a device may settle at while runs follow each other, where `--heat`
-    /// says how it warms
+    /// Maximum predicted steady-state temperature of a device under consecutive runs, in degrees Celsius; needs the device's
+    /// `--heat`
     #[arg(long, value_name = "CELSIUS", value_parser = celsius)]
     max_predicted_temperature: Option<MilliCelsius>,
-    /// Leave out devices that are hotter, in degrees Celsius: now, and while a session runs
+    /// Exclude devices hotter than this, in degrees Celsius, now and while a session runs
     #[arg(long, value_name = "CELSIUS", value_parser = celsius)]
     max_temperature: Option<MilliCelsius>,
     #[command(flatten)]
     _renamed: RenamedLimits,
-    /// How a device warms: where it settles at rest, and its thermal resistance (`npu:0=30C+9K/W`); may be given several
-    /// times
+    /// Thermal model of a device: idle temperature and thermal resistance, such as `npu:0=30C+9K/W`; repeatable
     #[arg(long, value_name = "DEVICE=CELSIUS+KELVIN/W", value_parser = heat)]
     heat: Vec<(String, Heat)>,
 }

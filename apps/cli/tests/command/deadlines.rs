@@ -73,12 +73,13 @@ fn bench_counts_late_runs_and_gives_throughput_and_percentiles() {
     );
     let text = bench(&["--deadline", "5"]).ok();
     assert!(
-        text.contains("6 of 6 runs were late: they took more than 5.000 ms") && text.contains("1 in flight"),
+        text.contains("6 of 6 runs were late: they exceeded the deadline of 5.000 ms")
+            && text.contains("1 in flight"),
         "{text}"
     );
     let text = bench(&["--deadline", "60000"]).ok();
     assert!(
-        text.contains("no run was late: all ended within 60.000 s"),
+        text.contains("no run was late: all finished within the deadline of 60.000 s"),
         "{text}"
     );
     let text = bench(&[]).ok();
@@ -86,7 +87,7 @@ fn bench_counts_late_runs_and_gives_throughput_and_percentiles() {
 }
 
 #[test]
-fn bench_shows_each_copy_of_the_model() {
+fn bench_shows_each_replica() {
     let place = place();
     let alike = "[[device]]\ncost = { fixed_ns = 5e6, ps_per_byte = 0 }\n".repeat(2);
     let arguments = [&BENCH[..], &["--policy", "throughput"]].concat();
@@ -115,7 +116,7 @@ fn bench_shows_each_copy_of_the_model() {
 }
 
 #[test]
-fn throughput_keeps_a_run_more_in_flight_than_there_are_devices() {
+fn throughput_keeps_one_more_run_in_flight_than_devices() {
     let place = place();
     let in_flight = |more: &[&str]| {
         let json = place.with(TWO, "bench", &[&BENCH[..], &["--json"], more].concat());
@@ -129,7 +130,7 @@ fn throughput_keeps_a_run_more_in_flight_than_there_are_devices() {
 }
 
 #[test]
-fn a_first_run_says_whether_it_was_late() {
+fn first_run_reports_lateness() {
     let place = place();
     let run = |more: &[&str]| {
         place.with(
@@ -154,7 +155,7 @@ fn a_first_run_says_whether_it_was_late() {
 }
 
 #[test]
-fn a_device_that_is_too_hot_is_explained() {
+fn hot_device_exclusion_is_explained() {
     let place = place();
     let devices = ["--devices", "null"];
     let explain = |more: &[&str]| place.with(HOT, "explain", &[&devices[..], more].concat());
@@ -190,7 +191,7 @@ fn a_device_that_is_too_hot_is_explained() {
 }
 
 #[test]
-fn a_joule_has_a_price() {
+fn energy_price_is_applied() {
     let place = place();
     let text = |more: &[&str]| {
         place
