@@ -1,5 +1,5 @@
-//! Conventions as checks: crate edges, circles of imports, what ARCHITECTURE.md states, the contract's calls, words, dependencies, pages, files of
-//! plugins, file headers, file sizes, safety, and where versions stand.
+//! Conventions as checks: crate edges, import cycles, the statements of ARCHITECTURE.md, the contract's calls, words,
+//! retired phrases, dependencies, pages, files of plugins, file headers, file sizes, safety, and the place of versions.
 //!
 //! Invariant: every finding names the file or crate, the rule and what to do about it; all findings are
 //! listed before the check fails.
@@ -17,6 +17,7 @@ mod edges;
 mod imports;
 mod manifests;
 pub(crate) mod pages;
+mod phrases;
 mod plugins;
 mod sources;
 mod unsafe_code;
@@ -46,6 +47,7 @@ pub(crate) fn run(options: &Options, chores: &[String]) -> Result<()> {
     edges::check(&metadata, &mut findings)?;
     manifests::check(&mut findings)?;
     pages::check(&mut findings)?;
+    phrases::check(&mut findings)?;
     plugins::check(&mut findings)?;
     sources::check(&mut findings)?;
     unsafe_code::check(&metadata, &mut findings)?;

@@ -1,0 +1,109 @@
+//! Retired phrases in pages, comments and texts: `xtask/retired.toml` lists them with the plain wording to use.
+//!
+//! Invariant: the list has no exceptions; a phrase with a legitimate use gets a narrower expression.
+//! Not here: words in identifiers (`words`).
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use regex::Regex;
+use serde::Deserialize;
+
+use crate::root::{root, tracked};
+
+const LIST: &str = "xtask/retired.toml";
+/// Files with prose: pages, comments, texts.
+const KINDS: [&str; 9] = ["rs", "md", "py", "pyi", "h", "c", "cpp", "toml", "sh"];
+
+#[derive(Deserialize)]
+struct List {
+    phrase: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    retired: String,
+    #[serde(rename = "use")]
+    plain: String,
+}
+
+/// A retired phrase, compiled.
+struct Phrase {
+    retired: Regex,
+    plain: String,
+}
+
+/// Checks every tracked file with prose, except generated declarations.
+pub(super) fn check(findings: &mut Vec<String>) -> Result<()> {
+    let phrases = phrases(&fs::read_to_string(root().join(LIST)).context(LIST)?)?;
+    for file in tracked()? {
+        let is_prose = file
+            .extension()
+            .is_some_and(|end| KINDS.iter().any(|kind| end == *kind));
+        let is_generated = file.file_name().is_some_and(|name| name == "bindings.rs");
+        if !is_prose || is_generated || file.as_os_str() == LIST {
+            continue;
+        }
+        let text = fs::read_to_string(root().join(&file))
+            .with_context(|| format!("reading {}", file.display()))?;
+        findings.extend(found(&file.display().to_string(), &text, &phrases));
+    }
+    Ok(())
+}
+
+fn phrases(list: &str) -> Result<Vec<Phrase>> {
+    let list: List = toml::from_str(list).context(LIST)?;
+    list.phrase
+        .into_iter()
+        .map(|row| {
+            let retired =
+                Regex::new(&format!("(?i){}", row.retired)).with_context(|| format!("{LIST}: {}", row.retired))?;
+            Ok(Phrase {
+                retired,
+                plain: row.plain,
+            })
+        })
+        .collect()
+}
+
+/// The first retired phrase of each line.
+fn found(file: &str, text: &str, phrases: &[Phrase]) -> Vec<String> {
+    let mut findings = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let first = phrases
+            .iter()
+            .find_map(|phrase| Some((phrase, phrase.retired.find(line)?)));
+        if let Some((phrase, at)) = first {
+            findings.push(format!(
+                "{file}:{}: \"{}\" is retired ({LIST}): use {}",
+                index + 1,
+                at.as_str(),
+                phrase.plain
+            ));
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retired_phrase_is_reported_with_its_line_and_replacement() {
+        let list = r#"phrase = [{ retired = '\bnobody\b', use = "a subject" }]"#;
+        let phrases = phrases(list).unwrap();
+        let text = "One line.\nWhich Nobody calls, and nobody reads.\n";
+        assert_eq!(
+            found("a.rs", text, &phrases),
+            [format!("a.rs:2: \"Nobody\" is retired ({LIST}): use a subject")]
+        );
+        assert!(found("a.rs", "a nobodyish word\n", &phrases).is_empty());
+    }
+
+    #[test]
+    fn committed_list_compiles() {
+        let list = fs::read_to_string(root().join(LIST)).unwrap();
+        assert!(phrases(&list).unwrap().len() > 10);
+    }
+}
