@@ -4,11 +4,7 @@ use std::time::Duration;
 
 use polychip::{Input, Model, Run, Runtime, Session};
 
-#[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../../apps/cli/tests/command/model.rs"]
-mod model;
-
-use model::{F32, node, port};
+use crate::model::{F32, node, port};
 
 /// A chain of these ops, the first of each pair being its op and the second its name.
 pub(crate) fn chain(runtime: &Runtime, ops: &[(&str, &str)]) -> Model {

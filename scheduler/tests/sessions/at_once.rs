@@ -8,11 +8,9 @@ use polychip_null::{NullDevice, NullPlugin};
 use polychip_sdk::{HostServices, Plugin, PluginInfo};
 use proptest::prelude::*;
 
-#[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../apps/cli/tests/command/model.rs"]
-mod model;
+use crate::model;
 
-use model::{F32, Message, node, port};
+use crate::model::{F32, Message, node, port};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const MS: u64 = 1_000_000;

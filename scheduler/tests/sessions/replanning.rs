@@ -1,13 +1,11 @@
 //! A device that refuses a part when it is compiled: a new plan, reported and remembered.
 
-#[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../apps/cli/tests/command/model.rs"]
-mod model;
+use crate::model;
 
 use std::path::Path;
 use std::time::Duration;
 
-use model::{F32, node, port};
+use crate::model::{F32, node, port};
 use polychip::{Builder, Error, ErrorKind, EventKind, Policy, Runtime, Session};
 
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -4,11 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-#[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../apps/cli/tests/command/model.rs"]
-mod model;
+use crate::model;
 
-use model::{F32, node, port};
+use crate::model::{F32, node, port};
 use polychip::{Policy, Runtime};
 use polychip_null::{NullDevice, NullPlugin};
 use polychip_sdk::{

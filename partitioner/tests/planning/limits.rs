@@ -3,10 +3,7 @@
 //! Invariants: times, energies and powers of a placement are summed here from the inputs, apart from the crate's own
 //! arithmetic; a plan's bound is never above the least objective of all placements that keep to the limits.
 
-#[path = "plans/world.rs"]
-#[allow(dead_code)]
-mod world;
-
+use crate::world::{Random, World, world};
 use polychip_graph::{Graph, Node, NodeId, Tensor};
 use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::{
@@ -14,7 +11,6 @@ use polychip_partitioner::{
     Milliwatts, Objective, Options, Plan, Provenance, Report, Target, Time, ViolationKind,
 };
 use std::collections::BTreeSet;
-use world::{Random, World, world};
 
 /// What a placement takes, run by run of one device in canonical order.
 #[derive(Clone, Debug)]

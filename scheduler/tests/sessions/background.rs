@@ -1,13 +1,9 @@
 //! Background planning: runs of new sizes use the CPU until the plan over all devices is ready.
 
-#[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../apps/cli/tests/command/model.rs"]
-mod model;
-
 use std::path::Path;
 use std::time::Duration;
 
-use model::add_relu;
+use crate::model::add_relu;
 use polychip::{EventKind, Policy, Runtime, Session, ShapesReport};
 
 const PATIENCE: Duration = Duration::from_secs(60);

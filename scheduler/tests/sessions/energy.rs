@@ -1,16 +1,9 @@
 //! Devices without energy figures use a power model, which is labelled.
 
-#[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../apps/cli/tests/command/model.rs"]
-mod model;
-#[allow(dead_code, reason = "not every test crate runs sessions")]
-#[path = "scripted/session.rs"]
-mod scripted;
-
 use std::time::Duration;
 
+use crate::scripted::{PATIENCE, filled, right, runtime};
 use polychip::{MilliCelsius, Milliwatts, Policy, Warning};
-use scripted::{PATIENCE, filled, right, runtime};
 
 /// A fast NPU that says nothing of energy, and a slow CPU that says what it takes: two nodes of a millisecond each,
 /// beside 4 ms and 8 mJ.

@@ -6,10 +6,7 @@ use polychip::admission::{Admission, CertificateReport, Proof, TimeSource, Wante
 use polychip::{Builder, ErrorKind, EventKind, Policy, Priority, Run, Runtime, Session};
 use polychip_null::NullPlugin;
 
-#[path = "scripted/streams.rs"]
-mod streams;
-
-use streams::{Stream, chain, filled};
+use crate::streams::{Stream, chain, filled};
 
 const MS: u64 = 1_000_000;
 /// A camera's frames, 30 a second.

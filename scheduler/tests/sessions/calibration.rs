@@ -1,17 +1,10 @@
 //! Calibration before planning: devices with wrong stated figures, on virtual time; and the CPU
 //! alone.
 
-#[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../apps/cli/tests/command/model.rs"]
-mod model;
-#[path = "scripted/session.rs"]
-#[allow(dead_code, reason = "not every test crate writes every kind of model")]
-mod scripted;
-
 use std::path::Path;
 
+use crate::scripted::runtime_with;
 use polychip::{Builder, Policy, Runtime};
-use scripted::runtime_with;
 
 /// A device that is stated to take 0.4 ps a multiply-add and 4 ps a byte, and takes four times as long; beside one that is
 /// stated to take twice as long as the first, which is true.

@@ -5,16 +5,9 @@ use std::path::Path;
 
 use polychip::{Policy, Runtime};
 
-#[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../apps/cli/tests/command/model.rs"]
-mod model;
-#[allow(dead_code, reason = "one way to make a runtime is enough")]
-#[path = "scripted/session.rs"]
-mod scripted;
+use crate::scripted::{PATIENCE, filled, right, runtime_of};
 
-use scripted::{PATIENCE, filled, right, runtime_of};
-
-const PAGE: &str = include_str!("../../docs/calls.md");
+const PAGE: &str = include_str!("../../../docs/calls.md");
 
 /// What the page shows of this name.
 fn shown(name: &str) -> Vec<String> {

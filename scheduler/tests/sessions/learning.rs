@@ -1,16 +1,12 @@
 //! Sessions that learn, on scripted devices whose true costs differ from the stated ones, and virtual time.
 
-#[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../apps/cli/tests/command/model.rs"]
-mod model;
-#[path = "scripted/session.rs"]
-#[allow(dead_code, reason = "not every test crate writes every kind of model")]
-mod scripted;
+use crate::model;
+use crate::scripted;
 
 use std::time::Duration;
 
+use crate::scripted::{PATIENCE, filled, right, runtime};
 use polychip::{EventKind, Learn, Policy, Session, TrialState};
-use scripted::{PATIENCE, filled, right, runtime};
 
 /// A device that takes so long for each of the model's two nodes as is stated, and truly so many thousandths of that.
 fn device(name: &str, stated_us: f64, actual: &str, more: &str) -> String {

@@ -4,12 +4,10 @@
 //! Invariants: the witness is `partition` with a pin, and without the device's refusal if it has
 //! one.
 
-#[path = "plans/world.rs"]
-#[allow(dead_code)]
-mod world;
+use crate::world;
 
+use crate::world::{Random, World, world};
 use polychip_partitioner::{Explanation, LimitReport, Milliwatts, Reason, Target, Time, explain};
-use world::{Random, World, world};
 
 /// So many nodes off the cheapest device are planned anew.
 const SAMPLE: usize = 500;

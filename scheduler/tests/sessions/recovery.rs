@@ -1,16 +1,12 @@
 //! Devices that are lost or hang while a session runs: right outputs or an error that names the
 //! device, valid app tensors, and a report of the events.
 
-#[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../apps/cli/tests/command/model.rs"]
-mod model;
-#[path = "scripted/session.rs"]
-mod scripted;
+use crate::scripted;
 
 use std::time::Duration;
 
+use crate::scripted::{PATIENCE, filled, right};
 use polychip::{Error, ErrorKind, EventKind, Policy, Report, Runtime, Session};
-use scripted::{PATIENCE, filled, right};
 
 /// The model on a fast device and a slow one.
 fn runtime(rest: &str) -> (Runtime, polychip::Model) {

@@ -2,16 +2,13 @@
 //!
 //! Invariants: worlds are random and seeded; no figure is a measured time.
 
-#[path = "plans/world.rs"]
-mod world;
-
+use crate::world::{Random, World, add_state, world};
 use polychip_graph::{Graph, Node, Tensor};
 use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::{
     Cost, CostTable, Energy, Link, LinkTable, Objective, Options, Plan, Provenance, Target, Time,
     ViolationKind, restate,
 };
-use world::{Random, World, add_state, world};
 
 /// A chain of nodes that take some nanoseconds on each device, with launches and links.
 fn chain(nodes: &[Vec<u64>], launch: u64, link: u64) -> World {

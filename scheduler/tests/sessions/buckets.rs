@@ -1,12 +1,10 @@
 //! Buckets: runs of intermediate sizes are padded, and match unpadded runs.
 
-#[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../apps/cli/tests/command/model.rs"]
-mod model;
+use crate::model;
 
 use std::time::Duration;
 
-use model::{F32, I64, constant, floats, node, port, with_integer};
+use crate::model::{F32, I64, constant, floats, node, port, with_integer};
 use polychip::{ErrorKind, Memory, Policy, Runtime, Session, ShapesReport};
 use proptest::prelude::*;
 

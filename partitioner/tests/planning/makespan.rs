@@ -2,16 +2,13 @@
 //!
 //! Invariants: schedules are simulated here from the inputs, apart from the crate's own arithmetic.
 
-#[path = "plans/world.rs"]
-mod world;
-
+use crate::world::{Random, World, add_state, around, world};
 use polychip_graph::{Graph, Node, NodeId, Tensor, TensorId};
 use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::{
     Cost, ErrorKind, Goal, Objective, Plan, Provenance, Time, ViolationKind, restate,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use world::{Random, World, add_state, around, world};
 
 /// Makespan and period of parts in an order; none where a link is missing.
 fn simulated(world: &World, parts: &[(usize, Vec<usize>)]) -> Option<[u64; 2]> {

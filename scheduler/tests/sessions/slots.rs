@@ -1,13 +1,11 @@
 //! Runs that fail, are dropped, or write into the app's memory leave their slots, inputs and outputs
 //! usable.
 
-#[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../apps/cli/tests/command/model.rs"]
-mod model;
+use crate::model;
 
 use std::time::{Duration, Instant};
 
-use model::{BOOL, F32, I64, Message, constant, node, port};
+use crate::model::{BOOL, F32, I64, Message, constant, node, port};
 use polychip::{ErrorKind, Input, Policy, Runtime, Session};
 
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -3,14 +3,11 @@
 //! Invariants: placements are priced here by the problem's objective under weights (1, 0) and (0, 1), which other
 //! tests hold to the inputs.
 
-#[path = "plans/world.rs"]
-mod world;
-
+use crate::world::{Random, World, add_state, world};
 use polychip_partitioner::{
     Cost, ErrorKind, Front, Link, LinkTable, Milliwatts, Objective, Plan, Provenance, Time, front,
 };
 use std::collections::BTreeSet;
-use world::{Random, World, add_state, world};
 
 fn front_of(world: &World, most: usize) -> Result<Front, polychip_partitioner::Error> {
     front(world.request(), most)

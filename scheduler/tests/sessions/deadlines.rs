@@ -1,16 +1,10 @@
 //! Deadlines on virtual time: late runs are counted by cause; hot devices are excluded with an
 //! event, and return.
 
-#[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../apps/cli/tests/command/model.rs"]
-mod model;
-#[path = "scripted/session.rs"]
-mod scripted;
-
 use std::time::Duration;
 
+use crate::scripted::{PATIENCE, filled, right, runtime};
 use polychip::{ErrorKind, EventKind, LateCause, MilliCelsius, Policy, Report, RunOptions, Runtime, Session};
-use scripted::{PATIENCE, filled, right, runtime};
 
 /// One device whose runs take 2 ms.
 const STEADY: &str = "[[device]]\ncost = { fixed_ns = 1e6, ps_per_byte = 0.0 }\n";

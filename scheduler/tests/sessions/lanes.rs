@@ -8,10 +8,7 @@ use polychip::{
 };
 use polychip_null::NullPlugin;
 
-#[path = "scripted/streams.rs"]
-mod streams;
-
-use streams::{Stream, chain, filled};
+use crate::streams::{Stream, chain, filled};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const MS: u64 = 1_000_000;

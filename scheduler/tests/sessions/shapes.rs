@@ -1,13 +1,11 @@
 //! Sessions of models with open sizes: plans per size, states between runs, app memory.
 
-#[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../apps/cli/tests/command/model.rs"]
-mod model;
+use crate::model;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use model::{F32, add_relu, node, port};
+use crate::model::{F32, add_relu, node, port};
 use polychip::{ErrorKind, Literal, Memory, Packed, Policy, Runtime, Session};
 
 const PATIENCE: Duration = Duration::from_secs(60);

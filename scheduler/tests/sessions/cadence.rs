@@ -1,18 +1,11 @@
 //! Plans for the app's cadence, on a scripted device whose clock falls between runs and one whose
 //! clock stays.
 
-#[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../apps/cli/tests/command/model.rs"]
-mod model;
-#[path = "scripted/session.rs"]
-#[allow(dead_code, reason = "not every test crate writes every kind of model")]
-mod scripted;
-
 use std::path::Path;
 use std::time::Duration;
 
+use crate::scripted::{PATIENCE, filled, right, runtime_with};
 use polychip::{Builder, Cadence, EventKind, Learn, Policy, ProfileOptions, Report, Runtime, Session};
-use scripted::{PATIENCE, filled, right, runtime_with};
 
 const MS: u64 = 1_000_000;
 const FRAME: Duration = Duration::from_millis(100);

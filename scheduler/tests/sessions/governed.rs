@@ -1,18 +1,14 @@
 //! Governed sessions: the governor switches between ready plans, no run is lost and every output is
 //! right.
 
-#[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../apps/cli/tests/command/model.rs"]
-mod model;
-#[path = "scripted/session.rs"]
-mod scripted;
+use crate::scripted;
 
 use std::time::Duration;
 
+use crate::scripted::{PATIENCE, filled, right, runtime};
 use polychip::governor::{Input, Place};
 use polychip::telemetry::{Rules, Sensors};
 use polychip::{EventKind, Hint, MilliCelsius, Milliwatts, MissedLimit, Policy, Precision, Session};
-use scripted::{PATIENCE, filled, right, runtime};
 
 /// A fast device that heats up at 4 W to 105 °C, and a slow, cool one.
 const HOT: &str = "

@@ -3,15 +3,11 @@
 //! Invariants: the expected energy is weighed, its upper bound is limited; no plan of an objective
 //! that bounds it by the fastest one is slower than that allows.
 
-#[path = "plans/world.rs"]
-#[allow(dead_code)]
-mod world;
-
+use crate::world::{Random, World, world};
 use polychip_partitioner::{
     Cost, Energy, EnergyProvenance, Limit, Milliwatts, Objective, Plan, Power, Provenance, Time,
     ViolationKind,
 };
-use world::{Random, World, world};
 
 /// Two devices and one node each may run: 10 ms at 1 W that is measured, and `ns` at a power within an interval.
 fn world_of(ns: u64, milliwatts: [u64; 3]) -> World {

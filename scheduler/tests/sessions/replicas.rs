@@ -1,17 +1,10 @@
 //! Replicas of a model on scripted devices and virtual time: each run uses one, rates add up, and a
 //! slow device costs nothing.
 
-#[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../apps/cli/tests/command/model.rs"]
-mod model;
-#[allow(dead_code, reason = "not every test crate makes every kind of runtime")]
-#[path = "scripted/session.rs"]
-mod session;
-
 use std::collections::VecDeque;
 
+use crate::scripted::{PATIENCE, filled, right, runtime};
 use polychip::{EventKind, Policy, Session};
-use session::{PATIENCE, filled, right, runtime};
 
 /// A device on which each of the model's two nodes takes so many microseconds.
 fn device(us: u64, more: &str) -> String {

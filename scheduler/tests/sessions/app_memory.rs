@@ -1,15 +1,11 @@
 //! App memory at any address works on every plan: only memory that a device cannot import is copied
 //! and counted.
 
-#![cfg(target_os = "linux")]
-
-#[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../apps/cli/tests/command/model.rs"]
-mod model;
+use crate::model;
 
 use std::time::Duration;
 
-use model::{F32, I64, node, port};
+use crate::model::{F32, I64, node, port};
 use polychip::{Access, Memory, Policy, Runtime, Session};
 
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,11 +1,7 @@
 //! Cut parts hold the requested limit.
 
-#[path = "plans/world.rs"]
-#[allow(dead_code)]
-mod world;
-
+use crate::world::{Random, world};
 use polychip_partitioner::{Part, Time, ViolationKind};
-use world::{Random, world};
 
 fn takes(part: &Part) -> u64 {
     part.cost.time.picoseconds() + part.launch.picoseconds()

@@ -2,12 +2,8 @@
 //!
 //! Invariants: placements are priced here from the inputs, apart from the crate's own arithmetic.
 
-#[path = "plans/mutate.rs"]
-mod mutate;
-#[path = "plans/world.rs"]
-mod world;
-
-use mutate::{MUTATIONS, mutate};
+use crate::mutate::{MUTATIONS, mutate};
+use crate::world::{Random, World, add_state, world};
 use polychip_graph::{Graph, Node, NodeId, Tensor, TensorId};
 use polychip_ops::{DType, Dim, Op, TensorType};
 use polychip_partitioner::{
@@ -15,7 +11,6 @@ use polychip_partitioner::{
     Reason, Refusal, Target, Time, ViolationKind, explain,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use world::{Random, World, add_state, world};
 
 /// The objective of a placement in words of its own, straight from the inputs: node costs, a launch per part, a transfer per
 /// tensor and destination.

@@ -1,0 +1,35 @@
+//! Sessions on scripted devices and virtual time. One program holds them all, because each test program links the whole
+//! library.
+
+#[path = "../../../apps/cli/tests/command/model.rs"]
+#[allow(dead_code, reason = "not every kind of model is written here")]
+mod model;
+#[path = "../scripted/session.rs"]
+mod scripted;
+#[path = "../scripted/streams.rs"]
+mod streams;
+
+mod admission;
+#[cfg(target_os = "linux")]
+mod app_memory;
+mod at_once;
+mod background;
+mod buckets;
+mod bundles;
+mod cadence;
+mod calibration;
+mod calls;
+mod crossings;
+mod deadlines;
+mod energy;
+mod governed;
+mod keys;
+mod lanes;
+mod learning;
+mod mixed_plans;
+mod recovery;
+mod replanning;
+mod replicas;
+mod sampling;
+mod shapes;
+mod slots;
