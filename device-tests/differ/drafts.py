@@ -2,7 +2,7 @@
 
 Invariants:
 1. Same seed and index, same graph: every choice is the one generator's, and nothing of an earlier graph counts.
-2. A node is in a draft only where ONNX Runtime has computed it alone, on the values that stand there.
+2. A draft holds only nodes that ONNX Runtime has computed alone, on the draft's values.
 """
 
 import random
@@ -230,7 +230,7 @@ class Draft:
         return list(dict.fromkeys(names))
 
     def model(self, nodes, outputs=None):
-        """The model of some nodes: what others make is an input; what nobody reads is an output."""
+        """The model of some nodes: tensors of other nodes are inputs, tensors without a reader are outputs."""
         names = self.read(nodes)
         constant = [name for name in names if name in self.constants]
         given = [name for name in names if name not in constant]

@@ -1,7 +1,7 @@
 """ONNX Runtime's side: draws graphs, runs them, cuts them down, and asks ONNX's reference evaluator.
 
 Answers each line of JSON with one: {"draw": index} makes a graph with inputs and ONNX Runtime's outputs, {"cut": names} a
-part of it with its nodes {"keep": names}, on other values of what they read where {"given": tensors} says so, {"judge": true} what
+part of it with its nodes {"keep": names}, on the input values of {"given": tensors} if present, {"judge": true} what
 the referee makes of the last part, and what evidence there is of why it differs.
 """
 
@@ -145,7 +145,7 @@ def read(file):
 def is_extreme(value):
     """Whether products of such floats leave the range of their type."""
     if value.dtype.kind != "f":
-        # beyond these, integers are none of f64, in which means and roots are computed
+        # larger integers are not exact in f64, the type of means and roots
         return value.dtype.kind in "iu" and bool((np.abs(value.astype("float64")) > 2.0**53).any())
     size = np.abs(value[np.isfinite(value) & (value != 0)].astype("float64"))
     high, low = (128, 1e-3) if value.dtype == np.float16 else (1e15, 1e-15)

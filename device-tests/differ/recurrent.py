@@ -1,4 +1,4 @@
-"""GRU, LSTM and RNN in f64, by the equations of their specification: the referee where those stand in a part.
+"""GRU, LSTM and RNN in f64, by the equations of their specification: the referee for parts with these ops.
 
 ONNX's reference evaluator does not read `activations`, `clip`, `direction` and `sequence_lens` of all three, and computes in
 the type of the tensors. These run inside it, in its own ops' stead, and give the type that a model states.

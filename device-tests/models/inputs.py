@@ -103,7 +103,7 @@ def letters(given):
 
 
 def document(given):
-    """Bytes of a PNG file, as a file type detector reads them; the last number stands for padding."""
+    """Bytes of a PNG file, as a file type detector reads them; the last number means padding."""
     file = io.BytesIO()
     Image.fromarray(drawing(240, 320, 6).astype(np.uint8)).save(file, "PNG")
     count = int(np.prod(given["shape"]))

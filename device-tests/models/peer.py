@@ -1,6 +1,6 @@
 """A model in ONNX Runtime: peer.py MODEL INPUTS FOLDER THREADS, where INPUTS is a JSON table of descriptions.
 
-Writes inputs and outputs to FOLDER as .npy with an index.json, says so in one line of JSON, then answers lines:
+Writes inputs and outputs to FOLDER as .npy with an index.json, reports that in one line of JSON, then answers lines:
 `N` with the nanoseconds of N runs, `peak` with the bytes that loading and running added to the process.
 """
 

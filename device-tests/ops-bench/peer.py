@@ -1,4 +1,4 @@
-"""Models of one op in ONNX Runtime, by turns with another process.
+"""Models of one op in ONNX Runtime, alternating with another process.
 
 Says its version in one line of JSON, then answers lines: `load PLACE THREADS MODEL` with the reason where it does not run
 the model, `run PLACE N` with the nanoseconds of N runs. A file MODEL.json beside the model names its inputs.

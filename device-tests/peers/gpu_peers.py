@@ -291,7 +291,7 @@ class Polychip:
     def turn(self):
         found = self.bench(max(1, int(self.o.warm / self.per_run)))
         self.per_run = found["p50"] / 1e9
-        # percentiles stand for the runs that they are of
+        # these percentiles represent the distribution of the runs
         return [found[key] / 1e9 for key in ("min", "p10", "p50", "p50", "p50", "p90", "max")]
 
     def deviation(self, wanted):

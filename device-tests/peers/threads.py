@@ -5,8 +5,8 @@ after a run, two sessions at once.
     threads.py MODELS --runner target/release/examples/bench_peer --calibrate target/release/examples/calibrate
                [--only NAME ...] [--rounds N] [--json FILE]
 
-Per model one runner of ours per number of threads takes turns with the calibration loop, so that `gain` (p10 of one thread
-over p10 of two) stands beside what the machine itself gained at that moment (the peak rate of two threads over that of
+Per model one runner of ours per number of threads alternates with the calibration loop, so that `gain` (p10 of one thread
+over p10 of two) can be compared with the machine's own gain at that moment (the peak rate of two threads over that of
 one). `after run` is the processor time from 1 ms to 11 ms after a run has ended, as a share of one processor.
 `two sessions` is the wall time of K runs on each of two sessions at once over that of 2 K runs on one, and the processor
 time likewise: sessions that oversubscribe the machine take more than 1 of either.

@@ -1,8 +1,8 @@
 """Three models at once in a peer: peer_lanes.py PEER CAMERA SPEECH BACKGROUND CAMERA_MS SPEECH_MS SECONDS.
 
-PEER is onnxruntime or openvino. Each model has a session with one thread and a thread of its own that calls it; OpenVINO is told
-by MODEL_PRIORITY that camera and speech are high and the background is low, as ours is, where its CPU takes that. Says in one
-line of JSON the nanoseconds of each frame from when it was due, the runs of the background, the seconds in which they were made,
+PEER is onnxruntime or openvino. Each model has a session with one thread and a thread of its own that calls it. In OpenVINO,
+MODEL_PRIORITY makes camera and speech high and the background low, as in ours, where its CPU device accepts that. Prints one
+line of JSON: the nanoseconds of each frame from when it was due, the runs of the background, the seconds in which they were made,
 and what the peer is.
 """
 
@@ -18,7 +18,7 @@ TYPES = {
     "f32": np.float32, "i64": np.int64, "i32": np.int32, "u8": np.uint8,
 }
 PRIORITIES = ["HIGH", "HIGH", "LOW"]
-# threads that submit the camera's frames by turns, as on our side
+# threads that submit the camera's frames alternately, as on our side
 IN_FLIGHT = 3
 
 

@@ -18,7 +18,7 @@ pub enum Tolerance {
     OfLargest(f64),
 }
 
-/// Compares, or says what differs.
+/// Compares two values; the error describes the difference.
 ///
 /// # Errors
 /// The first difference in type, shape or value, with both sides.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use polychip_test_requirements::libraries;
 
-/// The plugins of which there is one.
+/// The plugins with an emulated vendor library.
 pub const PLUGINS: [&str; 6] = ["ascend", "coreml", "neuron", "nnrt", "qnn", "rknn"];
 
 /// What the plugin's configuration must say so that it opens the emulated library, and compiles for the chip that plans

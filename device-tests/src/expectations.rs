@@ -1,8 +1,8 @@
 //! Known failures of a plugin: each case by name, each group with a reason and the expected outcome.
 //!
-//! A device that says that it cannot ([`Outcome::Refused`]) is honest; one whose answer differs ([`Outcome::Wrong`]) is
-//! not. They are listed apart, and a case that comes to be the other one fails. A case that passes on some machines only
-//! is listed as one that varies: it may pass or be wrong, and counts as none that passes.
+//! A device that reports missing support ([`Outcome::Refused`]) is honest; one whose answer differs ([`Outcome::Wrong`]) is
+//! not. They are listed apart, and a case that moves from one to the other fails. A case that passes on some machines only
+//! is listed as one that varies: it may pass or be wrong, and does not count as passing.
 //!
 //! Of a plugin that is made to refuse what it does not do, refusals need no list; then what passes is counted
 //! (`passes`).

@@ -21,7 +21,7 @@ use crate::paths;
 
 /// The longest that LiteRT may take with one model: it takes seconds, in a debug build of an emulator too.
 const LIMIT: Duration = Duration::from_secs(300);
-/// So many lines of what a process said stand in an error.
+/// The most lines of a process's output in an error.
 const LAST_LINES: usize = 12;
 
 /// An installed LiteRT.

@@ -116,7 +116,7 @@ impl Suite {
         self
     }
 
-    /// Judges a device that was told that it may compute in 16-bit floats.
+    /// Judges a device that may compute in 16-bit floats.
     #[must_use]
     pub fn reduced(mut self) -> Suite {
         self.tolerance = REDUCED;
@@ -155,7 +155,7 @@ pub fn runs(model: &str) -> Result<bool> {
     Ok(every()? == 1 || model == SMALLEST)
 }
 
-/// Runs the suites; where nothing is filtered, says of each how many cases pass.
+/// Runs the suites; without a filter, also reports how many cases of each pass.
 ///
 /// # Errors
 /// The cases cannot be read, a list names others, or other counts pass than are committed.
@@ -215,7 +215,7 @@ fn cases(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 impl Suite {
-    /// Says how many cases pass, and holds them against those that are committed.
+    /// Reports how many cases pass, and compares the counts with the committed ones.
     fn figures(&self, totals: [usize; 4]) -> Result<(), String> {
         let mut counts = Vec::new();
         for (index, kind) in KINDS.iter().enumerate() {

@@ -445,7 +445,7 @@ fn conforms(library: &Path, tags: &[&str], environment: &[(&str, String)]) {
         .unwrap();
     let said = String::from_utf8_lossy(&judged.stdout);
     let words = String::from_utf8_lossy(&judged.stderr);
-    // what the plugin does not offer (sensors, a reset) is skipped in words; what it offers is right
+    // what the plugin does not offer (sensors, a reset) is skipped with a message; what it offers is right
     let passed = said
         .lines()
         .find_map(|line| line.strip_prefix("acme conforms: ")?.split(' ').next());

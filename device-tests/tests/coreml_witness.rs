@@ -78,7 +78,7 @@ fn failed(result: Result<()>) -> Result<(), Failed> {
     result.map_err(|error| format!("{error:#}").into())
 }
 
-/// The Python that has coremltools, or why there is none.
+/// The Python that has coremltools, or the reason for its absence.
 fn python() -> Result<PathBuf, String> {
     let named = std::env::var_os("COREMLTOOLS_PYTHON").filter(|python| !python.is_empty());
     let python = named.map_or_else(

@@ -6,8 +6,8 @@
 //!   classifiers;
 //! - quantised models, with the products that the GPU takes on it: cosine at least 0.999.
 //!
-//! Models that it does not take or answers otherwise stand in `expectations/gpu-models.toml` with the reason; one that
-//! passes fails here. Skipped, with the reason, where there is no driver or no model.
+//! `expectations/gpu-models.toml` lists models that it refuses or answers otherwise, with the reason; one that passes
+//! fails here. Skipped, with the reason, where there is no driver or no model.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -107,7 +107,7 @@ fn it_reads_what_the_page_says() -> Result<()> {
     Ok(())
 }
 
-/// What `peer.py` says of a line.
+/// `peer.py`'s answer for a line.
 #[derive(Deserialize)]
 struct Peer {
     text: String,

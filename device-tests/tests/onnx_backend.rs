@@ -2,7 +2,7 @@
 //!
 //! `POLYCHIP_SUITE_DEVICE` names the device (default `cpu:0`; `openvino:0`, `gpu:0` and the first of each plugin that has
 //! an emulated library are linked here); `POLYCHIP_SUITE_EVERY=N` takes each Nth case only; `POLYCHIP_SUITE_LIST=FILE` also writes each case's result there. Known failures
-//! stand in `expectations/PLUGIN.toml`; one that passes fails here. An emulated chip may compute in 16-bit floats: most
+//! are listed in `expectations/PLUGIN.toml`; one that passes fails here. An emulated chip may compute in 16-bit floats: most
 //! NPUs do nothing else.
 
 use std::sync::{Arc, Mutex};

@@ -31,7 +31,7 @@ for path in sorted(pathlib.Path(sys.argv[1]).glob('*.onnx')):
 sys.exit(1 if bad else 0)
 ";
 
-/// Runs pairs `N.onnx` and `N.fake.onnx` in ONNX Runtime, as they stand, on the same noise.
+/// Runs pairs `N.onnx` and `N.fake.onnx` in ONNX Runtime, unoptimised, on the same noise.
 const TWINS: &str = "
 import pathlib, sys, numpy, onnxruntime
 bad = 0
@@ -92,7 +92,7 @@ fn main() -> Result<()> {
     libtest_mimic::run(&arguments, trials).exit()
 }
 
-/// Quantised models with f32 at all ports, and their twins.
+/// Quantised models with f32 at all ports, and the same with fake quantisation.
 fn twins() -> Result<()> {
     let runtime = Runtime::builder().only_given_folders().build()?;
     let folder = tempfile::tempdir()?;
@@ -120,7 +120,7 @@ fn twins() -> Result<()> {
         std::fs::write(folder.path().join(format!("{index}.fake.onnx")), twin)?;
         std::fs::copy(path, folder.path().join(format!("{index}.onnx")))?;
     }
-    script(&python(), TWINS, folder.path()).context("the twins differ")
+    script(&python(), TWINS, folder.path()).context("the models with fake quantisation differ")
 }
 
 fn failed(result: Result<()>) -> Result<(), Failed> {
@@ -206,13 +206,13 @@ fn write(graph: &Graph) -> polychip_sdk::Result<Vec<u8>> {
 fn write_with(graph: &Graph, options: &Options<'_>, release: Release) -> polychip_sdk::Result<Vec<u8>> {
     let flat = FlatGraph::new(graph, &[])
         .map_err(|error| polychip_sdk::Error::unsupported(format!("not flat: {error}")))?;
-    // SAFETY: the flat graph outlives the view, and nobody writes to it.
+    // SAFETY: the flat graph outlives the view, and is never written to.
     let view = unsafe { GraphView::new(flat.raw()) }?;
     onnx::write_as(&view, options, release)
 }
 
-/// The graph with what a model does not say taken away (groups, names of sizes, what a node was recomposed from), and what a writer
-/// adds written out (attributes that stand at their defaults).
+/// The graph without what a model does not state (groups, names of sizes, the sources of recomposed nodes), and with what a
+/// writer adds (attributes at their defaults).
 fn plain(graph: &mut Graph) {
     graph.groups.clear();
     let ids: Vec<TensorId> = graph.tensors().map(|(id, _)| id).collect();

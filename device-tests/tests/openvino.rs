@@ -34,7 +34,7 @@ enum Split {
     Alone,
     /// Some nodes in turn, by pins.
     InTurns,
-    /// Whoever the planner thinks cheaper.
+    /// Whichever device the planner finds cheaper.
     Chosen,
 }
 

@@ -1,6 +1,6 @@
 //! What goes wrong below the plugin: a compiler that refuses, a subsystem that restarts, a run that hangs.
 //!
-//! Invariant: the faults are the process's, so these stand in one test, one after the other, in a program of its own.
+//! Invariant: faults are global to the process, so one test runs them one after the other, in a program of its own.
 #![allow(unsafe_code)]
 
 #[path = "qnn/device.rs"]
@@ -108,7 +108,7 @@ fn faults_have_the_right_error_kind_and_reset_recovers() {
         assert_eq!(run(&device, &load(), &feeds).as_ref(), Ok(&expected), "{round}");
     }
 
-    // a run that hangs: whoever waits is told, the device is taken back, and the run ends somewhere behind
+    // a run that hangs: the waiting caller gets an error, the device recovers, and the run ends later in the background
     let executable = load();
     faults("execute:1=hang");
     let fence = start(&device, &executable, &feeds, Priority::Normal, &[]);
@@ -140,7 +140,7 @@ fn faults_have_the_right_error_kind_and_reset_recovers() {
     }
     drop((first, second, urgent, behind, executable));
 
-    // whoever leaves while a run hangs is let go
+    // a caller that leaves while a run hangs is not blocked
     let executable = load();
     faults("execute:1=hang");
     let fence = start(&device, &executable, &feeds, Priority::Normal, &[]);

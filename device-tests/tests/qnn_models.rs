@@ -509,7 +509,7 @@ fn integers(literal: &Literal) -> Result<Vec<f64>> {
     Ok(values.into_iter().map(|value| value as f64).collect())
 }
 
-/// What a value stands for.
+/// The real numbers of a value.
 fn reals(graph: &Graph, id: TensorId, value: &Literal) -> Result<Literal> {
     let Some(encoding) = &graph.tensor(id).encoding else {
         return Ok(value.clone());

@@ -1,8 +1,8 @@
-//! What stands while a part is loaded: memory that the NPU's library knows by its descriptor, used in place, registered once and
+//! What exists while a part is loaded: memory that the NPU's library knows by its descriptor, used in place, registered once and
 //! given back, and a vote for its clocks.
 //!
 //! Invariants:
-//! 1. The emulator registers memory as a chip's library does, which it is told before it is opened: this program's only test.
+//! 1. The emulator registers memory as a chip's library does. This is set before the library is opened: the program's only test.
 //! 2. What is used in place is counted by the emulator: bytes that a run is given by their address.
 #![allow(unsafe_code)]
 
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use polychip_host::{Access, CompileOptions, Device, Executable, FlatGraph, Memory, Submission};
 
-/// What the emulator says of itself.
+/// What the emulator reports about itself.
 struct Emulator(libloading::Library);
 
 impl Emulator {

@@ -294,7 +294,7 @@ impl Test<'_> {
         );
         ensure!(
             self.shares_memory || crossings == 0 || report.copies > 0,
-            "{plan}: no copy is told of {crossings} crossings, though the chip has memory of its own"
+            "{plan}: no copy is reported for {crossings} crossings, though the chip has memory of its own"
         );
         eprintln!(
             "{title}, {plan}: {on_npu} nodes on {}, {} parts, {crossings} crossings, {} copies, predicted {:.3} ms (emulated), cosine {least:.6} of {:.6} asked for",

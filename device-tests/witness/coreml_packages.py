@@ -97,7 +97,7 @@ def operations(spec):
 
 
 def wrong_shape(spec):
-    # an output that nothing else reads may be declared at will only if nobody infers it
+    # a wrong shape of an output without readers is caught only by inference
     for operation in operations(spec):
         tensor = operation.outputs[0].type.tensorType
         if operation.type not in ("const", "identity") and tensor.dimensions:

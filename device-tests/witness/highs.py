@@ -136,7 +136,7 @@ class Model:
         return list(highs.getSolution().col_value), highs.getInfo().mip_dual_bound
 
     def incumbent(self, seconds):
-        """The best solution within a time, none where there is none, and the bound proved by then."""
+        """The best solution within a time, if any, and the bound proved by then."""
         highs = self.run(seconds)
         if not highs.getSolution().value_valid:
             return None, None

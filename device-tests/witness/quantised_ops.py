@@ -63,7 +63,7 @@ class Case:
         return self.rounded(name, low, high)
 
     def weights(self, shape, axis, dtype=np.int8):
-        """Per channel along the axis, or per tensor where it is None; and the scales."""
+        """Per channel along the axis, or per tensor without one; and the scales."""
         limit = 127 if dtype == np.int8 else 7
         stored = self.rng.integers(-limit, limit + 1, shape).astype(dtype if dtype == np.int8 else np.int8)
         scales = self.rng.uniform(0.5, 1.5, shape[axis] if axis is not None else ()).astype(np.float32)

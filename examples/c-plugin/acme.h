@@ -38,7 +38,7 @@ struct polychip_device {
     pthread_cond_t work;         /* `head` is set, or `closing` */
     struct polychip_fence *head; /* the run that starts next */
     struct polychip_fence *tail;
-    struct polychip_fence *spare; /* fences that nobody holds */
+    struct polychip_fence *spare; /* unused fences */
     bool closing;
 };
 

@@ -147,7 +147,7 @@ uint32_t acme_fence_wait(struct polychip_fence *fence, uint64_t timeout_ns,
     if (fence == NULL) {
         return acme_fail(error, POLYCHIP_STATUS_BAD_ARGUMENT, "fence_wait: the fence is null");
     }
-    /* Past a century nobody waits any more, and the sum below cannot overflow. */
+    /* Waits beyond a century are unlimited, and the sum below cannot overflow. */
     const bool limited = timeout_ns < 100ull * 365 * 24 * 3600 * 1000000000;
     if (limited) {
         clock_gettime(CLOCK_MONOTONIC, &until);
@@ -164,7 +164,7 @@ uint32_t acme_fence_wait(struct polychip_fence *fence, uint64_t timeout_ns,
                        : pthread_cond_wait(&fence->ended, &fence->lock) != 0;
     }
     status = fence->signalled ? fence->status : POLYCHIP_STATUS_TIMEOUT;
-    words = fence->signalled ? fence->words : "the run goes on";
+    words = fence->signalled ? fence->words : "the run has not ended";
     pthread_mutex_unlock(&fence->lock);
     if (status == POLYCHIP_STATUS_TIMEOUT && late) {
         return acme_fail(error, status, "fence_wait: %s after %llu ns", words,
@@ -217,7 +217,7 @@ uint32_t acme_fence_timing(struct polychip_fence *fence, struct polychip_timing 
     timing = fence->timing;
     pthread_mutex_unlock(&fence->lock);
     if (!ended) {
-        return acme_fail(error, POLYCHIP_STATUS_TIMEOUT, "fence_timing: the run goes on");
+        return acme_fail(error, POLYCHIP_STATUS_TIMEOUT, "fence_timing: the run has not ended");
     }
     if (!acme_write(out_timing, ACME_TIMING, &timing)) {
         return acme_fail(error, POLYCHIP_STATUS_BAD_ARGUMENT,

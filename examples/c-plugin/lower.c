@@ -19,7 +19,7 @@ static void lowering_free(struct acme_lowering *lowering)
     free(lowering->steps);
 }
 
-/* Room for `bytes` bytes behind `*end`; false where there is none. */
+/* Reserves `bytes` bytes behind `*end`; false where they do not fit. */
 static bool reserve(uint64_t *end, uint64_t bytes, uint64_t *out_offset)
 {
     const uint64_t limit = SIZE_MAX / 4;

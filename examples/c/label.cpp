@@ -109,7 +109,7 @@ void name(const char *model_path, const char *picture_path, const char *labels_p
         return polychip_tensor_lend(&row, probabilities.data(), output.bytes, nullptr, nullptr, out, why);
     });
 
-    // the callback must not throw, and its type says so
+    // the callback must not throw, as its type states
     std::promise<polychip_status_t> ended;
     polychip_run_options options{};
     options.struct_size = sizeof options;

@@ -6,7 +6,7 @@
 Each of the three programs loads a model, runs it once on the CPU with its default settings, all inputs full of 0.5, and
 prints the first values of each output. Measured are bytes on disk (the program stripped, and the runtime's library where it
 needs one), the time from the start of the process to the first line of output, and the peak of resident memory; the
-programs take turns. The models stay in the system's page cache. Prints a table, and writes every figure to FILE.
+programs run alternately. The models stay in the system's page cache. Prints a table, and writes every figure to FILE.
 
 Run by a Python that has the packages onnxruntime and ai-edge-litert (of which only the libraries are used) and numpy, onnx
 and flatbuffers (which device-tests/peers/onnx2tflite.py makes LiteRT's model with); needs cargo, a C compiler and strip.

@@ -119,7 +119,7 @@ def recognise(recogniser, letters, picture, box):
     steps = recogniser.run(None, {"x": tensor})[0][0]
     ran = time.perf_counter_ns() - start
     best = steps.argmax(axis=1)
-    # a letter counts where it differs from the step before; 0 stands for none
+    # a letter counts where it differs from the step before; 0 means none
     kept = (best != 0) & np.concatenate([[True], best[1:] != best[:-1]])
     text = "".join(letters[index] for index in best[kept])
     score = float(steps[kept, best[kept]].mean()) if text else 0.0

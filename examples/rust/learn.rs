@@ -1,4 +1,4 @@
-//! Runs a model until its session has settled on a plan, and says where it stands before and after, in Rust.
+//! Runs a model until its session has settled on a plan, and prints the learning state before and after, in Rust.
 //!
 //! ```sh
 //! cargo run --release --package polychip --example learn -- examples/shapes/shapes.onnx cpu,openvino 400

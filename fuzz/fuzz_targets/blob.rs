@@ -72,7 +72,7 @@ fn one(world: &World, bytes: &[u8]) {
         let _missing = reader.section(u32::MAX);
     }
     let device = &world.host.devices()[0];
-    // two copies, as a cache may hand out bytes at any address
+    // two copies, as a cache may return bytes at any address
     let shifted = Bytes::from([&[0], bytes].concat()).slice(1..);
     for bytes in [Bytes::copy_from_slice(bytes), shifted] {
         if let Ok(executable) = device.load_bytes(bytes, &world.part, 1) {

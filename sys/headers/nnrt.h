@@ -239,7 +239,7 @@ int OH_NNTensorDesc_SetShape(NN_TensorDesc *desc, const int32_t *shape, size_t c
 int OH_NNTensorDesc_SetFormat(NN_TensorDesc *desc, int format);
 int OH_NNTensorDesc_GetByteSize(const NN_TensorDesc *desc, size_t *bytes);
 
-/* how integers stand for reals: (stored - zero point) x scale, once for a tensor or once per channel. All three lists are as
+/* how integers encode reals: (stored - zero point) x scale, once for a tensor or once per channel. All three lists are as
  * long, and bits are 8: the runtime refuses a tensor with others */
 NN_QuantParam *OH_NNQuantParam_Create(void);
 int OH_NNQuantParam_Destroy(NN_QuantParam **param);

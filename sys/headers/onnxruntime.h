@@ -68,7 +68,7 @@ enum {
     ORT_HARDWARE_NPU = 2,
 };
 
-/* what a factory says of a model that was compiled before */
+/* a factory's verdict on a model that was compiled before */
 enum {
     ORT_COMPILED_NOT_OURS = 0,
     ORT_COMPILED_BEST = 1,
@@ -137,7 +137,7 @@ typedef struct OrtApi {
     void *unused_66[24];
     /* null where an optional input is not given */
     OrtStatus *(*KernelContext_GetInput)(const OrtKernelContext *context, size_t index, const OrtValue **out);
-    /* null where nobody reads the output */
+    /* null where no node reads the output */
     OrtStatus *(*KernelContext_GetOutput)(OrtKernelContext *context, size_t index, const int64_t *sizes, size_t rank,
         OrtValue **out);
     void *unused_92[1];
@@ -154,7 +154,7 @@ typedef struct OrtApi {
     OrtStatus *(*Logger_LogMessage)(const OrtLogger *logger, int32_t severity, const char *message,
         const OrtPathChar *file, int line, const char *function);
     void *unused_248[24];
-    /* fails where the room is too small, and says what is needed */
+    /* fails where the room is too small, and returns the size needed */
     OrtStatus *(*ReadOpAttr)(const OrtOpAttr *attribute, int32_t type, void *data, size_t bytes, size_t *needed);
     void *unused_273[13];
     void (*ReleaseNode)(OrtNode *node);

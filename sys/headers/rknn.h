@@ -73,7 +73,7 @@ enum {
     RKNN_ORDER_UNDEFINED = 3,
 };
 
-/* how integers stand for reals: qnt_type */
+/* how integers encode reals: qnt_type */
 enum {
     RKNN_QUANT_NONE = 0,
     RKNN_QUANT_DFP = 1,

@@ -131,7 +131,7 @@ fn read(source: &str, all: &mut Declared) {
             .and_then(|rest| rest.split_once(')'))
             .map(|(name, _)| name)
         {
-            // `:_` stands for the place of an error
+            // `:_` is the place of an error
             message = Some(
                 name.strip_suffix(":_")
                     .map_or(name.to_owned(), |name| format!("{name}:")),

@@ -115,7 +115,7 @@ fn a_version_2_tensor_reads_as_version_1() {
 fn codes() {
     assert_eq!(qnn::POLYCHIP_QNN_ERROR_OP_REJECTED, 3110);
     assert_eq!(qnn::POLYCHIP_QNN_QUANT_NONE, 0x7FFF_FFFF);
-    // kind and bits stand in the digits
+    // the digits encode kind and bits
     assert_eq!(
         qnn::POLYCHIP_QNN_TYPE_UFIXED8 - qnn::POLYCHIP_QNN_TYPE_SFIXED8,
         0x100

@@ -1,11 +1,11 @@
 //! Our declarations of QNN against the headers of the user's own SDK, field by field.
 //!
 //! With `QNN_SDK_ROOT` set, each pair below becomes a C program of one static assertion that includes our header
-//! and the SDK's, and the C compiler judges. Without it the suite is skipped, and says so.
+//! and the SDK's, and the C compiler judges. Without it the suite is skipped and reports that.
 //!
 //! Invariants:
 //! 1. The SDK's headers are read by the compiler alone; nothing of them is printed or kept.
-//! 2. The names on the right stand in public clients of the SDK; a name that an SDK lacks fails its pair.
+//! 2. The names on the right are those of public clients of the SDK; a name that an SDK lacks fails its pair.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

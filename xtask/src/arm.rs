@@ -98,7 +98,7 @@ struct Processor {
     done: Mutex<Vec<Done>>,
 }
 
-/// A processor in words, what the proof found on it, and its programs by name.
+/// A processor's description, what the proof found on it, and its programs by name.
 type Summary = (String, String, Vec<Done>);
 
 impl Processor {
@@ -200,7 +200,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(all)
 }
 
-/// Runs all programs on each processor, some at once, and says of each how it ended. What took long before comes last, on
+/// Runs all programs on each processor, some concurrently, and reports how each ended. What took long before comes last, on
 /// whichever processor: a run that is stopped has most of them.
 fn on_all(
     processors: &[Processor],

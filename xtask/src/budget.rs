@@ -123,7 +123,7 @@ const BUDGETS: [Budget; 6] = [
     },
 ];
 
-/// A budget's value, or why there is none.
+/// A budget's value, or the reason for its absence.
 #[derive(Serialize)]
 struct Row {
     /// What is held to the bar.

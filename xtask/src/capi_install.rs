@@ -92,7 +92,7 @@ fn soversion(version: &str) -> String {
     }
 }
 
-/// Copies the header and the libraries, and writes what says where they are.
+/// Copies the header and the libraries, and writes the files by which builds find them.
 pub(crate) fn lay_out(prefix: &Prefix, libraries: &[PathBuf], version: &str) -> Result<()> {
     let source = root().join("bindings/c");
     let (include, lib) = (prefix.folder.join("include"), prefix.folder.join("lib"));

@@ -34,7 +34,7 @@ use crate::tally::Tally;
 /// Names of what is here, separated by commas: a check or a test that does not find it fails.
 const EXPECT: &str = "POLYCHIP_EXPECT";
 
-/// Names that may stand in `POLYCHIP_EXPECT`: those of tests (`device-tests/test-requirements`), and those of checks.
+/// Valid names in `POLYCHIP_EXPECT`: those of tests (`device-tests/test-requirements`), and those of checks.
 const NEEDS: [&str; 39] = [
     "vulkan",
     "software-vulkan",
@@ -169,7 +169,7 @@ fn in_row(row: Vec<Check>, expected: &[String], programs: &Mutex<Programs>) -> V
             eprintln!("\n== {}{}{beside}", check.name, room());
             let (name, meter) = (check.name, Meter::start());
             let ended = one(check, shown, expected, programs);
-            // the others go on, and the summary tells of all
+            // the other checks continue, and the summary reports all
             let ended = ended.unwrap_or_else(|error| Done {
                 name,
                 outcome: Outcome::Failed(None, format!("{error:#}")),
@@ -196,7 +196,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How much of the disk is left, in words: a build and its tests that fill it end in errors which name other causes.
+/// The disk space left, as text: a build that fills the disk ends in errors with other apparent causes.
 fn room() -> String {
     let Ok(disk) = rustix::fs::statvfs(root()) else {
         return String::new();
@@ -236,7 +236,7 @@ fn one(check: Check, shown: Shown, expected: &[String], programs: &Mutex<Program
         tally,
         cost: match shown {
             Shown::AsItComes => meter.read(),
-            // children are counted together, whoever started them
+            // children are counted together, whichever check started them
             Shown::AtTheEnd => meter.read().on_the_clock(),
         },
     };
@@ -412,7 +412,7 @@ fn summary(results: &[Done], whole: Cost) -> Result<bool> {
     Ok(!failed)
 }
 
-/// What is said of checks that took longer than they should.
+/// The message where the checks exceed their time budget.
 fn above_bar(wall: Duration) -> Option<String> {
     (wall > BAR).then(|| {
         let minutes = |time: Duration| time.as_secs_f64() / 60.0;

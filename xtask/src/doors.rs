@@ -26,7 +26,7 @@ const DEMO: [&str; 3] = [
     "examples/shapes/labels.txt",
 ];
 
-/// What the doors' programs are built of.
+/// The packages of the bindings' programs.
 const PACKAGES: [&str; 7] = [
     "polychip",
     "polychip-capi",
@@ -57,7 +57,7 @@ struct Door {
     program: fn(&Built) -> Result<Command>,
 }
 
-/// All doors, the one that the others are compared with first.
+/// All bindings, the one that the others are compared with first.
 const DOORS: [Door; 6] = [
     Door {
         name: "command line",
@@ -111,7 +111,7 @@ const DOORS: [Door; 6] = [
     },
 ];
 
-/// Where the doors' programs are made.
+/// Where the bindings' programs are built.
 struct Built {
     /// The C library as it is installed.
     prefix: PathBuf,
@@ -181,7 +181,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What a door says of the picture, once its page was read.
+/// A binding's answer about the picture, once its page was read.
 fn answer(door: &Door, built: &Built) -> Result<String> {
     let page = fs::read_to_string(root().join(door.page)).with_context(|| door.page.to_owned())?;
     ensure!(

@@ -82,7 +82,7 @@ fn missing(options: &Options) -> Option<String> {
     (!lacking.is_empty()).then(|| lacking.join("; "))
 }
 
-/// Makes the desk, and says what is not as it must be.
+/// Makes the desk, and reports everything that differs from what is expected.
 pub(crate) fn run(options: &Options) -> Result<()> {
     if let Some(why) = missing(options) {
         bail!("not on this machine: {why}");

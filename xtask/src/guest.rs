@@ -62,7 +62,7 @@ pub(crate) fn missing() -> Option<String> {
     None
 }
 
-/// Builds the tests, starts the guest, and says what they came to.
+/// Builds the tests, starts the guest, and reports the results.
 pub(crate) fn run() -> Result<()> {
     if let Some(why) = missing() {
         bail!("the guest cannot be started: {why}");

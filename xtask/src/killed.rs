@@ -56,7 +56,7 @@ impl Drop for App {
     }
 }
 
-/// Kills apps and says what is left of each.
+/// Kills apps and reports what is left of each.
 #[allow(clippy::print_stdout, reason = "the figures are what the command is for")]
 pub(crate) fn run(options: &Options) -> Result<()> {
     let polychip = root().join("target/release/polychip");
@@ -143,7 +143,7 @@ fn start(polychip: &Path, options: &Options, folder: &Path, number: usize) -> Re
     })
 }
 
-/// An error that says what is missing in the profile of an app that was killed.
+/// An error that names what is missing in the profile of a killed app.
 fn left(polychip: &Path, profile: &Path, killed_us: u64) -> Result<()> {
     let file = profile.with_extension("json");
     let exported = Command::new(polychip)

@@ -103,7 +103,7 @@ pub(crate) fn unseen_models() -> Result<PathBuf> {
     Ok(root().join(UNSEEN_MODELS))
 }
 
-/// Runs `make` unless the stamp in `folder` says that it ran with these very files; all paths lie in `root`.
+/// Runs `make` unless the stamp in `folder` shows that it ran with these very files; all paths lie in `root`.
 fn step(
     root: &Path,
     folder: &str,

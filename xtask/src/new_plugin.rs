@@ -55,7 +55,7 @@ const FILES: &[(&str, &str)] = &[
 /// Longest name.
 const MOST_LETTERS: usize = 32;
 
-/// Writes the plugin and says what to do next.
+/// Writes the plugin and prints what to do next.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let name = options.name.as_str();
     check_name(name)?;

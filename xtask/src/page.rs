@@ -148,7 +148,7 @@ struct Pages {
     plan: PathBuf,
     /// The same plan beside the one of least energy.
     compared: PathBuf,
-    /// One for devices at once.
+    /// One for concurrent devices.
     at_once: PathBuf,
 }
 

@@ -101,7 +101,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     fs::create_dir_all(&raw).with_context(|| format!("creating {}", raw.display()))?;
     let mut runs = Vec::new();
     for &threads in &options.threads {
-        // one process takes all groups of float models, so that they take turns too
+        // one process takes all groups of float models, so that they alternate too
         let floats = [Group::Float, Group::Half]
             .into_iter()
             .filter(|&group| wanted(group));

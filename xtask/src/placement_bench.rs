@@ -2,9 +2,9 @@
 //! proved optima, on an open corpus.
 //!
 //! Invariants:
-//! 1. Graphs, device tables, seeds and optima stand in `partitioner/benches`; the program there does all the work.
+//! 1. `partitioner/benches` holds graphs, device tables, seeds and optima; the program there does all the work.
 //! 2. A mean gain over ONNX Runtime's rule below 1.3 in `quality`, or a plan that contradicts a proved optimum, fails
-//!    the chore; times never do: they stand beside a calibration loop.
+//!    the chore; times never do: a calibration loop is reported beside them.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //! 1. Models are generated here, the same bytes each time; one of the devices is the CPU, the others are scripted.
-//! 2. What is timed is the program as a user starts it, from start to end. ONNX Runtime's load of the same file stands
-//!    beside it where its Python package is there, and is said to be skipped where not.
+//! 2. The program is timed as a user starts it, from start to end. ONNX Runtime's load of the same file is timed
+//!    beside it where its Python package is installed, and reported as skipped where not.
 //! 3. A plan that is not proved optimal fails the chore; times never do.
 //!
 //! Not here: the solver by itself (`placement_bench`).
@@ -216,7 +216,7 @@ impl Timed {
     }
 }
 
-/// The Python that has ONNX Runtime, or why there is none.
+/// The Python that has ONNX Runtime, or the reason for its absence.
 struct OnnxRuntime(Result<PathBuf, String>);
 
 impl OnnxRuntime {

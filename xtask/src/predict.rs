@@ -285,7 +285,7 @@ fn labelled(name: &str, table: &Value) -> String {
     }
 }
 
-/// The errors of a column, and in words whether they meet the goal; how well measurements repeat has none.
+/// The errors of a column, and whether they meet the goal; how well measurements repeat has no goal.
 fn verdict(column: &str, errors: &[f64]) -> String {
     let (p50, p95) = (quantile(errors, 50), quantile(errors, 95));
     let met = p50 <= GOAL[0] && p95 <= GOAL[1];

@@ -150,7 +150,7 @@ fn typed(python: &Path) -> Result<()> {
     };
     check(&["mypy", "--strict", "tests/typed.py"])?;
     check(&["mypy.stubtest", "polychip", "--allowlist", "tests/stubtest.txt"])?;
-    // it looks for the module where it is told that Python is
+    // it looks for the module at the Python that it is given
     let own = python.display().to_string();
     check(&["pyright", "--pythonpath", &own, "tests/typed.py"])
 }

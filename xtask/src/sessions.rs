@@ -140,7 +140,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     Ok(right)
 }
 
-/// Plans for two devices at once.
+/// Plans for two concurrent devices.
 fn at_once(python: &Path) -> Result<bool> {
     let given = std::env::var_os("OPENVINO_LIB_DIR").filter(|folder| !folder.is_empty());
     let library = given.map_or_else(|| root().join(OPENVINO), Into::into);

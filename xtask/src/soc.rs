@@ -1,7 +1,7 @@
 //! `cargo xtask soc`: figures of governed sessions on the emulated SoC.
 //!
 //! Invariants:
-//! 1. Tables and seeds stand in `device-tests/emulators/soc/tables`; the program of that package does all the work,
+//! 1. Tables and seeds are in `device-tests/emulators/soc/tables`; the program of that package does all the work,
 //!    on virtual time, so that the figures are the same on every host.
 //! 2. All of them are labelled emulated.
 

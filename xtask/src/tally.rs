@@ -38,7 +38,7 @@ impl Tally {
         tally
     }
 
-    /// Counts a line that says that a test was skipped.
+    /// Counts a line that reports a skipped test.
     fn need(&mut self, line: &str) {
         let Some((before, said)) = line.split_once(MARK) else {
             return;
@@ -112,7 +112,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// The start of words that may go on for long.
+/// The start of a text of any length.
 fn short(words: &str) -> String {
     const MOST: usize = 90;
     if words.chars().count() <= MOST {
@@ -131,7 +131,7 @@ mod tests {
             test host/a ... ok\n\
             test b (skipped, needs vulkan: no GPU) ... ignored\n\
             test c (skipped, needs vulkan: no GPU (really)) ... ignored\n\
-            test d (left out: nobody can) ... ignored\n\
+            test d (left out: it cannot run) ... ignored\n\
             test result: ok. 1 passed; 0 failed; 3 ignored; 0 measured; 0 filtered out; finished in 0.02s\n\
             \u{20}    Summary [   0.354s] 9 tests run: 8 passed, 1 failed, 15 skipped\n\
             \u{20}   skipped, needs models: not there\n";

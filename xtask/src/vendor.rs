@@ -1,12 +1,12 @@
 //! `cargo xtask vendor`: the vendors' libraries that tests and users may want, fetched into `target/vendor`.
 //!
 //! Invariants:
-//! 1. A library whose licence binds whoever downloads it is fetched only where `--accept-licence` says that a
+//! 1. A library whose licence binds everyone who downloads it is fetched only where `--accept-licence` states that a
 //!    person has read and accepted it; without the flag this program explains and does nothing.
 //! 2. A folder below `target/vendor` is whole or absent: it is made under another name and renamed.
 //! 3. Nothing here is part of the product, and nothing fetched is ever committed or shipped.
 //!
-//! Packages of Debian's stand in [`debian`], Google's LiteRT and trained models in [`litert`], a language model in [`gguf`], a client of its server in [`openai`].
+//! Debian's packages are in [`debian`], Google's LiteRT and trained models in [`litert`], a language model in [`gguf`], a client of its server in [`openai`].
 //!
 //! Not here: finding the libraries at run time (`sys`).
 
@@ -79,7 +79,7 @@ struct Package {
     variable: &'static str,
     /// Files by these names lie in one folder, which the variable names.
     files: &'static [&'static str],
-    /// What binds whoever downloads, and who thereby has to say yes.
+    /// The licence, and whether a person has to accept it.
     licence: Licence,
 }
 
@@ -100,7 +100,7 @@ const QNN: Package = Package {
     licence: Licence::Binding(
         "The QNN libraries belong to Qualcomm. They come in the Python package onnxruntime-qnn (PyPI), whose own code \
          is MIT; the libraries in it are under the \"AI Stack License\" (a PDF in the package). Downloading or using them \
-         is accepting that licence, and whoever does so vouches that they may bind their organisation. Among other \
+         accepts that licence and affirms the authority to bind one's organisation. Among other \
          things it forbids reverse engineering and passing the libraries on by themselves, holds an indemnity and a \
          covenant on patents, and can be withdrawn. Only a person can accept it: read it first, and decide.\n\
          The libraries of the package run on x86_64 Linux (glibc 2.34 or later, libatomic) and emulate the neural \

@@ -5,7 +5,7 @@
 //!
 //! Invariants:
 //! 1. Nothing is built a second time: `cargo` on PATH is a script that starts what the build made instead, unoptimised, and prints
-//!    what stands for what (`programs`). A command of cargo's that it does not know fails.
+//!    each replacement (`programs`). An unknown cargo command fails.
 //! 2. A block that is not run says why in the page itself, in a comment that a reader does not see (`blocks`), and is printed.
 //! 3. What fails is named by its page and line, with all that the block printed.
 //!

@@ -56,7 +56,7 @@ fn conforms() -> Result<()> {
         Ok(words)
     };
     cargo(&["build", "--package", LIBRARY])?;
-    // whoever looks for plugins in the target folder must not find it
+    // searches for plugins in the target folder must not find it
     let name = format!(
         "{}polychip_plugin_{NAME}{}",
         std::env::consts::DLL_PREFIX,

@@ -17,7 +17,7 @@ use crate::groups;
 use crate::plugin::{Configuration, Library};
 use crate::verdict::Verdict;
 
-/// What a child is told to do.
+/// What a child process must do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Order {
     /// Plugin library.
@@ -83,10 +83,10 @@ pub struct FoundDevice {
     pub emulated: bool,
 }
 
-/// Does what it is told.
+/// Carries out the order.
 ///
 /// # Errors
-/// What is said cannot be written.
+/// The result cannot be written.
 pub fn run(order: &Order, out: &mut dyn Write) -> Result<()> {
     let mut say = |word: &Word| -> Result<()> {
         serde_json::to_writer(&mut *out, word)?;

@@ -158,7 +158,7 @@ mod tests {
         for spec in specs().iter().step_by(7) {
             let words = spec.asked();
             assert!(words.starts_with(&format!("{} of ", spec.op)), "{words}");
-            // what is said is what is built: the inputs that no constant stands for are the graph's own
+            // the words list as many non-constant inputs as the graph has
             let problem = spec.build().unwrap();
             let said = words.matches('[').count() - words.matches("] constant").count();
             assert_eq!(said, problem.inputs.len(), "{}: {words}", spec.name);

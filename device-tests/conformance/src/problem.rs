@@ -226,7 +226,7 @@ fn read_output(
     Literal::new(dtype, shape, bytes).ok_or_else(|| Stop::Failed("an output is truncated".into()))
 }
 
-/// Compares codes, or says what differs.
+/// Compares codes; the error describes the difference.
 fn steps(found: &Literal, wanted: &Literal, allowed: f64) -> Result<(), String> {
     let (Some(a), Some(b)) = (found.as_i64s(), wanted.as_i64s()) else {
         return Err(format!("codes of {} are not integers", wanted.dtype.name()));

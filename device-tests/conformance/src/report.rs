@@ -68,7 +68,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// What came of it in words, behind the op and its shapes where it failed.
+    /// The outcome as text; a failure begins with the op and its shapes.
     #[must_use]
     pub fn words(&self) -> String {
         match &self.graph {

@@ -296,7 +296,7 @@ impl Running {
         let _ = self.child.wait();
     }
 
-    /// Waits for the end and says how the child ended.
+    /// Waits for the child and describes how it ended.
     fn end(&mut self) -> String {
         let deadline = Instant::now() + Duration::from_secs(20);
         let status = loop {

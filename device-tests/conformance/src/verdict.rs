@@ -15,7 +15,7 @@ use crate::plugin::Failure;
 pub enum Verdict {
     /// The plugin does what the contract says.
     Passed,
-    /// The plugin says that it does not support the graph, and why.
+    /// The plugin reports that it does not support the graph, with its reason.
     Refused(String),
     /// The plugin does not offer what the case asks about.
     Skipped(String),

@@ -58,7 +58,7 @@ mod tests {
                 "TfIdfVectorizer",
             ],
         ),
-        ("bodies: `If` and `Loop` stand for it", &["Scan"]),
+        ("bodies: `If` and `Loop` cover them", &["Scan"]),
         (
             "of another domain: trained models judge them (`cargo xtask trained --tabular`)",
             &["LabelEncoder", "TreeEnsemble", "TreeEnsembleRegressor"],

@@ -16,15 +16,15 @@ use crate::verdict::What;
 
 const FILE: &str = include_str!("../../expectations/differ.toml");
 
-/// Who is right, says ONNX's reference evaluator.
+/// The side that ONNX's reference evaluator supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Side {
-    /// It says what we say.
+    /// The evaluator agrees with us.
     Ours,
-    /// It says what ONNX Runtime says, or runs what we refuse.
+    /// The evaluator agrees with ONNX Runtime, or runs a model that we refuse.
     Theirs,
-    /// It says something else.
+    /// Its answer differs from both.
     Neither,
     /// It does not run the model.
     Silent,
@@ -44,7 +44,7 @@ pub(crate) struct Class {
     /// Op types; a part of several nodes is of the class where its last node is.
     ops: Vec<String>,
     what: Vec<What>,
-    /// Attributes that the part must have, in words.
+    /// Attributes that the part must have, as text.
     #[serde(default)]
     attributes: BTreeMap<String, String>,
     /// Whether values are so large or small that products leave their type's range; either where it is left out.

@@ -79,7 +79,7 @@ fn main() -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    // a panic is told with the graph that it came of
+    // the campaign reports a panic together with its graph
     std::panic::set_hook(Box::new(|_| {}));
     let report = campaign::run(&arguments)?;
     report::done();

@@ -51,7 +51,7 @@ pub(crate) struct Drawn {
 pub(crate) struct Judged {
     /// The part in ONNX's text form.
     pub(crate) text: String,
-    /// Attributes of its nodes, in words.
+    /// Attributes of its nodes, as text.
     pub(crate) attributes: BTreeMap<String, String>,
     /// Why ONNX's checker refuses it.
     pub(crate) invalid: Option<String>,

@@ -12,8 +12,8 @@ use crate::report::Finding;
 use crate::shrink::{self, Part};
 use crate::verdict::difference;
 
-/// Plants a value into our answer of a graph, or of one of its nodes by turns, and judges it as if we had computed it; none
-/// where the answer has no element, or the node alone differs.
+/// Plants a wrong value into our answer of a whole graph and of one of its nodes, alternately, and judges it as if we had
+/// computed it. Returns none where the answer has no element, or where our own answer differs already.
 ///
 /// # Errors
 /// The peer cannot be asked.

@@ -22,7 +22,7 @@ pub(crate) struct Finding {
     pub(crate) split: bool,
     pub(crate) referee: Side,
     pub(crate) extreme: bool,
-    /// Whether ONNX Runtime with its optimisations says what we say.
+    /// Whether ONNX Runtime with its optimisations agrees with us.
     pub(crate) optimised_agrees: bool,
     /// Why ONNX's checker refuses the model.
     pub(crate) invalid: Option<String>,
@@ -57,7 +57,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Differences that nobody has explained.
+    /// Differences without a known explanation.
     pub(crate) fn unknown(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| finding.known.is_none())
     }
@@ -175,7 +175,7 @@ pub(crate) fn line(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
 
-/// Says how far the campaign is, where somebody looks.
+/// Prints the campaign's progress to a terminal.
 pub(crate) fn progress(report: &Report, of: usize) {
     let mut to = std::io::stderr().lock();
     if to.is_terminal() {

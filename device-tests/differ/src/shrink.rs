@@ -84,7 +84,7 @@ pub(crate) fn smallest(peer: &mut Peer, ours: &Ours, on: On, index: usize, whole
 pub(crate) enum OnOwnValues {
     /// This node differs from ONNX Runtime on the same values.
     Differs(Part),
-    /// None does: a difference of the whole is none of a node's. All that they made.
+    /// No node differs alone, only the whole part does. All tensors that the nodes made.
     Agree(Tensors),
 }
 

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 
 use crate::program::{Running, call, start};
 
-/// A board as the coordinator is told of it.
+/// A board as registered with the coordinator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Board {
     pub(crate) name: String,

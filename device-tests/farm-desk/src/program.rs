@@ -24,7 +24,7 @@ pub(crate) fn call(command: &mut Command) -> Result<String> {
     Ok(said)
 }
 
-/// Starts a program that goes on; what it prints goes into a file.
+/// Starts a program that keeps running; its output goes to a file.
 pub(crate) fn start(command: &mut Command, log: &Path) -> Result<Running> {
     let file = File::create(log).with_context(|| log.display().to_string())?;
     let child = command
@@ -39,7 +39,7 @@ pub(crate) fn start(command: &mut Command, log: &Path) -> Result<Running> {
     })
 }
 
-/// A program that goes on, ended when dropped.
+/// A running program, ended when dropped.
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,

@@ -47,7 +47,7 @@ impl Wanted<'_> {
     }
 }
 
-/// Each model was measured on each board, and each record says where, by what, and whether on an emulated board.
+/// Each model was measured on each board, and each record names the board, the transport, and whether the board is emulated.
 pub(crate) fn of_run(name: &str, run: &Run, wanted: &Wanted<'_>) -> Vec<String> {
     let mut wrong = Vec::new();
     for board in wanted.places {

@@ -18,7 +18,7 @@ pub const CHILD: &str = "POLYCHIP_TEST_LITERT";
 const LIBRARIES: &str = "POLYCHIP_TEST_LITERT_LIBRARIES";
 /// What came of each case, in the folder of the models.
 const RESULTS: &str = "ours.json";
-/// The calls of each case as a text, or why there are none.
+/// The calls of each case as text, or the reason for their absence.
 ///
 /// # Errors
 /// The process fails.

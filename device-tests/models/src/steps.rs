@@ -15,7 +15,7 @@ use polychip_sdk::GraphView;
 pub(crate) fn by_reference(session: &Session) -> Result<BTreeSet<String>> {
     let planned = session.planned().ok_or_else(|| anyhow!("nothing is planned"))?;
     let flat = FlatGraph::new(planned.graph(), &[])?;
-    // SAFETY: the flat graph outlives the view, and nobody writes to it.
+    // SAFETY: the flat graph outlives the view, and is never written to.
     let view = unsafe { GraphView::new(flat.raw()) }.map_err(|error| anyhow!("{error}"))?;
     let steps = polychip_cpu::work(&view).map_err(|error| anyhow!("{error}"))?;
     let left = steps.into_iter().filter(|step| step.reference);

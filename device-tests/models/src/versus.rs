@@ -98,7 +98,7 @@ pub(crate) fn run(entry: &Entry, conditions: &Conditions) -> Result<Outcome> {
     })
 }
 
-/// Both by turns, each turn of about the same length.
+/// Both alternately, each turn of about the same length.
 fn turns(ours: &mut Runner, peer: &mut Runner, peer_loaded: Loaded, conditions: &Conditions) -> Result<Pair> {
     let loaded: Loaded = ours.line()?;
     let mut counts = [1, 1];

@@ -198,7 +198,7 @@ fn lane(
             model: model.clone(),
             seed: conditions.seed + number,
         };
-        // a mutant may be longer than its model, and says so only when it is done
+        // a mutant may be longer than its model, and its length is known only at its end
         let length = model.metadata().map_or(0, |file| file.len()) + (4 << 20);
         let limit = conditions.memory + 4 * length;
         let mut running = match process.take() {

@@ -6,7 +6,7 @@
 //! 2. Mutants are made of the wire format's fields, not only of bytes, so that most of them still parse and reach what
 //!    is behind the parser.
 //!
-//! [`mutate()`] makes one. The feature `drive` is the program: `serve` tries those that it is told in a process of its own, `drive`
+//! [`mutate()`] makes one. The feature `drive` is the program: `serve` tries the given mutants in a process of its own, `drive`
 //! starts such processes, watches their time and memory, and counts.
 //! Not here: right answers; models from a fuzzer's search (`fuzz/`).
 #![forbid(unsafe_code)]

@@ -40,7 +40,7 @@ const NUMBERS: [u64; 22] = [
     u64::MAX - 6,
 ];
 
-/// A mutant of a model, and what was done in words.
+/// A mutant of a model, and a description of the change.
 #[must_use]
 pub fn mutate(model: &[u8], seed: u64) -> (String, Vec<u8>) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);

@@ -62,7 +62,7 @@ pub(crate) fn without(op: Op) -> Option<&'static str> {
         | Op::ConcatFromSequence
         | Op::Optional
         | Op::OptionalGetElement
-        | Op::OptionalHasElement => "containers are handed on: a case would measure copies",
+        | Op::OptionalHasElement => "containers are only passed along: a case would measure copies",
         Op::StringConcat
         | Op::StringNormalizer
         | Op::StringSplit
@@ -161,7 +161,7 @@ fn channels_last(graph: &Graph, inputs: &[Literal]) -> Option<(Graph, Vec<Litera
     Some((graph, inputs))
 }
 
-/// The table with the sizes put in: `%` stands for the number of this size that the line names behind its `@`, `$` for
+/// The table with the sizes put in: `%` is replaced by the number of this size that the line names behind its `@`, `$` by
 /// the one behind the colon.
 fn sized(size: Size) -> Result<String, String> {
     let mut table = String::new();

@@ -8,7 +8,7 @@
 //!    left out of the figures silently. One that ONNX Runtime does not run has no ratio.
 //!
 //! Not here: correct results (see the conformance suite), whole models (`cargo xtask trained`, `cargo xtask peers`).
-//! Start reading at [`main`]; `ops.txt` is the table of cases, [`cases::without`] says which ops have none.
+//! Start reading at [`main`]; `ops.txt` is the table of cases, [`cases::without`] lists the ops without a case.
 
 mod cases;
 mod model;

@@ -35,7 +35,7 @@ fn read(graph: &Graph) -> Result<(Vec<StepWork>, Vec<u8>)> {
     infer(&mut graph)?;
     verify(&graph)?;
     let flat = FlatGraph::new(&graph, &[])?;
-    // SAFETY: the flat graph outlives the view, and nobody writes to it.
+    // SAFETY: the flat graph outlives the view, and is never written to.
     let view = unsafe { GraphView::new(flat.raw()) }.map_err(|error| anyhow!("{error}"))?;
     let bytes = onnx::write(&view, &onnx::Options::default()).map_err(|error| anyhow!("{error}"))?;
     let steps = polychip_cpu::work(&view).map_err(|error| anyhow!("{error}"))?;

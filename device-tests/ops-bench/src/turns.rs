@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. The first runs of a turn do not count: they find threads parked and caches cold, on both sides alike.
-//! 2. Where a case has a channels-last twin, each side is given the layout that it is faster with.
+//! 2. Where a case has a channels-last variant, each side gets the layout in which it is faster.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ pub(crate) struct Conditions {
 
 /// The most runs of a turn.
 const MOST_RUNS: u64 = 500;
-/// How long the runs of a turn that do not count go on at least.
+/// The least duration of a turn's first runs, which do not count.
 const WARM: Duration = Duration::from_millis(2);
 /// A rest before each turn: threads that wait for work of the turn before look for it a while, on processors that this
 /// turn needs.
@@ -137,10 +137,10 @@ pub(crate) fn all(cases: &[Case], folder: &Path, conditions: &Conditions) -> Res
     Ok(rows)
 }
 
-/// What is said of a model that ends ONNX Runtime's process.
+/// The error of a model that ends ONNX Runtime's process.
 const ENDED: &str = "its process has ended";
 
-/// A case on disk, and its channels-last twin where it has one.
+/// A case on disk, with its channels-last variant where it has one.
 fn written(case: &Case, folder: &Path) -> Result<Vec<Files>> {
     let (graph, inputs) = case.made.as_ref().map_err(|words| anyhow!("{words}"))?;
     let mut files = vec![model::write(folder, &case.name, graph, inputs)?];

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Runs [`relu_of_sum`], loaded, on `x`.
 ///
 /// # Panics
-/// The run fails, or its span is none.
+/// The run fails, or has no valid span.
 #[must_use]
 pub fn sum(device: &Device, executable: &Executable, x: [f32; 4]) -> Vec<f32> {
     let mut submission = Submission::new(executable, 4);

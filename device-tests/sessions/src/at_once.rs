@@ -229,7 +229,7 @@ fn runtime_of(arguments: &Arguments, threads: u32) -> Result<Runtime> {
     Ok(builder.build()?)
 }
 
-/// Measures, and says what came of it.
+/// Measures, and returns the results as text.
 ///
 /// # Errors
 /// Whatever a user of the crate would get, or sessions whose answers differ.

@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
 
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// Measures, and says what came of it.
+/// Measures, and returns the results as text.
 ///
 /// # Errors
 /// Whatever a user of the crate would get.

@@ -58,13 +58,13 @@ const LONGEST: Duration = Duration::from_secs(120);
 const WARM: Duration = Duration::from_secs(2);
 /// Runs of each session before the first frame, of all sides.
 const WARM_RUNS: usize = 5;
-/// Frames of the camera that may be under way at once: one that comes while another goes on is submitted nevertheless.
+/// The most frames of the camera in flight: a frame that comes while another runs is submitted nevertheless.
 const IN_FLIGHT: usize = 3;
 
 /// What one side made of the three.
 #[derive(Debug, Deserialize)]
 struct Found {
-    /// A peer in words.
+    /// The peer's name and version, as text.
     #[serde(default)]
     peer: String,
     camera: Vec<u64>,
@@ -74,7 +74,7 @@ struct Found {
     seconds: f64,
 }
 
-/// Measures, and says what came of it.
+/// Measures, and returns the results as text.
 ///
 /// # Errors
 /// Whatever a user of the crate would get.
@@ -237,7 +237,7 @@ fn add(table: &mut Table, name: &str, found: &Found, periods: [Duration; 2], unc
     }
 }
 
-/// The share of missed frames that the count stands for, in per cent: Wilson's interval at 95 %.
+/// The interval for the true share of missed frames, in per cent: Wilson's at 95 %.
 fn interval(missed: usize, all: usize) -> String {
     let (n, z) = (all.max(1) as f64, 1.96f64);
     let share = missed as f64 / n;

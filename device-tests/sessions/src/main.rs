@@ -2,7 +2,7 @@
 //! side, two models that read a page, three models on one thread.
 //!
 //! Invariants:
-//! 1. Both sides get the same inputs, made by `peer.py` or read from one file, and compute by turns, each in a process of its own.
+//! 1. Both sides get the same inputs, made by `peer.py` or read from one file, and compute alternately, each in its own process.
 //! 2. Times cover the app's whole call: filling the input, planning for a new shape, the run.
 //!
 //! Not here: single runs of fixed shapes (`cargo xtask trained`), untrained networks (`cargo xtask peers`).

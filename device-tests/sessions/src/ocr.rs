@@ -1,4 +1,4 @@
-//! The example `examples/ocr` beside the same in ONNX Runtime: frames by turns, each side in a process of its own.
+//! The example `examples/ocr` beside the same in ONNX Runtime: alternating frames, each side in a process of its own.
 
 use std::fmt::Write as _;
 use std::io::BufRead;
@@ -137,7 +137,7 @@ pub(crate) fn serve(side: &Side) -> Result<()> {
     Ok(())
 }
 
-/// Runs both, and says what came of it.
+/// Runs both, and returns the results as text.
 ///
 /// # Errors
 /// A side does not run, or the texts differ.

@@ -1,6 +1,6 @@
 //! One side: the crate that apps use, in a process of its own, the counterpart of `peer.py`.
 //!
-//! Says what loading took, then answers lines: `pass` with the nanoseconds of each run over all inputs, `fixed` with those of
+//! Reports the cost of loading, then answers lines: `pass` with the nanoseconds of each run over all inputs, `fixed` with those of
 //! runs of the widest input in a session of that shape, `check` with the distance from the peer's outputs, `report` with what
 //! the session keeps, `peak` with the bytes that it all added to the process.
 

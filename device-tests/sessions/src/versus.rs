@@ -36,7 +36,7 @@ struct Side {
     peak_bytes: u64,
 }
 
-/// Runs both, and says what came of it.
+/// Runs both, and returns the results as text.
 ///
 /// # Errors
 /// A side does not run, or the answers differ.

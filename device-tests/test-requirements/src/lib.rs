@@ -148,7 +148,7 @@ impl Need {
 
     /// The words of a failure.
     fn missed(self, why: &str) -> String {
-        format!("{EXPECT} says that {} is here: {why}", self.name())
+        format!("{EXPECT} expects {} here: {why}", self.name())
     }
 }
 
@@ -166,13 +166,13 @@ pub fn skipped(name: &str, need: Need, why: &str) -> Trial {
     Trial::test(format!("{name} ({})", need.words(why)), || Ok(())).with_ignored_flag(true)
 }
 
-/// A trial that nobody can pass, reported as left out with the reason.
+/// A trial that cannot pass, reported as left out with the reason.
 #[must_use]
 pub fn left_out(name: &str, why: &str) -> Trial {
     Trial::test(format!("{name} (left out: {why})"), || Ok(())).with_ignored_flag(true)
 }
 
-/// Says of a unit test that it cannot run; the caller returns then.
+/// Reports that a unit test cannot run; the caller returns then.
 ///
 /// # Panics
 /// The need is expected to be met.

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. Results are built from the current sources, in the profile of the calling test.
-//! 2. A package is built once per process, and not at all where `POLYCHIP_BUILT` says that the caller has built the
+//! 2. A package is built once per process, and not at all where `POLYCHIP_BUILT` states that the caller has built the
 //!    whole workspace: built alone, a package's dependencies have other features and are all built a second time.
 //!
 //! Not here: vendor libraries, which users install.

@@ -141,7 +141,7 @@ static void *run(void *argument)
             }
         }
         if (round % 2 == 0) {
-            table->fence_destroy(fences[0]); /* the run behind it goes on */
+            table->fence_destroy(fences[0]); /* the run behind it continues */
             fences[0] = NULL;
         }
         do {

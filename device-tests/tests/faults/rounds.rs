@@ -30,7 +30,7 @@ pub(crate) struct Tally {
     pub(crate) submitted: u64,
     pub(crate) right: u64,
     pub(crate) errors: u64,
-    /// Runs that nobody waited for.
+    /// Runs that were dropped without a wait.
     pub(crate) dropped: u64,
     pub(crate) events: BTreeMap<EventKind, u64>,
 }

@@ -25,7 +25,7 @@ use crate::raw::{
 };
 use crate::sequence::{Damage, Fault, Sequence, Step, Target};
 
-/// Stands for a call that the library leaves out.
+/// The code of a call that the library leaves out.
 pub(crate) const ABSENT: u64 = u64::MAX;
 
 /// A call and its code, as one line of the output.
@@ -390,7 +390,7 @@ impl Client {
                 .graphs
                 .get(&self.graph)
                 .is_some_and(|graph| graph.ids.contains_key(&spec.name));
-            // a tensor between two nodes stands in both; the second time it is there
+            // both nodes list a tensor between them; the second time it exists
             if there && spec.kind == POLYCHIP_QNN_TENSOR_NATIVE {
                 continue;
             }

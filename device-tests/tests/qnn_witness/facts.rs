@@ -1,6 +1,6 @@
 //! Sequences whose codes were measured on the vendor's x86 library (core API 2.36 to 2.40).
 //!
-//! Invariant: each sequence states one fact, and its name says which.
+//! Invariant: each sequence shows one fact, which its name states.
 
 use polychip_sys::qnn::{
     POLYCHIP_QNN_ERROR_BINARY_TRUNCATED, POLYCHIP_QNN_ERROR_BINARY_ZEROED, POLYCHIP_QNN_ERROR_DEVICE_CONFIG,
@@ -260,7 +260,7 @@ fn binaries() -> Vec<Sequence> {
 
 fn devices() -> Vec<Sequence> {
     let mut all = vec![
-        Sequence::new("what the library says of itself").ok(&[
+        Sequence::new("what the library reports about itself").ok(&[
             Step::LogCreate,
             Step::LogLevel,
             Step::BuildId,

@@ -17,7 +17,7 @@ use crate::client::Operand;
 use crate::model::{Encoding, NodeSpec, ParamSpec, TensorSpec};
 use crate::sequence::Target;
 
-/// Buffers are longer than they are said to be, as the library trusts what is said.
+/// Buffers are longer than declared, because the library trusts the declared size.
 pub(crate) const SLACK: usize = 64;
 
 /// Ids of the graphs' inputs and outputs, by graph and name.

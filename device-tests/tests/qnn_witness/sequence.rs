@@ -39,11 +39,11 @@ pub(crate) enum Fault {
     Version1,
     /// The first input's id is 0.
     IdZero,
-    /// The first input's id is none of the graph's.
+    /// The graph has no tensor with the first input's id.
     IdUnknown,
-    /// The first input's buffer is said to be a byte too small.
+    /// The first input's buffer is declared a byte too small.
     Short,
-    /// The first input's buffer is said to be a byte too large.
+    /// The first input's buffer is declared a byte too large.
     Long,
     /// No inputs are given.
     NoInputs,

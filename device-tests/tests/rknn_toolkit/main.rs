@@ -1,5 +1,5 @@
 //! Witness of the rknn plugin: Rockchip's own toolkit compiles what our writer writes, its simulator computes it as ONNX
-//! Runtime does, its table of layers becomes estimates, and its library for connected boards says that there is none.
+//! Runtime does, its table of layers becomes estimates, and its library for connected boards reports that no board is there.
 //!
 //! Skipped, with the reason, where the toolkit is not there: `RKNN_PYTHON` names a Python that has it, or
 //! `cargo xtask vendor rknn` has made one, once a person has accepted the licence.
@@ -114,7 +114,7 @@ fn words(command: &mut Command) -> Result<String> {
 
 fn model(graph: &Graph) -> Result<Vec<u8>> {
     let flat = FlatGraph::new(graph, &[])?;
-    // SAFETY: the flat graph outlives the view, and nobody writes to it.
+    // SAFETY: the flat graph outlives the view, and is never written to.
     let view = unsafe { GraphView::new(flat.raw()) }?;
     let options = Options {
         quantised: onnx::Quantised::Fake,
@@ -236,7 +236,7 @@ fn estimates(python: &Path, net: &Graph) -> Result<()> {
     Ok(())
 }
 
-/// The wheel's own library finds no board, and the plugin says so.
+/// The wheel's own library finds no board, and the plugin reports that.
 fn no_board(python: &Path) -> Result<()> {
     let place =
         words(Command::new(python).args(["-c", "import rknn, os; print(os.path.dirname(rknn.__file__))"]))?;

@@ -20,7 +20,7 @@ use crate::systems::{SYSTEMS, System};
 
 /// The trial's name.
 pub(crate) const NAME: &str = "crossings";
-/// What the emulators are told.
+/// The environment of the emulators.
 pub(crate) const ENVIRONMENT: &[(&str, &str)] = &[("POLYCHIP_RKNN_INCOHERENT", "1")];
 /// So many nodes in a row go to one chip.
 const STRIDE: usize = 4;
@@ -77,8 +77,8 @@ struct Told {
     report: Report,
 }
 
-/// The model on all chips in turn. `caches` says who keeps the Rockchip's view of memory right: each run, or nobody but
-/// the host's accesses, which is for memory that no other chip touches.
+/// The model on all chips in turn. `caches` selects what keeps the Rockchip's view of memory right: each run, or only the
+/// host's accesses, for memory that no other chip touches.
 fn alternate(caches: &str) -> Result<Told> {
     // a chip with memory of its own has copies, which are announced
     let systems: Vec<&System> = SYSTEMS.iter().filter(|system| system.shares_memory).collect();

@@ -128,7 +128,7 @@ class Pair:
         return name
 
     def real(self, name, scale=X, zero=3):
-        """What a stored tensor stands for."""
+        """The real values of a stored tensor."""
         if not self.fixed:
             return name
         scale, zero = self.constant(np.float32(scale)), self.constant(np.int8(zero))
@@ -185,7 +185,7 @@ class Pair:
         return index, self.node("DequantizeLinear", [stored, self.constant(scale), self.constant(zero)], axis=0)
 
     def integers(self, name, values):
-        """A constant of .tflite that says how, not what."""
+        """A constant of .tflite that is a parameter, not data."""
         values = np.asarray(values, np.int32)
         return self.tensor(name, values.shape, "i32", data=values)
 

@@ -86,7 +86,7 @@ def errors(client, model):
 
 
 async def together(url, key, model):
-    """Many at once get what each gets alone, and those who leave in the middle harm nobody."""
+    """Concurrent clients get what each gets alone, and clients that leave midway harm no other."""
     async with openai.AsyncOpenAI(base_url=url, api_key=key, max_retries=0) as client:
 
         async def chat(number, leaves=False):

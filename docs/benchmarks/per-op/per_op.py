@@ -1,9 +1,9 @@
 """`polychip bench --per-op` on several models: whether the steps of a run add up to it, and what looking at them costs.
 
-Per model two figures, each a quotient with the median of runs whose steps are not measured, which take turns with those
+Per model two figures, each a quotient with the median of runs whose steps are not measured, which alternate with those
 whose steps are:
 
-- the sum of the steps and of what is in no step, which should be within 3 % of that run; the steps' share stands beside it;
+- the sum of the steps and of what is in no step, which should be within 3 % of that run, with the steps' share beside it;
 - the median of the runs whose steps are measured, which should be at most 5 % above it.
 
     python3 docs/benchmarks/per-op/per_op.py --polychip target/release/polychip MODEL.onnx ... --json OUT.json

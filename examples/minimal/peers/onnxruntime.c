@@ -1,5 +1,5 @@
 /* The same as polychip-minimal with ONNX Runtime's C library: `onnxruntime MODEL.onnx`. Linked to the library of the wheel
- * that PyPI has; the wheel brings no header, so that the functions it needs stand here by their places in the table, which
+ * on PyPI; the wheel has no header, so the functions are declared here by their places in the table, which
  * later releases only add to. */
 #include <stdint.h>
 #include <stdio.h>

@@ -60,7 +60,7 @@ impl Reader {
     {
         let Reader { detector, recogniser } = self;
         std::thread::scope(|scope| {
-            // a page is handed over when its reader is free: the detector is one page ahead, never more
+            // a page goes to its reader once that is free: the detector is one page ahead, never more
             let (send, receive) = sync_channel(0);
             scope.spawn(move || {
                 for picture in pictures {

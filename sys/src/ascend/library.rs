@@ -115,7 +115,7 @@ impl Library {
     ) -> Result<&'static Library> {
         // SAFETY: only whether the symbol is there is asked.
         let emulated = unsafe { library.get::<*const ()>(EMULATED) }.is_ok();
-        // SAFETY: the names stand for the types of our header, as the vendor documents them.
+        // SAFETY: the symbols have the types of our header, as the vendor documents them.
         let symbols =
             unsafe { Symbols::from_library(library) }.map_err(|error| refused(error.to_string()))?;
         // leaked at once: not even a library that is refused is closed
@@ -150,7 +150,7 @@ impl Library {
 }
 
 fn dlopen(path: &Path) -> std::result::Result<libloading::Library, String> {
-    // SAFETY: opening runs the library's initialisers. Whoever sets the folder trusts it, as any library that
+    // SAFETY: opening runs the library's initialisers. The user who sets the folder trusts it, as any library that
     // the system's loader finds.
     unsafe { libloading::Library::new(path) }.map_err(|error| {
         std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)

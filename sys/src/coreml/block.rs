@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::library::{Id, Library};
 use super::object::Object;
 
-/// Size of a block, for whoever copies it.
+/// Size of a block, for code that copies it.
 #[repr(C)]
 struct Descriptor {
     reserved: usize,
@@ -35,7 +35,7 @@ struct Handler {
     waiting: *const Waiting,
 }
 
-/// What the handler leaves for who waits.
+/// What the handler leaves for the waiting thread.
 struct Waiting {
     library: &'static Library,
     came: Mutex<Option<(Option<Object>, Option<Object>)>>,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::library::{Id, Library, send};
 use super::object::Object;
 
-/// What Core ML says of a call that failed.
+/// Core ML's report on a call that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// Domain of the code, as `com.apple.CoreML`.

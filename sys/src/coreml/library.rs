@@ -36,7 +36,7 @@ pub struct Error(#[from] Repr);
 enum Repr {
     #[error(
         "Core ML is part of {OLDEST}, and this system is {system}; set COREML_LIB_DIR (or lib_dir) to the folder of an emulated \
-         libCoreML to go on without one"
+         libCoreML to run without it"
     )]
     NotApple { system: &'static str },
     #[error("{path} cannot be opened: {words}; Core ML needs {OLDEST} or newer")]
@@ -313,7 +313,7 @@ impl Library {
         };
         let mut last = None;
         for path in files {
-            // SAFETY: opening runs initialisers. Whoever sets the folder trusts it, as the system's own libraries.
+            // SAFETY: opening runs initialisers. The user who sets the folder trusts it, as the system's own libraries.
             let opened = unsafe { libloading::Library::new(&path) }.map_err(|error| Repr::Open {
                 path: path.clone(),
                 words: std::error::Error::source(&error)
@@ -377,7 +377,7 @@ impl Library {
         let name = CString::new(name).ok()?;
         let mut text = [0u8; 128];
         let mut bytes = text.len();
-        // SAFETY: the call writes at most `bytes` bytes and says how many.
+        // SAFETY: the call writes at most `bytes` bytes and returns how many.
         let status = unsafe {
             call(
                 name.as_ptr(),

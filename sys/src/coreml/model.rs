@@ -234,7 +234,7 @@ impl Model {
     /// Core ML's words on the run.
     ///
     /// # Safety
-    /// Nobody else uses the memory of the outputs' backings, and nobody writes to that of the inputs, until this returns.
+    /// Until this returns, no other code uses the memory of the outputs' backings or writes to that of the inputs.
     pub unsafe fn predict(&self, inputs: &Features, options: &Options) -> Result<Features, Failure> {
         let library = self.0.library();
         library.pool(|| {

@@ -128,7 +128,7 @@ impl Library {
     }
 
     fn check(file: &File) -> Result<&'static Library> {
-        // SAFETY: the names stand for the types of our header, which is the library's interface.
+        // SAFETY: the symbols have the types of our header, which is the library's interface.
         let symbols = unsafe { Symbols::from_library(file.again()?) };
         let symbols = symbols.map_err(|error| file.wrong_interface(error.to_string()))?;
         // leaked at once: not even a library that is refused is closed
@@ -192,7 +192,7 @@ impl Library {
     }
 }
 
-/// What the library says of itself, or its code.
+/// The version that the library reports, or its code.
 fn version(symbols: &Symbols) -> std::result::Result<NeuronRuntimeVersion, i32> {
     let mut version = NeuronRuntimeVersion {
         major: 0,

@@ -103,7 +103,7 @@ impl Library {
                 remedy: REMEDY.to_owned(),
             })?,
         };
-        // SAFETY: the names stand for the types of our header, which is the library's interface.
+        // SAFETY: the symbols have the types of our header, which is the library's interface.
         let symbols = unsafe { Symbols::from_library(file.again()?) };
         let symbols = symbols.map_err(|error| file.wrong_interface(error.to_string()))?;
         // leaked at once: not even a library that is refused is closed

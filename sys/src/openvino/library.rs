@@ -147,7 +147,7 @@ impl Library {
     }
 
     fn check(library: libloading::Library, path: PathBuf) -> Result<&'static Library, Error> {
-        // SAFETY: the names stand for the types of our header, as the library documents them.
+        // SAFETY: the symbols have the types of our header, as the library documents them.
         let symbols = unsafe { Symbols::from_library(library) }.map_err(|error| Repr::Open {
             path: path.clone(),
             words: error.to_string(),
@@ -190,7 +190,7 @@ impl Library {
 }
 
 fn dlopen(path: &Path) -> Result<libloading::Library, String> {
-    // SAFETY: opening runs the library's initialisers. Whoever sets the folder trusts it, as any library that
+    // SAFETY: opening runs the library's initialisers. The user who sets the folder trusts it, as any library that
     // the system's loader finds.
     unsafe { libloading::Library::new(path) }.map_err(|error| {
         std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)

@@ -35,7 +35,7 @@ const EMULATED: &str = "polychip_emulates_qnn";
 
 const HTP: &str = "libQnnHtp.so";
 const SYSTEM: &str = "libQnnSystem.so";
-const REMEDY: &str = "install Qualcomm's AI Runtime (`cargo xtask vendor qnn` says how), then set QNN_LIB_DIR to the \
+const REMEDY: &str = "install Qualcomm's AI Runtime (`cargo xtask vendor qnn` explains how), then set QNN_LIB_DIR to the \
                       folder of libQnnHtp.so or QNN_SDK_ROOT to the SDK's folder";
 
 /// The major number is what the declarations are bound to. Tables of a lower minor number may be shorter than

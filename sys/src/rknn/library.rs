@@ -20,7 +20,7 @@ use crate::{Library as File, SearchPath};
 pub const BOARD_FILE: &str = "librknnrt.so";
 /// The runtime that forwards calls to `rknn_server` on a board that is connected by USB or network.
 pub const HOST_FILE: &str = "librknn_api.so";
-/// The folder to look in, where nobody says another.
+/// The variable that names the folder where no setting does.
 const VARIABLE: &str = "RKNN_LIB_DIR";
 const REMEDY: &str = "on a Rockchip board install the vendor's librknnrt.so and set RKNN_LIB_DIR to its folder; with a \
      board connected, librknn_api.so of the Python package rknn-toolkit2";
@@ -119,7 +119,7 @@ impl Library {
     ) -> Result<&'static Library> {
         // SAFETY: only whether the symbol is there is asked.
         let emulated = unsafe { library.get::<*const ()>(EMULATED) }.is_ok();
-        // SAFETY: the names stand for the types of our header, as the vendor documents them.
+        // SAFETY: the symbols have the types of our header, as the vendor documents them.
         let symbols =
             unsafe { Symbols::from_library(library) }.map_err(|error| refused(error.to_string()))?;
         // leaked at once: not even a library that is refused is closed
@@ -129,7 +129,7 @@ impl Library {
         }
         if let (Some(copy), Some(share)) = (lacks(symbols, COPIES), lacks(symbols, SHARED)) {
             return Err(refused(format!(
-                "it hands over no tensors: it has neither {copy} nor {share}"
+                "it cannot pass tensors: it has neither {copy} nor {share}"
             )));
         }
         Ok(Box::leak(Box::new(Library {
@@ -172,7 +172,7 @@ impl Library {
         lacks(self.symbols, COPIES).is_none()
     }
 
-    /// Whether it computes on memory that it is told of.
+    /// Whether it computes on memory that the caller gives it.
     #[must_use]
     pub fn shares(&self) -> bool {
         lacks(self.symbols, SHARED).is_none()
@@ -198,7 +198,7 @@ impl Library {
 }
 
 fn dlopen(path: &Path) -> std::result::Result<libloading::Library, String> {
-    // SAFETY: opening runs the library's initialisers. Whoever sets the folder trusts it, as any library that
+    // SAFETY: opening runs the library's initialisers. The user who sets the folder trusts it, as any library that
     // the system's loader finds.
     unsafe { libloading::Library::new(path) }.map_err(|error| {
         std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)

@@ -41,12 +41,12 @@ printf '%s' ':polychip-aarch64:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x0
 exec "$@"
 "#;
 
-/// Who starts programs of aarch64 that tests start.
+/// What starts aarch64 programs for tests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Starts {
-    /// The kernel was told how to (Debian: qemu-user-binfmt).
+    /// A registration with the kernel (Debian: qemu-user-binfmt).
     Kernel,
-    /// A namespace of ours tells it.
+    /// A registration in a namespace of our own.
     Namespace,
     /// Neither.
     Nothing,
@@ -105,7 +105,7 @@ fn which(name: &str) -> PathBuf {
 }
 
 /// A folder of what tests start by name, made anew: there `cc` and its like make programs and libraries for aarch64, which
-/// tests start and load, and `uname` names the processor that is emulated. A compiler that is not installed says so, since
+/// tests start and load, and `uname` names the emulated processor. A compiler that is not installed fails with a message, since
 /// this machine's own would make what cannot be loaded.
 pub(super) fn path(target: &Path) -> Result<PathBuf> {
     let folder = target.join("path");

@@ -19,7 +19,7 @@ use crate::tally::Tally;
 /// How often a program is asked whether it has ended.
 const POLL: Duration = Duration::from_millis(100);
 
-/// So many tests that failed are named; the rest stands in the file.
+/// The most failed tests that are named; the file has the rest.
 const NAMED: usize = 12;
 
 /// A processor to run programs on.

@@ -185,7 +185,7 @@ pub(super) fn choose(only: &[String], without: &[String]) -> Result<(Vec<String>
     for name in all {
         let reason = LEFT_OUT.iter().find(|(package, _)| *package == name);
         if !only.is_empty() {
-            // whoever names a package wants it
+            // a package that the user names is wanted
             if only.contains(&name) {
                 chosen.push(name);
             }

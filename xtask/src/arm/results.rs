@@ -35,7 +35,7 @@ pub(super) struct Last {
     seconds: u64,
     /// The commit that was checked out.
     commit: String,
-    /// The end in words.
+    /// The end as text.
     words: String,
 }
 

@@ -45,7 +45,7 @@ pub(super) fn features(emulator: &Emulator, program: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Runs the program, and says what that shows: it dies where the processor lacks the extension, and gives right sums
+/// Runs the program, and returns what that shows: it dies where the processor lacks the extension, and gives right sums
 /// where it has it.
 pub(super) fn prove(emulator: &Emulator, program: &Path, features: &str) -> Result<String> {
     let output = emulator.command(program).output()?;

@@ -58,7 +58,7 @@ struct Door {
     says: fn(&Built, &Given) -> Result<String>,
 }
 
-/// All doors, the one that the others are compared with first.
+/// All bindings, the one that the others are compared with first.
 const DOORS: [Door; 5] = [
     Door {
         name: "command line",
@@ -194,7 +194,7 @@ fn plugin(folder: &Path, name: &str) -> Result<PathBuf> {
 }
 
 impl Given {
-    /// What a program says of the model.
+    /// A program's answer about the model.
     fn said(&self, mut command: Command) -> Result<String> {
         command.arg(&self.model).args([self.devices, self.runs]);
         words(self.here(&mut command))
@@ -234,7 +234,7 @@ fn command_line(built: &Built, given: &Given) -> Result<String> {
     Ok(of("run", &[])? + &of("bench", &["--warmup", "1", "--iters", given.runs])?)
 }
 
-/// Where learning stands in what the command line prints.
+/// The learning state in the command line's output.
 fn line(json: &str) -> Result<String> {
     let answer: Value = serde_json::from_str(json)?;
     let learning = &answer["report"]["learning"];

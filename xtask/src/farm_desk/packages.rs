@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. apt fetches, and so checks Debian's signatures, with lists of its own.
-//! 2. A folder is whole or absent: it is made under another name and renamed. What is in it stands in its `.stamp`.
+//! 2. A folder is whole or absent: it is made under another name and renamed. Its `.stamp` lists its contents.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 /// Debian's C compiler for arm64, which links, too.
 pub(super) const LINKER: &str = "aarch64-linux-gnu-gcc";
 
-/// Runs a program, whose words are for whoever started the chore.
+/// Runs a program whose output the user of the chore sees.
 pub(super) fn call(command: &mut Command) -> Result<()> {
     let status = command
         .status()

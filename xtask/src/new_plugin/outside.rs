@@ -14,7 +14,7 @@ use toml::{Table, Value};
 use super::{FILES, format, packages};
 use crate::root::root;
 
-/// Writes the workspace and says what to do next.
+/// Writes the workspace and prints what to do next.
 pub(super) fn write(out: &Path, name: &str) -> Result<()> {
     let existed = out.exists();
     fs::create_dir_all(out).with_context(|| format!("making {}", out.display()))?;

@@ -6,7 +6,7 @@
 //!
 //! Not here: what is done with them (`planning_bench`).
 
-/// Elements of every tensor that nodes hand on: 4 channels of 32 by 32.
+/// Elements of every tensor between nodes: 4 channels of 32 by 32.
 const SHAPE: [u64; 4] = [1, 4, 32, 32];
 /// Every so many nodes of a chain one is a `Tanh`, which the scripted device is slow at.
 const PERIOD: usize = 50;

@@ -120,7 +120,7 @@ fn folders(page: &str, top: &BTreeSet<String>, packages: &BTreeSet<String>) -> V
                 .iter()
                 .any(|(name, _)| name.starts_with(&format!("{folder}/")));
         };
-        // either the row says what lies below, or the folder above only gathers what is alike
+        // either the row describes what lies below, or the folder above only gathers what is alike
         listed.iter().any(|(listed, row)| {
             *listed == above && (!packages.contains(above) || row.contains(&format!("`{name}/`")))
         }) || name == "cdylib"

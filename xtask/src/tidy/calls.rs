@@ -1,8 +1,8 @@
 //! Which calls of the plugin contract the host makes, as `docs/adding-a-plugin.md` says, so that a vendor writes none for
 //! nothing.
 //!
-//! Invariant: each call of the table has one row, and a row says `never` where, and only where, nobody makes the call:
-//! the host does not read its field, or does in public functions that nobody calls.
+//! Invariant: each call of the table has one row, and a row says `never` exactly where the host does not make the call:
+//! it does not read its field, or only in public functions without a caller.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -58,10 +58,14 @@ fn differences(
         match told.get(call) {
             None => findings.push(format!("{GUIDE}: \"{SECTION}\" has no row of `{call}`")),
             Some(true) if !made => {
-                findings.push(format!("{GUIDE}: nobody makes the call `{call}`: say `never`"));
+                findings.push(format!(
+                    "{GUIDE}: the host never makes the call `{call}`: say `never`"
+                ));
             }
             Some(false) if made => {
-                findings.push(format!("{GUIDE}: `{call}` is said to be made never, and is made"));
+                findings.push(format!(
+                    "{GUIDE}: the row of `{call}` says `never`, and the host makes the call"
+                ));
             }
             Some(_) => {}
         }
@@ -81,7 +85,7 @@ fn calls(text: &str) -> Vec<String> {
     calls.map(|(name, _)| name.to_owned()).collect()
 }
 
-/// By call, whether the section says that it is made.
+/// By call, whether the section lists it as made.
 fn rows(guide: &str) -> BTreeMap<String, bool> {
     let section = guide.split(SECTION).nth(1).unwrap_or_default();
     let section = section.split("\n## ").next().unwrap_or_default();
@@ -201,8 +205,8 @@ mod tests {
             Vec::<String>::new()
         );
         assert!(found("| `run` | each run |", caller)[0].contains("no row of `sleep`"));
-        assert!(found("| `run`, `sleep` | each run |", caller)[0].contains("nobody makes the call `sleep`"));
-        assert!(found("| `run`, `sleep` | never |", caller)[0].contains("`run` is said to be made never"));
+        assert!(found("| `run`, `sleep` | each run |", caller)[0].contains("never makes the call `sleep`"));
+        assert!(found("| `run`, `sleep` | never |", caller)[0].contains("`run` says `never`"));
         let unknown = found("| `run` | x |\n| `sleep` | never |\n| `gone` | x |", caller);
         assert!(unknown[0].contains("`gone` is no call"));
         // a call of the same name on another thing is another call

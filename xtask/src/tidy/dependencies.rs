@@ -1,8 +1,8 @@
 //! Dependencies that nothing uses: of the workspace's table, and of each package.
 //!
 //! Invariant: what is used in tests only is a development dependency.
-//! Not here: features (what a feature needs the compiler says). The words are looked for in the text, comments left
-//! out: a name that only a macro makes would be missed, and stands in [`UNSEEN`] with the reason.
+//! Not here: features (the compiler reports what a feature needs). The check searches the text without comments: it would
+//! miss a name that only a macro makes, so [`UNSEEN`] lists such names with the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,7 +14,7 @@ use toml::{Table, Value};
 
 use crate::root::{files, root};
 
-/// Dependencies whose names do not stand in the sources: the package, the dependency, and why it is needed.
+/// Dependencies whose names are not in the sources: the package, the dependency, and why it is needed.
 const UNSEEN: [(&str, &str, &str); 0] = [];
 
 /// Checks the workspace's table and every package.

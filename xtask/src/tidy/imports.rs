@@ -244,7 +244,7 @@ impl Reader<'_> {
         found
     }
 
-    /// Where a path leads that stands in this module; nowhere where it leads out of the crate.
+    /// The target of a path in this module; none where it leads out of the crate.
     fn resolve(&self, from: usize, path: &[String], depth: usize) -> Option<Target> {
         if depth > DEEPEST {
             return None;
@@ -385,7 +385,7 @@ fn is_joint(token: &TokenTree) -> bool {
     matches!(token, TokenTree::Punct(punct) if punct.spacing() == proc_macro2::Spacing::Joint)
 }
 
-/// Whether `::` stands here.
+/// Whether the tokens at this place are `::`.
 fn is_separator(tokens: &[TokenTree], at: usize) -> bool {
     tokens
         .get(at)

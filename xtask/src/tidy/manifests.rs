@@ -1,7 +1,7 @@
-//! Manifests: registry versions stand in the root manifest only; lints, edition and MSRV come from it. Its release profile
+//! Manifests: registry versions are in the root manifest only; lints, edition and MSRV come from it. Its release profile
 //! inlines kernels.
 //!
-//! One path may stand elsewhere: that from a plugin's library to the plugin in the folder above, so that a new
+//! One path may be elsewhere: that from a plugin's library to the plugin in the folder above, so that a new
 //! plugin changes no other file.
 
 use std::fs;

@@ -1,6 +1,6 @@
 //! The pages of `docs`: each is in the summary, by which the site is read, and links into pages lead to a heading.
 //!
-//! Invariant: a page stands in the summary once, under a title.
+//! Invariant: the summary lists a page once, under a title.
 //! Not here: whether a link's file is there (`architecture`), how the site is made (`site`).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,7 +73,7 @@ fn missing<'a>(summary: &str, pages: impl Iterator<Item = &'a Path>) -> Vec<Stri
             findings.push(format!("{SUMMARY}: {} has no title", page.display()));
         }
         if !told.insert(page.clone()) {
-            findings.push(format!("{SUMMARY}: {} stands there twice", page.display()));
+            findings.push(format!("{SUMMARY}: {} is listed twice", page.display()));
         }
     }
     for page in pages.filter(|page| page.starts_with("docs") && *page != Path::new(SUMMARY)) {

@@ -1,7 +1,7 @@
-//! Plugins of one shape: whoever has read one finds everything in the next.
+//! Plugins of one shape: a reader of one plugin finds everything in the next.
 //!
 //! Invariant: each `plugins/NAME/src` has the files of [`FILES`], which `docs/adding-a-plugin.md` names too. What else
-//! a vendor needs (its driver's calls, its formats) stands beside them, below all of them but `plugin`.
+//! a vendor needs (its driver's calls, its formats) lies beside them, below all of them but `plugin`.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Words that names in code do not hold: ARCHITECTURE.md, "Ruled-out words", says which, and what to say instead.
+//! Words that names in code do not hold: ARCHITECTURE.md, "Ruled-out words", lists them with their replacements.
 //!
 //! Invariant: `words.txt` beside this file holds every exception, a word and a folder each, and none that is no more: it
 //! only shrinks.
@@ -14,7 +14,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use super::architecture::{quoted, rows, section};
 use crate::root::{files, root};
 
-/// Words that still stand in code, one a line with the folder: `ending gpu-lowering`.
+/// Words still in code, one a line with the folder: `ending gpu-lowering`.
 const KNOWN: &str = "xtask/src/tidy/words.txt";
 
 /// A word and the folder in which names hold it, with one such name and its file.

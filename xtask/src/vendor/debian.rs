@@ -213,7 +213,7 @@ fn fill_compiler(lists: &Path, half: &Path) -> Result<()> {
         "Debian's rustc does not start: {}",
         String::from_utf8_lossy(&version.stderr).trim()
     );
-    // last, for it says that all is there
+    // last, because it marks the folder as complete
     fs::write(content.join(".stamp"), version.stdout)?;
     Ok(())
 }
@@ -305,7 +305,7 @@ impl Apt {
             set("Dir::State", folder.join("state")),
             set("Dir::State::status", folder.join("status")),
             set("Dir::Cache", folder.join("cache")),
-            // whoever builds may not be root, and apt's own user may not write here
+            // the builder may not be root, and apt's own user may not write here
             "APT::Sandbox::User=root".to_owned(),
         ];
         options.extend(

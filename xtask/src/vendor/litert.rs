@@ -1,6 +1,6 @@
 //! Google's LiteRT in an environment of its own, and trained models that are read and never run as packages.
 //!
-//! LiteRT's compiler plugins are clients of vendors' libraries that nobody here wrote: they drive our emulators.
+//! LiteRT's compiler plugins are third-party clients of vendors' libraries: they drive our emulators.
 //!
 //! Invariants:
 //! 1. The folder is whole or absent: it is made under another name and renamed.

@@ -1,4 +1,4 @@
-"""Stands in for torch where it is imported and never used: every attribute is there, and none does anything."""
+"""Replaces torch where it is imported and never used: every attribute is there, and none does anything."""
 
 import importlib.abc
 import importlib.machinery

@@ -1,8 +1,8 @@
-//! What stands for cargo's commands on a page: the programs that the build has made, so that nothing is built again.
+//! Replacements for cargo's commands on a page: the programs that the build has made, so that nothing is built again.
 //!
 //! Invariants:
 //! 1. A row of [`STANDS_FOR`] names a package of the workspace that has the program, and each that is used is printed.
-//! 2. What no row stands for fails and says so, instead of being built or passed over.
+//! 2. A command without a row fails with a message, instead of being built or passed over.
 //!
 //! What this does not show: that the optimised build works (`cargo build --release`), and how long it takes.
 
@@ -15,7 +15,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::root::root;
 
-/// How the lines begin that say what stood for what.
+/// The start of lines that report a replacement.
 pub(super) const MARK: &str = "walk: ";
 
 /// What a command of cargo's is, here.
@@ -118,7 +118,7 @@ fn script(built: &Path) -> String {
             ),
             Instead::Built(files) => {
                 let mut lines = format!(
-                    "    [ $# = 0 ] || {{ echo \"{MARK}nothing stands for: cargo {words} $*\" >&2; exit 101; }}\n    \
+                    "    [ $# = 0 ] || {{ echo \"{MARK}nothing replaces: cargo {words} $*\" >&2; exit 101; }}\n    \
                      echo \"{MARK}cargo {words} builds nothing: target/debug has {}\" >&2\n    mkdir -p target/release\n",
                     files.join(", ")
                 );
@@ -131,7 +131,7 @@ fn script(built: &Path) -> String {
         });
     }
     script.push_str(&format!(
-        "*)\n    echo \"{MARK}nothing stands for: cargo $*\" >&2\n    exit 101 ;;\nesac\n"
+        "*)\n    echo \"{MARK}nothing replaces: cargo $*\" >&2\n    exit 101 ;;\nesac\n"
     ));
     script
 }
@@ -183,7 +183,7 @@ mod tests {
             "run --package polychip-cli -- run",
         ] {
             let (ok, said) = run(words);
-            assert!(!ok && said.contains("nothing stands for"), "{words}: {said}");
+            assert!(!ok && said.contains("nothing replaces"), "{words}: {said}");
         }
         // a program that was not built
         assert!(!run("build --release --package polychip-plugin-null").0);

@@ -2,9 +2,9 @@
 //!
 //! Invariants:
 //! 1. A warm run allocates nothing: its memory is made at load.
-//! 2. Runs of the device take turns.
+//! 2. Runs of the device are serialised.
 //!
-//! A vendor's call that waits for the chip stands in `compute`; where it may hang, say so with `Compute::MAY_HANG`.
+//! A vendor's call that waits for the chip belongs in `compute`; where it may hang, set `Compute::MAY_HANG`.
 //!
 //! Not here: runs, their queue and their fences (`polychip_sdk::Run`).
 

@@ -1,13 +1,13 @@
 //! The xyz plugin: one device that computes Identity, Relu and Add on f32.
 //!
 //! Invariants:
-//! 1. `caps` alone says what is supported; `lower` asks it for support, estimates and blobs alike.
+//! 1. `caps` alone decides what is supported; `lower` asks it for support, estimates and blobs alike.
 //! 2. Everything that depends on constants only happens in `compile` and `load`. A warm run allocates nothing.
 //! 3. A blob holds all that the part needs, so that a cached one loads without the model.
 //!
 //! Not here: the C symbol (`cdylib`), the C contract itself (the SDK keeps it).
-//! Start reading at [`XyzPlugin`], then `caps`, then `lower`, then `exec`. What each call must do stands in
-//! `docs/adding-a-plugin.md`.
+//! Start reading at [`XyzPlugin`], then `caps`, then `lower`, then `exec`. `docs/adding-a-plugin.md` states what each
+//! call must do.
 
 #![forbid(unsafe_code)]
 

@@ -43,7 +43,7 @@ impl Plugin for XyzPlugin {
             return Err(Error::bad_argument(format!("device {index} of 1")));
         }
         let info = DeviceInfo {
-            // until it drives a real chip, its figures are nobody's
+            // its figures are invented until it drives a real chip
             emulated: true,
             serial: true,
             import_kinds: buffer::KINDS,
@@ -51,7 +51,7 @@ impl Plugin for XyzPlugin {
             import_alignment: 1,
             peak_macs_per_s: telemetry::PEAK_MACS_PER_S,
             peak_bytes_per_s: telemetry::PEAK_BYTES_PER_S,
-            // runs take turns, each to its end
+            // runs are serialised, each to its end
             preemption: Preemption::None,
             queue_depth: 1,
             ..DeviceInfo::new(DeviceKind::Npu, "xyz")

@@ -267,7 +267,7 @@ fn import_memfd(bench: &Bench) -> Judgement {
         files.push(memory);
     }
     problem.write(&executable, &buffers)?;
-    // what was written through the buffer stands in the file, from the offset on
+    // the file holds the bytes written through the buffer, from the offset on
     let mut seen = vec![0; problem.inputs[0].bytes.len()];
     rustix::io::pread(&files[0], &mut seen[..], 4096).map_err(system)?;
     check!(

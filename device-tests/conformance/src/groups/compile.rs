@@ -309,7 +309,7 @@ fn channels_last(tensor: &polychip_ops::Literal) -> Vec<u8> {
     bytes
 }
 
-/// Loading such bytes must fail as a bad blob, and the device goes on.
+/// Loading such bytes must fail as a bad blob, and the device must still work.
 fn refused(what: &str, loaded: Result<Arc<Executable>, Failure>) -> Judgement {
     match loaded {
         Ok(_) => fail(format!("{what}: loaded")),

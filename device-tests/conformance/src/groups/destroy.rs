@@ -134,7 +134,7 @@ fn waited_first(bench: &Bench) -> Judgement {
         let two = problem.buffers(&executable)?;
         let first = executable.execute(&one, &[])?;
         let second = executable.execute(&two, &[&first])?;
-        // a fence may be destroyed while its run goes on; the run that waits for it goes on waiting
+        // a fence may be destroyed before its run ends; a run that depends on it keeps waiting
         Fence::destroy_at_once(first);
         second.wait()?;
         problem.judge(&second, &executable, &two, &bench.tolerances())?;

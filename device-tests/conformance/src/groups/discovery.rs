@@ -181,7 +181,7 @@ fn older_host(bench: &Bench) -> Judgement {
         .expect("invariant: required calls are checked");
     // a host that knows the name only
     let size = std::mem::offset_of!(abi::polychip_plugin_info, version) as u32;
-    // SAFETY: the record says how long it is.
+    // SAFETY: the record states its own size.
     let filled = fill_short::<abi::polychip_plugin_info>(size, |record| unsafe { call(record) });
     match filled {
         Err(words) => fail(words),
@@ -209,7 +209,7 @@ fn newer_host(bench: &Bench) -> Judgement {
         more: [7; 4],
     };
     record.info.struct_size = size_of::<Newer>() as u32;
-    // SAFETY: the record says how long it is.
+    // SAFETY: the record states its own size.
     let status = unsafe { call((&raw mut record).cast()) };
     check!(
         status == abi::POLYCHIP_STATUS_OK,
@@ -325,7 +325,7 @@ fn older_device_info(bench: &Bench) -> Judgement {
     let device = bench.device.raw();
     let fill = |size: usize| {
         fill_short::<abi::polychip_device_info>(size as u32, |record| {
-            // SAFETY: the device is open and the record says how long it is.
+            // SAFETY: the device is open and the record states its own size.
             unsafe { call(device, record, std::ptr::null_mut()) }
         })
     };

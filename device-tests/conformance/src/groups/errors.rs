@@ -685,7 +685,7 @@ fn endless(bench: &Bench) -> Judgement {
 
 fn unknown_codes(bench: &Bench) -> Judgement {
     let problem = bench.carrier()?;
-    // codes of a later minor version: the node is refused, or the call, in words
+    // codes of a later minor version: the plugin refuses the node, or the call with a message
     for (what, edit) in [
         (
             "data type 999",

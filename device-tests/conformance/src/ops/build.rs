@@ -203,7 +203,7 @@ impl Spec {
         Ok(filled)
     }
 
-    /// The graph with inputs alone, for who computes nothing with the reference: a quantised output has a range that
+    /// The graph with inputs alone, for callers that do not evaluate it with the reference: a quantised output has a range that
     /// does not depend on the values.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use polychip_host::FlatGraph;
 use super::call::{Call, breach, checked, text};
 use super::instance::Instance;
 
-/// What a device says of itself.
+/// What a device reports about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)] // the fields of `polychip_device_info`
 pub struct DeviceFacts {
@@ -27,7 +27,7 @@ pub struct DeviceFacts {
     pub memory_bytes: u64,
     pub peak_macs_per_s: u64,
     pub peak_bytes_per_s: u64,
-    /// Rate of the bus between the host's memory and its own, in bytes per second; 0 where there is none.
+    /// Rate of the bus between the host's memory and its own, in bytes per second; 0 without such a bus.
     pub link_bytes_per_s: u64,
     pub preemption: u32,
     pub queue_depth: u32,

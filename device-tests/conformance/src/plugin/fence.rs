@@ -76,7 +76,7 @@ impl Fence {
     /// Waits for the end, at most so long.
     ///
     /// # Errors
-    /// `TIMEOUT` where the run goes on, else what it failed of.
+    /// `TIMEOUT` if the run has not ended, else the run's error.
     pub fn wait_ns(&self, timeout_ns: u64) -> Call<()> {
         let call = self
             .table()
@@ -96,7 +96,7 @@ impl Fence {
         self.wait_ns(u64::try_from(PATIENCE.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// The handle alone, of a run that has ended: whoever takes it destroys it.
+    /// The raw handle of a run that has ended; the caller must destroy it.
     #[must_use]
     pub fn into_raw(self) -> *mut abi::polychip_fence {
         let this = std::mem::ManuallyDrop::new(self);
@@ -108,7 +108,7 @@ impl Fence {
         this.raw
     }
 
-    /// Destroys the fence while its run may go on; the run's memory is kept for ever.
+    /// Destroys the fence, possibly before its run ends; the run's memory is never freed.
     pub fn destroy_at_once(self) {
         std::mem::forget((Arc::clone(&self.executable), self.buffers.clone()));
         if let Some(destroy) = self.table().fence_destroy {

@@ -15,7 +15,7 @@ use polychip_abi::Sized;
 
 use super::call::{Call, Failure, breach, text};
 
-/// What a plugin says of itself.
+/// What a plugin reports about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginFacts {
     /// Short name.

@@ -61,7 +61,7 @@ impl Services {
         })
     }
 
-    /// The table to hand over; valid as long as the services.
+    /// The table to pass to the plugin; valid as long as the services.
     #[must_use]
     pub fn table(&self) -> *const abi::polychip_host_services {
         &raw const self.table

@@ -81,7 +81,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         None | Some(Effect::Wait(_)) => {}
         Some(Effect::Crash) => std::process::abort(),
         Some(Effect::Fail(code)) => return Err(format!("EZ3003: injected failure {code}")),
-        // it says that it is done, and is not
+        // the compiler reports success but writes no file
         Some(Effect::Lost) => return Ok(()),
         Some(Effect::Wrong) => {
             return std::fs::write(to, "no compiled part").map_err(|error| error.to_string());

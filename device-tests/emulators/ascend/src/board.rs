@@ -18,7 +18,7 @@ pub(crate) const MAGIC: &Magic = b"IMODEMU1";
 /// What the compiler reads at most: opset 18, as the vendor states for CANN 7.
 pub(crate) const NEWEST: Newest = Newest { opset: 18, ir: 9 };
 
-/// What stands at the end of a compiled file.
+/// The description at the end of a compiled file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Description {
     pub(crate) soc_version: String,

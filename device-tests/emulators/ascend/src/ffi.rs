@@ -31,7 +31,7 @@ use crate::world::{self, Code, Loaded, World};
 const ALIGN: usize = 64;
 
 thread_local! {
-    /// The thread's context; 0 is none.
+    /// The thread's context; 0 without one.
     static CURRENT: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -697,7 +697,7 @@ pub extern "C" fn aclmdlExecuteAsync(
     })
 }
 
-/// Says that this library emulates a board.
+/// Marks this library as an emulator.
 #[unsafe(no_mangle)]
 pub extern "C" fn polychip_emulates_ascend() {}
 

@@ -20,7 +20,7 @@ const FIRST_ADDRESS: usize = 0x2000_0000_0000;
 /// How memory is aligned.
 const GRAIN: usize = 512;
 
-/// A code of the vendor's that is none of success.
+/// A vendor code other than success.
 pub(crate) type Code = u32;
 
 /// A loaded model.

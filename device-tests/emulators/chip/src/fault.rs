@@ -87,7 +87,7 @@ impl Faults {
         }
     }
 
-    /// Replaces the rules and says how many there are.
+    /// Replaces the rules and returns their number.
     ///
     /// # Errors
     /// The first rule that is malformed; the rules stay as they were.
@@ -106,11 +106,11 @@ impl Faults {
         Ok(count)
     }
 
-    /// Counts a call and says what happens at it: the first rule that applies. `concerns` tells whether the call has to
-    /// do with an op of this name.
+    /// Counts a call and returns its effect: that of the first rule that applies. `concerns` tells whether the call
+    /// involves an op of this name.
     ///
     /// # Panics
-    /// If `call` is none of the emulator's names.
+    /// If `call` is not one of the emulator's names.
     pub fn at(&self, call: &str, concerns: impl Fn(&str) -> bool) -> Option<Effect> {
         assert!(self.calls.contains(&call), "no rule can name {call:?}");
         let mut rules = self.lock();

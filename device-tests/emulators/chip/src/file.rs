@@ -13,7 +13,7 @@ const HEAD: usize = size_of::<Magic>() + size_of::<u64>();
 pub struct Parts<D> {
     /// The ONNX model.
     pub model: Vec<u8>,
-    /// What stands at the end.
+    /// The description at the end.
     pub description: D,
 }
 
@@ -26,7 +26,7 @@ pub fn write(magic: &Magic, model: &[u8], description: &impl Serialize) -> Resul
     Ok([magic, &(model.len() as u64).to_le_bytes()[..], model, &tail].concat())
 }
 
-/// The parts of a file; none where it is none of ours.
+/// The parts of a file, or none where the file has another format.
 #[must_use]
 pub fn read<D: DeserializeOwned>(wanted: &Magic, bytes: &[u8]) -> Option<Parts<D>> {
     let (head, rest) = bytes.split_at_checked(HEAD)?;

@@ -2,8 +2,8 @@
 //! faults on demand, a file format.
 //!
 //! Invariants:
-//! 1. Nothing here is shipped, and all that it computes is labelled emulated by who uses it.
-//! 2. Right answers come from the scalar reference alone; a table decides how long they are said to take.
+//! 1. Nothing here is shipped, and its users label all that it computes as emulated.
+//! 2. Right answers come from the scalar reference alone; a table states how long they take.
 //!
 //! Not here: any vendor's symbols, layouts or codes (the emulator of that vendor).
 

@@ -1,9 +1,9 @@
-//! An ONNX model, as a vendor's compiler is handed one, as steps over 16-bit floats, and over integers where the model says by
-//! fake quantisation which tensors are of integers.
+//! An ONNX model for a vendor's compiler as steps over 16-bit floats, and over integers where fake quantisation in the
+//! model marks tensors as integers.
 //!
 //! Invariants:
-//! 1. Every tensor of reals that a node writes, and every constant of reals, is rounded to 16 bits, but what stands for integers.
-//! 2. What is dequantised, and what is made to be quantised at once, is rounded by nothing but that: the chip's sums are wide.
+//! 1. Every real tensor that a node writes and every real constant is rounded to 16 bits, except dequantised integers.
+//! 2. Dequantised tensors, and tensors that are quantised at once, are rounded by quantisation alone: the chip's sums are wide.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub struct Model {
     pub program: Program,
     /// Names of inputs and outputs.
     pub names: (Vec<String>, Vec<String>),
-    /// What the compiler was told to write into the file.
+    /// Text that the compiler was asked to write into the file.
     pub mark: String,
     /// Bytes of constants and of tensors in between, on the chip.
     pub memory: (u32, u32),
@@ -80,7 +80,7 @@ fn spec(graph: &Graph, id: TensorId) -> Result<Spec, String> {
 /// The scale and the zero point that a node quantises or dequantises by, and the type of its integers.
 ///
 /// # Errors
-/// They are not constants, or are none of signed bytes.
+/// They are not constants, or not signed bytes.
 fn linear(graph: &Graph, node: &Node) -> Result<(DType, Linear), String> {
     let constant = |place: usize| {
         let id = node.input(place)?;
@@ -111,7 +111,7 @@ fn linear(graph: &Graph, node: &Node) -> Result<(DType, Linear), String> {
     ))
 }
 
-/// Whether a tensor is what integers stand for.
+/// Whether a tensor holds dequantised integers.
 #[must_use]
 pub fn is_dequantised(graph: &Graph, id: TensorId) -> bool {
     let made = graph.producer(id).map(|node| graph.node(node).op);

@@ -17,14 +17,14 @@ use polychip_reference::{Tensor, element, evaluate, tensor_from_literal};
 
 use crate::table::Work;
 
-/// Integers that stand for reals: `(q - zero_point) * scale`.
+/// Integers that encode reals: `(q - zero_point) * scale`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Linear {
     /// The axis that has a scale for each index; without one there is one scale.
     pub axis: Option<usize>,
     /// Reals per step.
     pub scales: Vec<f32>,
-    /// The integer that stands for zero, one for each scale.
+    /// The integer that encodes zero, one for each scale.
     pub zero_points: Vec<i32>,
 }
 
@@ -47,7 +47,7 @@ pub struct Spec {
     pub dtype: DType,
     /// Extents.
     pub shape: Vec<usize>,
-    /// Integers that stand for reals; without one they are themselves.
+    /// How integers encode reals; none for plain values.
     pub encoding: Option<Linear>,
 }
 
@@ -79,7 +79,7 @@ impl Spec {
         self.encoding.is_some() || matches!(self.dtype, DType::F16 | DType::BF16 | DType::F32)
     }
 
-    /// The real numbers or integers that bytes stand for.
+    /// The real numbers or integers that the bytes encode.
     ///
     /// # Errors
     /// The bytes are too many or too few, or the scales do not fit the shape.

@@ -1,7 +1,7 @@
 //! Chip tables: time and energy of work, and chip temperature.
 //!
-//! A table is TOML whose `source` says where each figure comes from. Time is the roofline's: the longer of arithmetic and
-//! memory traffic, and a launch. The chip is one thermal mass with one resistance to the air.
+//! A table is TOML whose `source` names the origin of each figure. Time follows the roofline: the longer of arithmetic and
+//! memory traffic, plus a launch. The chip is one thermal mass with one resistance to the air.
 //!
 //! Invariant: an unknown key, or a figure not above zero, is an error.
 

@@ -17,7 +17,7 @@ use polychip_emulator_chip::table::Width;
 use crate::package::{Function, Model, Type};
 use maker::Maker;
 
-/// What is said of one operation.
+/// What the emulator reports about one operation.
 pub(crate) struct Stated {
     pub(crate) op: String,
     pub(crate) output: String,

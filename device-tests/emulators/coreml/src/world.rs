@@ -14,8 +14,8 @@ const FAULTS_VARIABLE: &str = "POLYCHIP_COREML_FAULTS";
 /// Environment variable: a folder for copies of all packages that were compiled, for witnesses to judge.
 const KEEP_VARIABLE: &str = "POLYCHIP_COREML_KEEP";
 
-/// Calls that can be made to fail. `plan` with an op says that no unit but the processor computes it; `backing` makes
-/// outputs lie in memory of the system's own.
+/// Calls that can be made to fail. `plan` with an op reports that only the processor computes it; `backing` makes
+/// outputs lie in the system's own memory.
 static RULES: Faults = Faults::new(&["compile", "load", "predict", "plan", "backing", "devices"]);
 
 /// Counts restarts of the chip: models loaded before one fail.

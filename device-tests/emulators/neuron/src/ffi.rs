@@ -65,7 +65,7 @@ fn handle<T>(number: usize) -> *mut T {
     std::ptr::without_provenance_mut(number)
 }
 
-/// Says that this is no vendor's library.
+/// Marks this library as an emulator.
 #[unsafe(no_mangle)]
 extern "C" fn polychip_emulates_neuron() {}
 

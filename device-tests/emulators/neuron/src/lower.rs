@@ -17,7 +17,7 @@ use polychip_sys::neuron::bindings as sys;
 
 use crate::model::{Model, Operand, Operation};
 
-/// Why an operation is refused, in words for a person who debugs.
+/// Why an operation is refused, as text for debugging.
 pub(crate) type Outcome<T> = Result<T, String>;
 
 /// A model on its way to a program.
@@ -180,7 +180,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Which of two forms the inputs have is told by the type of one.
+    /// Whether an input is boolean, which tells two forms of inputs apart.
     fn is_truth(&self, place: usize) -> bool {
         self.operand(place)
             .is_ok_and(|operand| operand.ty == sys::NEURON_BOOL)

@@ -238,7 +238,7 @@ impl Model {
     }
 }
 
-/// What stands in front of a compiled network.
+/// The bytes in front of a compiled network.
 const MAGIC: &[u8; 16] = b"polychip neuron\x01";
 
 /// A finished model as bytes with their hash.

@@ -17,7 +17,7 @@ static FILE: LazyLock<Option<Mutex<File>>> = LazyLock::new(|| {
     }
 });
 
-/// Writes a call: what `line` gives is not made where nobody wants it.
+/// Writes a call; `line` runs only if there is a trace.
 pub(crate) fn write(line: impl FnOnce() -> Value) {
     if let Some(file) = &*FILE {
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);

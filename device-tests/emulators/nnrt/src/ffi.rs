@@ -24,7 +24,7 @@ fn guard(body: impl FnOnce() -> Result<()>) -> c_int {
     }
 }
 
-/// Runs the body of a call that gives an object: null where there is none.
+/// Runs the body of a call that returns an object; null where it fails.
 fn object<T>(body: impl FnOnce() -> Result<usize>) -> *mut T {
     let made = catch_unwind(AssertUnwindSafe(body));
     std::ptr::without_provenance_mut(made.ok().and_then(Result::ok).unwrap_or(0))
@@ -73,7 +73,7 @@ unsafe fn elements<'a, T>(data: *const T, count: usize) -> Result<&'a [T]> {
     }
 }
 
-/// Says that this is no vendor's library.
+/// Marks this library as an emulator.
 #[unsafe(no_mangle)]
 extern "C" fn polychip_emulates_nnrt() {}
 

@@ -18,7 +18,7 @@ use crate::code::{Code, Result};
 use crate::model::{Model, Operation, Quant, Tensor};
 use params::Params;
 
-/// Why an operation is refused, in words for a person who debugs.
+/// Why an operation is refused, as text for debugging.
 pub(crate) type Outcome<T> = std::result::Result<T, String>;
 
 /// A model on its way to a program.
@@ -44,7 +44,7 @@ fn spec(tensor: &Tensor) -> Outcome<Spec> {
     Ok(Spec::plain(dtype, tensor.shape()))
 }
 
-/// Bytes that stand for reals: channels are those of the first axis, as of weights.
+/// Bytes that encode reals: channels are those of the first axis, as in weights.
 fn encoded(tensor: &Tensor, quant: &Quant) -> Outcome<Spec> {
     let dtype = match tensor.ty {
         sys::OH_NN_INT8 => DType::I8,
@@ -191,7 +191,7 @@ impl Lower<'_> {
         self.builder.step(op, attributes, inputs)
     }
 
-    /// That operand and result are of one type: floats, or signed bytes that stand for reals.
+    /// Checks that operand and result have one type: floats, or signed bytes that encode reals.
     fn reals(&self, place: usize) -> Outcome<()> {
         let (from, to) = (self.tensor(place)?, self.out());
         match is_encoded(from) && is_encoded(to) {
@@ -338,7 +338,7 @@ impl Lower<'_> {
     }
 }
 
-/// Whether a tensor is of signed bytes that stand for reals.
+/// Whether a tensor has signed bytes that encode reals.
 fn is_encoded(tensor: &Tensor) -> bool {
     tensor.ty == sys::OH_NN_INT8 && tensor.quant.is_some()
 }

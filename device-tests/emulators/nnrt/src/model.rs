@@ -21,7 +21,7 @@ pub(crate) fn width(ty: u32) -> Option<usize> {
     })
 }
 
-/// How integers stand for reals: once for a tensor, or once per channel; and of how many bits they are.
+/// How integers encode reals, once for a tensor or once per channel, and their width in bits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Quant {
     pub(crate) scales: Vec<f64>,
@@ -45,7 +45,7 @@ pub(crate) struct Tensor {
     pub(crate) ty: u32,
     pub(crate) dims: Vec<i32>,
     pub(crate) role: u32,
-    /// Scales and as many zero points: none of what stands for itself.
+    /// Scales and as many zero points; none for plain values.
     pub(crate) quant: Option<Quant>,
     pub(crate) value: Option<Vec<u8>>,
 }
@@ -104,7 +104,7 @@ impl Model {
         Ok(())
     }
 
-    /// Tells how the integers of a tensor stand for reals.
+    /// Sets how the integers of a tensor encode reals.
     pub(crate) fn encode(&mut self, id: u32, quant: Quant) -> Result<()> {
         let quant = quant.checked()?;
         self.set(id, |tensor| {
@@ -184,7 +184,7 @@ impl Model {
     }
 }
 
-/// What stands in front of a compiled network.
+/// The bytes in front of a compiled network.
 const MAGIC: &[u8; 16] = b"polychip nnrt\x01\0\0";
 
 /// A built model as bytes, with their hash.

@@ -99,7 +99,7 @@ pub(crate) fn set(text: &str) -> Result<usize, String> {
     Ok(count)
 }
 
-/// Counts a call and says what happens at it: the first rule that applies. `has_op` tells whether its graph or
+/// Counts a call and returns its effect: that of the first rule that applies. `has_op` tells whether its graph or
 /// node has an op of a name.
 pub(crate) fn at(call: Call, has_op: impl Fn(&str) -> bool) -> Option<Effect> {
     let mut rules = RULES.lock().unwrap_or_else(PoisonError::into_inner);

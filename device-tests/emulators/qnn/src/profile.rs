@@ -1,7 +1,7 @@
 //! Profiles and their events.
 //!
 //! Invariants:
-//! 1. Arrays that were handed out live as long as their profile.
+//! 1. Arrays that clients received live as long as their profile.
 //! 2. Estimates are functions of the graph alone; cycles of an execute are host time, and so noise.
 //!
 //! Not here: real costs. The estimates have the shape of the vendor's (they grow with the root of the
@@ -26,7 +26,7 @@ pub(crate) struct Event {
     pub(crate) name: &'static CStr,
 }
 
-/// Codes of units and of an execute's event: ours, nobody measured them.
+/// Codes of units and of an execute's event: our own, not measured.
 const UNIT_CYCLES: u32 = 3;
 const UNIT_BYTES: u32 = 2;
 const UNIT_MICROSECONDS: u32 = 1;

@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. What is accepted here can be finalized and is computed right, but for what the vendor's library was seen to
 //!    accept and then refuse or get wrong: see [`refuses_late`] and `execute`.
-//! 2. An op whose accepted types nobody measured takes those of its family.
+//! 2. An op whose accepted types were not measured takes those of its family.
 //!
 //! Not here: the process-wide choice of the SoC (`world`).
 

@@ -1,11 +1,11 @@
 //! What clients ask for, one JSON line per call: `POLYCHIP_QNN_TRACE=FILE`.
 //!
-//! `validate`, `addNode`, `finalize` and `getBinary` are told. A node stands with its parameters and operands whole, as
-//! the graph has them, so that two clients' nodes can be compared without knowing how either numbers its tensors.
+//! The trace has `validate`, `addNode`, `finalize` and `getBinary`. A node has its parameters and operands whole, as in
+//! the graph, so that two clients' nodes can be compared without knowing how either numbers its tensors.
 //!
 //! Invariants:
 //! 1. A line is written at once and whole: a client that crashes leaves what it did until then.
-//! 2. Long constants stand by their sum, so that a trained model's trace stays small.
+//! 2. Long constants are replaced by their sum, so that a trained model's trace stays small.
 
 use std::fs::File;
 use std::io::Write;
@@ -19,7 +19,7 @@ use crate::real;
 
 /// Names the file; it is added to.
 const VARIABLE: &str = "POLYCHIP_QNN_TRACE";
-/// The most values of a constant that stand in a line.
+/// The most values of a constant in a line.
 const MOST_VALUES: usize = 64;
 
 static TRACE: LazyLock<Option<Mutex<File>>> = LazyLock::new(|| {

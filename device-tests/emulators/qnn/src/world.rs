@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. A handle is a number that is never given twice: a freed one is unknown, not dangling.
 //! 2. No lock is held while a graph runs, a fault waits, or the client's log callback is called.
-//! 3. Whoever frees a backend or a device while a context of it lives succeeds, and the context is dead from
+//! 3. Freeing a backend or a device while one of its contexts lives succeeds, and the context is dead from
 //!    then on, as in the vendor's library.
 //! 4. The SoC that validation answers for is that of the device created last, even after it is freed.
 

@@ -24,7 +24,7 @@ impl Scalar {
         }
     }
 
-    /// The value as an integer; a float is none.
+    /// The value as an integer; none for a float.
     #[must_use]
     pub fn int(self) -> Option<i64> {
         match Dtype::from_code(self.dtype)? {

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. Nothing unwinds into the client.
-//! 2. A system object holds the descriptions that it handed out; a handle is a number that is never given twice.
+//! 2. A system object holds the descriptions that it returned; a handle is a number that is never given twice.
 
 #![allow(unsafe_code)]
 

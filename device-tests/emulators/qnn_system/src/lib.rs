@@ -1,8 +1,8 @@
-//! An emulator of Qualcomm's `libQnnSystem.so`: it tells what stands in a context binary of the emulated HTP library.
+//! An emulator of Qualcomm's `libQnnSystem.so`: it describes the context binaries of the emulated HTP library.
 //!
 //! Invariants:
 //! 1. Nothing here is shipped.
-//! 2. What was handed out lives until its system object is freed.
+//! 2. A returned description lives until its system object is freed.
 //!
 //! Not here: DLC files; those calls answer "not supported". The format of the binaries is `qnn_format`'s.
 

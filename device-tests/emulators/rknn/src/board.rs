@@ -16,7 +16,7 @@ pub(crate) const MAGIC: &Magic = b"RKNNEMU1";
 /// What the toolkit reads at most.
 pub(crate) const NEWEST: Newest = Newest { opset: 19, ir: 11 };
 
-/// What stands at their end.
+/// The description at their end.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Description {
     pub(crate) target_platform: String,

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::board::{self, Description, MAGIC, NEWEST, TARGET};
 
-/// The release that it says it is, and that nobody takes for the vendor's.
+/// The release that it reports; it cannot be mistaken for the vendor's.
 const VERSION: &str = "2.5.0-emulated";
 
 static FAULTS: Faults = Faults::new(&["version", "compile"]);
@@ -87,7 +87,7 @@ pub fn serve(request: &Path) -> Result<String, String> {
 
 enum Refused {
     Words(&'static str, String),
-    /// An answer that is none.
+    /// An invalid answer.
     Nonsense,
 }
 
@@ -140,7 +140,7 @@ fn compile(request: &Request, log: &mut String) -> Result<(), Refused> {
     std::fs::write(&request.blob, file).map_err(|error| Refused::Words("export", error.to_string()))
 }
 
-/// Whether an Erf stands in a written-out Gelu: a division or product before it, a sum and a product behind it.
+/// Whether an Erf is part of a written-out Gelu: a division or product before it, a sum and a product behind it.
 fn is_of_gelu(graph: &Graph, node: &Node) -> bool {
     let before = node
         .inputs

@@ -14,7 +14,7 @@ use polychip_sys::rknn::bindings as rk;
 use crate::board;
 use crate::world::{self, COUNTS};
 
-/// How a port's elements stand in memory.
+/// The layout of a port's elements in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Form {
     pub(crate) dtype: DType,
@@ -22,7 +22,7 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// The form of a type and an order; none that is not emulated: integers that the chip has are handed over and given as
+    /// The form of a type and an order, or none where it is not emulated. Integers of the chip cross the interface as
     /// reals.
     pub(crate) fn of(dtype: i32, order: i32) -> Option<Form> {
         let dtype = match u32::try_from(dtype).ok()? {

@@ -126,7 +126,7 @@ fn letters<const N: usize>(text: &str) -> [c_char; N] {
     letters
 }
 
-/// What the runtime says of an input or output: inputs of planes have their channels last.
+/// The runtime's description of an input or output: 4-D inputs have their channels last.
 fn attr(context: &Context, output: bool, index: u32) -> Result<rk::rknn_tensor_attr, i32> {
     let inputs = context.model.program.inputs().len();
     let names = if output {
@@ -494,7 +494,7 @@ pub unsafe fn rknn_set_io_mem(
         // SAFETY: readable as the caller says.
         let wanted = unsafe { wanted.read() };
         let form = Form::of(wanted.type_, wanted.fmt).ok_or(rk::RKNN_BAD_PARAMETER)?;
-        // the port is told by its name: inputs and outputs are numbered apart
+        // the name identifies the port: inputs and outputs are numbered separately
         let names = [&context.model.names.0, &context.model.names.1];
         let found = names.iter().enumerate().find_map(|(side, names)| {
             let name = names.get(wanted.index as usize)?;
@@ -550,7 +550,7 @@ pub struct Counts {
     pub copied_bytes: u64,
     /// Calls of `rknn_mem_sync`.
     pub syncs: u64,
-    /// What the table of the chip says that runs took and spent; emulated.
+    /// The time of runs by the chip's table, in nanoseconds; emulated.
     pub nanoseconds: u64,
     /// Nanojoules.
     pub nanojoules: u64,
@@ -624,7 +624,7 @@ macro_rules! export_core {
         use $crate::ffi::Counts;
         use $crate::rk::*;
 
-        /// Says that this is no vendor's library.
+        /// Marks this library as an emulator.
         #[unsafe(no_mangle)]
         pub extern "C" fn polychip_emulates_rknn() {}
 

@@ -1,7 +1,7 @@
 //! Memory that the runtime knows, as the processor sees it and as the chip does.
 //!
-//! On a board that is not coherent the chip's view is a copy, one per file however often that is imported, which only
-//! maintenance brings together with the processor's. A view begins with bytes that nobody wrote.
+//! On a board that is not coherent the chip's view is a copy, one per file however often it is imported. Only cache
+//! maintenance brings it together with the processor's. A view begins with stale bytes.
 //!
 //! Invariants:
 //! 1. A view lives as long as any memory of its file.
@@ -16,7 +16,7 @@ use std::os::unix::fs::MetadataExt;
 
 use crate::board;
 
-/// What stands in a view that nobody wrote to.
+/// The bytes of a view before the first write.
 const STALE: u8 = 0xa5;
 
 /// A file, whatever descriptor leads to it.
@@ -64,7 +64,7 @@ impl Memory {
         }
     }
 
-    /// A range of a file; none where the descriptor is none.
+    /// A range of a file; none where the descriptor is invalid.
     pub(crate) fn of_file(
         context: u64,
         fd: i32,

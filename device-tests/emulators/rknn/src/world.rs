@@ -107,7 +107,7 @@ pub(crate) fn size(memory: usize) -> Option<usize> {
     world().memories.get(&memory).map(|memory| memory.size)
 }
 
-/// Lets go of memory of a context; false where it is none.
+/// Releases memory of a context; false where the context has no such memory.
 pub(crate) fn end_memory(context: u64, memory: usize) -> bool {
     let mut world = world();
     let mine = world

@@ -4,5 +4,5 @@
 
 #![allow(unsafe_code, reason = "exports of the vendor's C interface")]
 
-// what the vendor's says where no board is connected
+// the vendor's answer where no board is connected
 polychip_emulator_rknn::export_core!(RKNN_NO_DEVICE);

@@ -4,6 +4,6 @@
 
 #![allow(unsafe_code, reason = "exports of the vendor's C interface")]
 
-// what the vendor's says where the kernel has no chip
+// the vendor's answer where the kernel has no chip
 polychip_emulator_rknn::export_core!(RKNN_FAIL);
 polychip_emulator_rknn::export_shared!();

@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. Time goes forward in steps of constant power; the same steps give the same figures.
 //! 2. Power is `dynamic × f/f₀ × (V/V₀)²` while busy, plus `static × V/V₀ × (1 + leak × (T − 50°))`; a unit that
-//!    nobody uses is gated and leaks a tenth.
+//!    nothing uses is gated and leaks a tenth.
 //! 3. Throttling looks at true temperatures, as a kernel's sensors beside the units do.
 
 use crate::heat::{Network, PACKAGE, PLACES, Places, SKIN, Step};

@@ -1,7 +1,7 @@
-//! What stands behind the devices and the sensors of an emulated phone: the chip, what happens around it, the runs on it.
+//! The state behind the devices and the sensors of an emulated phone: the chip, what happens around it, the runs on it.
 //!
 //! Invariants:
-//! 1. Time goes forward in steps of [`STEP_NS`] from [`Emulated::begin`] on, whoever asks and however often.
+//! 1. Time goes forward in steps of [`STEP_NS`] from [`Emulated::begin`] on, however often callers ask.
 //! 2. A run is priced by what holds when it is asked for; its heat follows when the time has passed.
 //! 3. Sensors say what the chip was at the end of the last step, or what the scenario has them say.
 //!
@@ -33,7 +33,7 @@ const NOBODY: f64 = 0.1;
 /// How far a frame's time is from its mean at most.
 const NOISE: f64 = 0.02;
 
-/// What sensors show; what is left out nobody can read.
+/// What sensors show; a false field cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shown {
     /// Temperature of the surface, in the tree of files.
@@ -44,7 +44,7 @@ pub struct Shown {
     pub units: bool,
     /// Clocks that the units are allowed, likewise.
     pub clocks: bool,
-    /// How busy units are of which the table says that it can be read; by the plugin.
+    /// The load of units that the table marks as readable; by the plugin.
     pub load: bool,
     /// Whether units slow themselves down; by the plugin.
     pub throttling: bool,
@@ -113,7 +113,7 @@ impl Emulated {
         }
     }
 
-    /// A phone that nobody else uses, in air of so many degrees, for any model; its plugin says everything.
+    /// A phone without other users, in air of so many degrees, for any model; its plugin reports everything.
     #[must_use]
     pub fn alone(table: Table, air: f64) -> Self {
         Self {

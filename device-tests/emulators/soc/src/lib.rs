@@ -1,6 +1,6 @@
 //! An emulated SoC of the phone class: CPU clusters, a GPU and an NPU on one package, on virtual time.
 //!
-//! A [`table`] says what units, board and throttling are, and where each figure comes from. [`chip`] is the physics: levels
+//! A [`table`] describes units, board and throttling, with the origin of each figure. [`chip`] is the physics: levels
 //! of clock and voltage, power, heat, the SoC's own throttling. [`emulated`] puts it into a [`scenario`]'s surroundings,
 //! [`plugin`] shows it as devices and [`tree`] as the files of sensors. [`live`] is an app with a governed session on that,
 //! frame by frame; [`fixed`] are the session's plans run by themselves. Everything it says is emulated.

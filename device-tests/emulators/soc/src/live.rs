@@ -47,7 +47,7 @@ pub struct Options {
     pub stance: Stance,
     /// What sensors show.
     pub shown: Shown,
-    /// The session is told the deadline of frames, so that it knows which are late.
+    /// The session knows the deadline of frames, and so which are late.
     pub deadline: bool,
     /// Another limit of the surface than the table's, in thousandths of a degree.
     pub surface_limit: Option<i64>,
@@ -270,7 +270,7 @@ impl Live {
         let Some(report) = self.session.governed() else {
             return;
         };
-        // changes of the pace alone stand there, too
+        // the list has changes of the pace alone, too
         for change in report
             .changes
             .iter()

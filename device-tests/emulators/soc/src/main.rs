@@ -57,9 +57,9 @@ struct Report {
     seeds: u64,
     /// With others' bursts and sensor faults.
     sustained: Vec<Figures>,
-    /// Heat alone: nobody else, on the shipped table.
+    /// Heat alone: no other users, on the shipped table.
     heat_alone: Option<Figures>,
-    /// What each thing that a session is told is worth, on the shipped table.
+    /// The worth of each fact that a session is given, on the shipped table.
     ablation: Option<Ablation>,
     savings: Vec<Saving>,
     /// Units that are lost and come back, on the shipped table.
@@ -101,7 +101,7 @@ fn main() -> Result<()> {
                 faults: false,
             };
             let figures = sustained(&settings[0], first, fewer, nobody)?;
-            writeln!(out, "\nheat alone, nobody else:")?;
+            writeln!(out, "\nheat alone, no other users:")?;
             print(&mut out, &figures)?;
             report.heat_alone = Some(figures);
         }
@@ -221,7 +221,7 @@ fn print(out: &mut impl Write, figures: &Figures) -> Result<()> {
 fn print_ablation(out: &mut impl Write, found: &Ablation) -> Result<()> {
     writeln!(
         out,
-        "\n{}, {} seeds, emulated; the session is told all but",
+        "\n{}, {} seeds, emulated; the session knows all but",
         found.table, found.seeds
     )?;
     for row in &found.rows {

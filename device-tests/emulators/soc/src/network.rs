@@ -1,4 +1,4 @@
-//! The model that a frame runs: a graph of PlacementBench's corpus, which says of each node what it asks of a unit.
+//! The model that a frame runs: a graph of PlacementBench's corpus, with the work that each node asks of a unit.
 //!
 //! Invariant: a node's price is the table's, made of its multiply-adds, its other operations and its bytes.
 

@@ -1,7 +1,7 @@
 //! An emulated phone behind real devices: a plugin whose devices are the units of its chip, so that sessions run on it.
 //!
 //! Devices are those of the null plugin, on the host's clock. Configuration `table` holds a table's text (left out: the
-//! shipped one), `air_mc` the air's temperature (left out: 25 degrees): then answers are right and nobody else is about.
+//! shipped one), `air_mc` the air's temperature (left out: 25 degrees): then answers are right and there are no other users.
 //! Configuration `phone` names one that was lent ([`lend`]), in whose scenario nothing is computed: time, heat and energy
 //! only.
 //!
@@ -139,7 +139,7 @@ fn script(unit: &Unit, phone: &Emulated) -> DeviceScript {
     if phone.points {
         script.operating_point = points.collect();
     }
-    // each node is an op of its own, with what the corpus says of it as its price
+    // each node is an op of its own, with the corpus's figures as its price
     let times = *inferences as f64;
     script.answers = false;
     script.launch_ns *= *inferences as u64;

@@ -39,13 +39,13 @@ pub struct Phase {
 /// What a sensor does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lie {
-    /// It says the same as when the fault began.
+    /// It reports the same as when the fault began.
     Stuck,
-    /// It says nothing.
+    /// It reports nothing.
     Missing,
-    /// It says what no chip survives.
+    /// It reports what no chip survives.
     Absurd,
-    /// It says what was true two seconds ago.
+    /// It reports the value of two seconds ago.
     Late,
     /// It is off by so many thousandths of a degree, up and down in turn.
     Jumping(i64),
@@ -151,7 +151,7 @@ impl Scenario {
         Self { phases, faults }
     }
 
-    /// Nobody else, in air of so many degrees.
+    /// No other users, in air of so many degrees.
     #[must_use]
     pub fn quiet(air: f64) -> Self {
         Self {

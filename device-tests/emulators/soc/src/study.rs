@@ -4,8 +4,8 @@
 //! the last 20 of 30 minutes. A *competitor* is a plan of the session's portfolio that runs alone, under the SoC's own
 //! throttling. The *best static plan* is the best of them in that very run, known only afterwards. What is *possible* is a
 //! frame that some candidate would have had in time just then, as hot as the chip was in the governed run: what a choice
-//! that knows everything and switches for nothing would reach there. The *ablation* leaves one thing out that a session is
-//! told.
+//! that knows everything and switches for nothing would reach there. The *ablation* leaves out one fact that a session is
+//! given.
 //!
 //! Invariant: the same table and seeds give the same figures.
 
@@ -111,7 +111,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of figures, of which there is at least one.
+    /// The spread of at least one figure.
     #[must_use]
     pub fn of(figures: impl Iterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = figures.collect();
@@ -445,7 +445,7 @@ pub fn losses(setting: &Setting, first: u64, count: u64) -> Result<Losses> {
     })
 }
 
-/// What a session does that is told less.
+/// Results of a session that is given less.
 #[derive(Debug, Clone, Serialize)]
 pub struct Ablation {
     /// Everything here is.
@@ -569,7 +569,7 @@ pub fn left_out() -> Vec<(&'static str, Options)> {
     ]
 }
 
-/// Measures what each thing that a session is told is worth.
+/// Measures the worth of each fact that a session is given.
 ///
 /// # Errors
 /// As [`Setting::governed`].

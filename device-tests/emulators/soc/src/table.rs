@@ -1,7 +1,7 @@
 //! The table of an emulated SoC: units, board, throttling, links; and tables drawn around it.
 //!
 //! Invariants:
-//! 1. Every section says where its figures come from; a key that is not known is an error.
+//! 1. Every section names the origin of its figures; an unknown key is an error.
 //! 2. A table drawn with a seed is the same on every host.
 
 use anyhow::{Context, Result, ensure};

@@ -183,7 +183,7 @@ fn answer_leaves_a_throttling_cluster_with_identical_tokens() {
     eprintln!("emulated: token {step}, {moved:?}");
     assert_eq!((moved.from.as_str(), moved.to.as_str()), (CPU, NPU));
     assert!(moved.slowdown > 1.1, "{moved:?}");
-    // whoever answers, the logits are those of the CPU alone
+    // the logits are those of the CPU alone, whichever device answers
     let text: Vec<u32> = sequence.tokens().to_vec();
     let mut alone = cold.sequence().unwrap();
     for token in &text {

@@ -17,7 +17,7 @@ const HEADER: &str = include_str!("../../../../sys/headers/neuron.h");
 const TYPES: &str = "/* types of operands */";
 const OPERATIONS: &str = "/* operations;";
 
-/// An operand, or what is said of it in later calls.
+/// An operand, or what later calls set for it.
 #[derive(Debug, Default, Deserialize)]
 struct Operand {
     #[serde(rename = "type")]

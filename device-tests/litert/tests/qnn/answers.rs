@@ -3,7 +3,7 @@
 //! Our plugin loads blobs of its own, which hold a context binary, and what its ports are. Here a blob is made around
 //! LiteRT's binary: from there on all is our plugin's way, from the hash over the System library's description to the run.
 //!
-//! Invariant: the ports are what the binary says of its graph; LiteRT gives and takes them in that order.
+//! Invariant: the ports are those that the binary lists for its graph; LiteRT gives and takes them in that order.
 
 use std::path::Path;
 use std::sync::OnceLock;

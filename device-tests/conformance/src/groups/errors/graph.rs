@@ -92,7 +92,7 @@ const EDITS: &[(&str, Edit)] = &[
     ("no-outputs-of-a-node", |graph| graph.node_outputs[0].clear()),
 ];
 
-/// Graphs whose nodes break a rule of their op: whether compile, load or the run says so is the plugin's choice.
+/// Graphs whose nodes break a rule of their op. The plugin may report it from compile, load or the run.
 const MISFITS: &[(&str, Edit)] = &[
     ("rank-beyond-ports", |graph| {
         graph.dims.iter_mut().for_each(|dims| *dims = vec![1; 40])
@@ -152,14 +152,14 @@ const TEARS: &[(&str, Edit)] = &[
     }),
 ];
 
-/// What a wrong graph must come to.
+/// The outcome that a wrong graph must have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Demand {
     /// It does not compile.
     Refused,
-    /// Nobody is told that it ran.
+    /// The run is not reported as successful.
     Ends,
-    /// The device goes on.
+    /// The device still works.
     Survived,
 }
 

@@ -134,7 +134,7 @@ extern "C" fn polychip_coreml_live() -> usize {
     LIVE.load(Ordering::Relaxed)
 }
 
-/// Folders of compiled models that nobody removed.
+/// The number of compiled models' folders that were not removed.
 #[unsafe(no_mangle)]
 extern "C" fn polychip_coreml_folders() -> usize {
     model::folders_left()

@@ -94,7 +94,7 @@ unsafe fn fail(error: *mut Id, code: i64, words: impl Into<String>) -> Id {
     std::ptr::null_mut()
 }
 
-/// What is said of a call that is made to fail.
+/// The injected effect of a call, or its injected failure.
 fn fault(call: &str, ready: Option<&Ready>) -> Result<Option<Effect>, (i64, String)> {
     let concerns = |op: &str| {
         let is = |stated: &program::Stated| stated.op.strip_prefix("ios17.") == Some(op);

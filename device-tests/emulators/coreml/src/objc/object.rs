@@ -190,7 +190,7 @@ pub(super) unsafe fn release(id: Id) {
     let before = unsafe { (*id).count.fetch_sub(1, Ordering::AcqRel) };
     if before == 1 {
         LIVE.fetch_sub(1, Ordering::Relaxed);
-        // SAFETY: nobody has a count any more, and `empty` made it with a box.
+        // SAFETY: the last count is gone, and `empty` made it with a box.
         drop(unsafe { Box::from_raw(id) });
     }
 }
@@ -221,7 +221,7 @@ pub(super) fn pop(mark: usize) {
         pools.objects.split_off(mark)
     });
     for id in objects {
-        // SAFETY: each stands for a count that was given to the pool.
+        // SAFETY: each entry owns a count that was given to the pool.
         unsafe { release(id) };
     }
 }

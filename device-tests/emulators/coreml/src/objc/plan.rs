@@ -74,7 +74,7 @@ struct Handler {
 /// A copy of a client's block.
 struct Copied(Box<[u64]>);
 
-// SAFETY: bytes of a block, which whoever calls it owns.
+// SAFETY: a block's bytes; the thread that calls the block owns them.
 unsafe impl Send for Copied {}
 
 impl Copied {
@@ -125,7 +125,7 @@ unsafe extern "C" fn load(_: Id, _: Sel, address: Id, configuration: Id, handler
     });
 }
 
-/// The program that an object of the structure stands for.
+/// The program that an object of the structure represents.
 unsafe fn ready<'a>(this: Id) -> Option<&'a Arc<Ready>> {
     // SAFETY: the receiver is a live object.
     match unsafe { (*this).body() }? {

@@ -22,7 +22,7 @@ unsafe extern "C" fn find(receiver: *const Object, name: Sel) -> Method {
         // SAFETY: what was found is the address of a function, called with the types that its message has.
         Some(method) => unsafe { std::mem::transmute::<*const (), Method>(method) },
         None => {
-            // the real runtime raises an exception, which nobody catches
+            // the real runtime raises an exception, which ends the process
             eprintln!("-[{} {}]: unrecognized selector", class.name, name.text());
             std::process::abort()
         }

@@ -12,7 +12,7 @@ fn long(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?)).ok()
 }
 
-/// The type that a code stands for, where we execute it.
+/// The format's code of a type that the emulator executes.
 fn code_of(ty: Type) -> Option<u32> {
     match ty {
         Type::F16 => Some(1),

@@ -142,7 +142,7 @@ impl Model {
         Ok(model)
     }
 
-    /// The description says what the function says.
+    /// Checks that the description agrees with the function.
     fn agree(&self) -> Result<(), String> {
         if self.inputs != self.main.inputs {
             return Err("the description has other inputs than main".to_owned());
@@ -338,7 +338,7 @@ impl Function {
                 function.constants.insert(name.clone(), constant);
             } else {
                 if kind.starts_with("constexpr_") {
-                    // what it is made of stands in it
+                    // the operation itself holds its operands
                     let maker = outputs.first().map_or("", |(name, _)| name);
                     for (parameter, given) in operation.entries(5)? {
                         if parameter != "name" {

@@ -44,7 +44,7 @@ pub(super) fn operation(
         }
     }
     let mut attributes = Attributes::new();
-    // an axis stands beside a list of scales; beside one it is given where the op always has it
+    // a list of scales comes with an axis; a single scale has one only where the op always has it
     let axis = match args.is_given("axis") {
         true => Some(args.int("axis")?),
         false => None,

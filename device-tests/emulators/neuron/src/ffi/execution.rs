@@ -188,7 +188,7 @@ fn write(place: &Place, bytes: &[u8]) {
         Place::Address(at, _) => std::ptr::with_exposed_provenance_mut::<u8>(*at),
         Place::Memory(memory, offset, _) => memory.map.as_mut_ptr().wrapping_add(*offset),
     };
-    // SAFETY: as in `read`; the client lets nobody else use it.
+    // SAFETY: as in `read`; the client gives exclusive access to it.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
 }
 

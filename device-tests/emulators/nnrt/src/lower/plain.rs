@@ -24,7 +24,7 @@ const UNARY: &[(u32, Op)] = &[
     (sys::OH_NN_OPS_TANH, Op::Tanh),
 ];
 
-/// What is computed on bytes that stand for reals, beside floats.
+/// Operations on bytes that encode reals, besides floats.
 const OF_BYTES: &[u32] = &[
     sys::OH_NN_OPS_ADD,
     sys::OH_NN_OPS_SUB,

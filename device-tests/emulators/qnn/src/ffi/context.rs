@@ -136,7 +136,7 @@ unsafe fn enabled(config: *const *const sys::Config) -> Option<Vec<String>> {
     let entry = entries
         .into_iter()
         .find(|entry| entry.option == sys::POLYCHIP_QNN_CONTEXT_CONFIG_ENABLE_GRAPHS)?;
-    // SAFETY: the option says that the union holds a list of texts, which ends with null.
+    // SAFETY: with this option the union holds a list of texts, which ends with null.
     let names = unsafe { read::list(entry.value.texts) };
     Some(
         names

@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! 1. Platform and device info are the same whatever was selected: one device, one part, v68, SoC 30, 4 MB.
-//! 2. The SoC id of a device's custom configuration is read at byte 8 or, as in HTP API 5.49, at byte 4:
-//!    `POLYCHIP_QNN_UNION_OFFSET` says which.
+//! 2. The SoC id of a device's custom configuration is read at byte 8 or, as in HTP API 5.49, at byte 4, as
+//!    `POLYCHIP_QNN_UNION_OFFSET` sets it.
 
 #![allow(unsafe_code)]
 
@@ -47,7 +47,7 @@ pub(super) unsafe extern "C" fn create(
         // SAFETY: the client's list ends with null.
         for entry in unsafe { read::list(config) } {
             if entry.option == sys::POLYCHIP_QNN_CONFIG_CUSTOM {
-                // SAFETY: the option says that the union holds a pointer to a custom configuration.
+                // SAFETY: with this option the union holds a pointer to a custom configuration.
                 soc = unsafe { custom(entry.value.custom, soc) }?;
             }
         }
@@ -206,7 +206,7 @@ unsafe extern "C" fn set_power_config(id: u32, list: *const *const sys::HtpPower
         // SAFETY: the client's list ends in null, where there is one.
         while let Some(config) = unsafe { place.as_ref().and_then(|config| config.as_ref()) } {
             if config.option == sys::POLYCHIP_QNN_HTP_POWER_DCVS_V3 {
-                // SAFETY: the option says that the union holds this.
+                // SAFETY: with this option the union holds this member.
                 let corner = unsafe { config.value.dcvs_v3.core_target };
                 *votes().get_mut(&id).ok_or(Code::ARGUMENT)? = corner;
             }

@@ -61,7 +61,7 @@ unsafe fn half_precision(config: *const *const sys::Config) -> bool {
         if entry.option != sys::POLYCHIP_QNN_CONFIG_CUSTOM {
             return false;
         }
-        // SAFETY: the option says that the union holds a pointer to a custom configuration.
+        // SAFETY: with this option the union holds a pointer to a custom configuration.
         let custom = unsafe { entry.value.custom }.cast::<sys::HtpGraphConfig>();
         if custom.is_null() || !custom.is_aligned() {
             return false;

@@ -39,7 +39,7 @@ pub(super) fn emit(level: u32, text: &str) {
     }
 }
 
-/// System V x86_64: registers are said to be used up, so that arguments come from the overflow area.
+/// System V x86_64: the list marks the registers as used up, so that arguments come from the overflow area.
 #[cfg(target_arch = "x86_64")]
 fn with_list(text: *const c_char, call: impl FnOnce(*mut c_void)) {
     #[repr(C)]

@@ -48,7 +48,7 @@ pub(super) unsafe extern "C" fn register(
             if descriptor.kind != sys::POLYCHIP_QNN_MEMORY_CUSTOM {
                 return Err(Code::NOT_SUPPORTED);
             }
-            // SAFETY: the kind says that the union holds the address of the HTP's own description.
+            // SAFETY: for this kind the union holds the address of the HTP's own description.
             let known = unsafe { of_htp(context, descriptor.source.custom.cast::<sys::HtpMemory>()) }?;
             // SAFETY: the client gives a place for each handle.
             unsafe { give(out.wrapping_add(place), handle(world::add_memory(known))) }?;
@@ -105,7 +105,7 @@ pub(super) fn place(context: usize, v1: &sys::TensorV1) -> Result<(*mut u8, usiz
         ADDRESSED.fetch_add(size as u64, Ordering::Relaxed);
         return Ok((data.cast(), size));
     }
-    // SAFETY: the memory type says that the union holds a handle, which is plain data.
+    // SAFETY: for this memory type the union holds a handle, which is plain data.
     let known = world::memory(number(unsafe { v1.memory.handle }))?;
     if known.context != context {
         return Err(Code::CONTEXT);

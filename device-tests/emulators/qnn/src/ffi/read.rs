@@ -66,7 +66,7 @@ pub(super) fn buffer(v1: &sys::TensorV1) -> Result<(*mut c_void, usize)> {
     if v1.memory_type != sys::POLYCHIP_QNN_MEMORY_RAW {
         return Err(Code::NOT_SUPPORTED);
     }
-    // SAFETY: the memory type says that the union holds a buffer, which is plain data.
+    // SAFETY: for this memory type the union holds a buffer, which is plain data.
     let buffer = unsafe { v1.memory.buffer };
     Ok((buffer.data, buffer.size as usize))
 }
@@ -142,7 +142,7 @@ unsafe fn encoding(quant: &sys::Quant) -> Result<Encoding> {
     let linear = |scale, offset| Linear { scale, offset };
     Ok(match quant.encoding {
         sys::POLYCHIP_QNN_ENCODING_PER_TENSOR => {
-            // SAFETY: the encoding says which member of the union is meant; all are plain data.
+            // SAFETY: the encoding selects the union's member; all are plain data.
             let e = unsafe { quant.values.per_tensor };
             Encoding::PerTensor(linear(e.scale, e.offset))
         }
@@ -205,7 +205,7 @@ pub(super) unsafe fn op(op: &sys::OpConfig) -> Result<Op> {
     if op.version != sys::POLYCHIP_QNN_OP_CONFIG_V1 {
         return Err(Code::REJECTED);
     }
-    // SAFETY: the version says that the union holds version 1.
+    // SAFETY: for this version the union holds version 1.
     let v1 = unsafe { op.op.v1 };
     // SAFETY: the caller vouches for names, lists and what they point to.
     unsafe {
@@ -237,7 +237,7 @@ unsafe fn param(param: &sys::Param) -> Result<(String, Param)> {
     let name = unsafe { text(param.name) };
     let value = match param.kind {
         sys::POLYCHIP_QNN_PARAM_SCALAR => {
-            // SAFETY: the kind says that the union holds a scalar, whose 8 bytes are plain data.
+            // SAFETY: for this kind the union holds a scalar, whose 8 bytes are plain data.
             let scalar = unsafe { param.value.scalar };
             let bits = if scalar.data_type & 0xff == 0x64 {
                 // SAFETY: the type says 64 bits.
@@ -252,7 +252,7 @@ unsafe fn param(param: &sys::Param) -> Result<(String, Param)> {
             })
         }
         sys::POLYCHIP_QNN_PARAM_TENSOR => {
-            // SAFETY: the kind says that the union holds a tensor, for whose pointers the caller vouches.
+            // SAFETY: for this kind the union holds a tensor; the caller vouches for its pointers.
             Param::Tensor(unsafe { tensor(&param.value.tensor) }?)
         }
         _ => return Err(Code::REJECTED),

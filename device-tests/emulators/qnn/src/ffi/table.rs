@@ -1,8 +1,8 @@
 //! The exported symbols, the table that they lead to, and the calls about the library itself.
 //!
 //! Invariants:
-//! 1. Slots 0 to 67 are non-null; those that nobody named answer "not supported".
-//! 2. Loading prints one line on stdout, as the vendor's library does: who parses stdout shall notice here.
+//! 1. Slots 0 to 67 are non-null; slots without a named call answer "not supported".
+//! 2. Loading prints one line on stdout, as the vendor's library does, so that clients that parse stdout meet it here.
 
 #![allow(unsafe_code)]
 
@@ -281,12 +281,12 @@ pub unsafe extern "C" fn QnnInterface_getProviders(
     })
 }
 
-/// Says that this is no vendor's library.
+/// Marks this library as an emulator.
 #[unsafe(no_mangle)]
 pub extern "C" fn polychip_emulates_qnn() {}
 
-/// Replaces the injected faults (the grammar stands in `fault.rs`; null or empty means none): how many rules
-/// there are now, or -1 where one is malformed and nothing changed.
+/// Replaces the injected faults (`fault.rs` has the grammar; null or empty means none). Returns the number of rules,
+/// or -1 where one is malformed and nothing changed.
 ///
 /// # Safety
 /// `rules` is null or ends with a zero byte.

@@ -32,7 +32,7 @@ fn signed(shape: &[usize]) -> Vec<i64> {
     shape.iter().map(|&size| size as i64).collect()
 }
 
-/// The output's own shape says what is wanted.
+/// The wanted shape is the output's own.
 fn reshape(view: &View<'_>) -> Result<Recipe, Refusal> {
     let wanted = signed(&view.output(0)?.shape());
     let mut r = Recipe::default();
@@ -103,7 +103,7 @@ fn unpack(view: &View<'_>) -> Result<Recipe, Refusal> {
     Ok(r.gives(&parts))
 }
 
-/// `split_index` says where each part but the first begins.
+/// `split_index` holds the start of each part but the first.
 fn split(view: &View<'_>) -> Result<Recipe, Refusal> {
     let shape = view.shape(0)?;
     let axis = view.axis("axis", 0, shape.len())?;

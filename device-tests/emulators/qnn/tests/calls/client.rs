@@ -81,7 +81,7 @@ pub(crate) struct T {
     offsets: Vec<i32>,
 }
 
-// SAFETY: its pointers lead into its own memory, which nobody else changes.
+// SAFETY: its pointers lead into its own memory, which no other code changes.
 unsafe impl Sync for T {}
 // SAFETY: as above.
 unsafe impl Send for T {}
@@ -348,7 +348,7 @@ pub(crate) fn device(words: Option<[u32; 8]>) -> Result<sys::Device, u64> {
     if code == 0 { Ok(device) } else { Err(code) }
 }
 
-/// A device for a SoC, whose id stands at both places.
+/// A device for a SoC, with the id at both offsets.
 pub(crate) fn device_for(soc: u32) -> Result<sys::Device, u64> {
     device(Some([0, soc, soc, 0, 0, 0, 0, 0]))
 }

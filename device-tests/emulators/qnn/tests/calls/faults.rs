@@ -30,7 +30,7 @@ fn a_restart_loses_the_device_until_it_is_created_anew() {
         assert_eq!(out, [7; 4], "nothing is written");
     }
     assert_eq!(session.retrieve(c"g").err(), Some(1007));
-    // a context of another device goes on
+    // a context of another device still runs
     assert_eq!(other.run(&ox, &X, &oy, &mut out), 0);
     assert_eq!(out, Y);
     drop(session);

@@ -1,6 +1,6 @@
 //! A client's calls of the emulated libraries, opened as a plugin opens them.
 //!
-//! Invariant: each test says which fact about the vendor's library it holds the emulator to.
+//! Invariant: each test names the fact about the vendor's library that the emulator must reproduce.
 
 mod client;
 mod conv;

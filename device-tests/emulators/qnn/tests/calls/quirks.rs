@@ -83,7 +83,7 @@ fn socs_are_accepted_or_14001() {
             Err(code) => assert_eq!((code, accepted), (14001, false), "{soc}"),
         }
     }
-    // the union begins at byte 8: what stands at byte 4 is not read
+    // the union begins at byte 8: byte 4 is not read
     call!(device_free, device(Some([0, 14, 57, 0, 0, 0, 0, 0])).unwrap());
     assert_eq!(device(Some([0, 57, 14, 0, 0, 0, 0, 0])).err(), Some(14001));
     // an architecture that does not exist is silently the default
@@ -375,7 +375,7 @@ fn freeing_backend_or_device_kills_a_living_context() {
         }
         assert_ne!(graph.run(&x, &[0; 4], &y, &mut [0; 4]), 0, "{first}");
         assert!(session.retrieve(c"g").is_err());
-        // another session in the process goes on
+        // another session in the process still runs
         let (graph, x, y) = relu(&other, c"g");
         assert_eq!(graph.finalize(), 0);
         assert_eq!(graph.run(&x, &[0; 4], &y, &mut [0; 4]), 0);
@@ -453,7 +453,7 @@ struct Described {
     graphs: Vec<(String, Vec<Port>, Vec<Port>)>,
 }
 
-/// What the System library says of a binary.
+/// What the System library reports about a binary.
 fn describe(bytes: &[u8]) -> Result<Described, u64> {
     let table = client::qnn().system_table();
     let mut system = ptr::null_mut();
