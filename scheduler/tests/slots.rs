@@ -268,7 +268,7 @@ fn endless_run_can_be_cancelled_and_does_not_block_the_session() {
     run.cancel();
     let error = run.wait(PATIENCE).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
-    // the last of a session ends what nobody waits for
+    // the last handle of a session ends a run without a waiter
     drop(session.submit(&[&input]).unwrap());
     drop((session, input));
 }
