@@ -305,7 +305,7 @@ fn cut_plan_is_restored_after_session_drop() {
         "{}",
         background.report()
     );
-    // the devices kept to the prediction: another session is one too many
+    // the script allows no further compilation: another session is one too many
     drop(streams);
     let speech = wanted(&runtime, "speech", SPEECH, urgent(ms(100)));
     let admitted = runtime.admit([speech]).unwrap().admitted().unwrap();

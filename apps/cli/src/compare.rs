@@ -325,7 +325,7 @@ impl Arguments {
         }
     }
 
-    /// Input files of a model that lie beside its arrays, except for inputs given another way.
+    /// Files beside the other side's arrays for a model's inputs, without the inputs that were given.
     fn beside(&self, model: &Model, files: &FileSide) -> Vec<(String, PathBuf)> {
         let graph = model.graph();
         let names = graph.inputs.iter().map(|id| &graph.tensor(*id).name);
