@@ -299,8 +299,7 @@ fn nothing_is_sent_or_measured_twice() {
         "{:?}",
         summary.sent
     );
-    // a second run over the same boards sends only files that the other interchangeable board got
-    // in the first
+    // a second run over the same boards sends no more than what the other interchangeable board got the first time
     let mut header = farm.header.clone();
     header.id = "second".into();
     let second = RunFolder::create(&folder.path().join("second"), header, &Effort::default()).unwrap();
@@ -308,7 +307,7 @@ fn nothing_is_sent_or_measured_twice() {
     let (again, _) = farm.drive(&second, usize::MAX);
     let after: u64 = farm.simulated.iter().map(|board| board.bytes_put()).sum();
     assert_eq!(again.sent.bytes, after - before);
-    // no board gets a file in both runs: which interchangeable board measures a model is chance
+    // no board is sent a file in both: which interchangeable board measures a model is chance
     assert!(
         summary.sent.files + again.sent.files <= 4 * (2 + models.len() as u64),
         "{:?} {:?}",

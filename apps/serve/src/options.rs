@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::Error;
 
-/// Default KV cache memory in bytes, unless fewer sequences need less.
+/// Default limit of KV cache memory in bytes; lower if all sequences together need less.
 const KV_BYTES: u64 = 4 << 30;
 
 /// Longest time that a server may be told to wait.
@@ -99,7 +99,7 @@ impl Options {
         self
     }
 
-    /// Maximum number of answers in progress; each has a KV cache of its own.
+    /// Maximum number of concurrent answers; each has its own KV cache.
     #[must_use]
     pub fn max_active(mut self, answers: usize) -> Options {
         self.max_active = answers;
@@ -129,8 +129,8 @@ impl Options {
         self
     }
 
-    /// KV cache memory, in bytes, of answers in progress and of chats that may continue; default:
-    /// the need of [`Options::max_active`] answers, at most 4 GiB. One answer is always made.
+    /// KV cache memory in bytes for active answers and for chats that may continue. Default: the need
+    /// of [`Options::max_active`] answers, at most 4 GiB. One answer is always possible.
     #[must_use]
     pub fn kv_bytes(mut self, bytes: u64) -> Options {
         self.kv_bytes = Some(bytes);
@@ -192,7 +192,7 @@ impl Options {
         self.max_body_bytes.unwrap_or(usual)
     }
 
-    /// KV cache memory if a sequence needs at most this many bytes.
+    /// KV cache memory, if one sequence needs at most this many bytes.
     pub(crate) fn budget(&self, of_one: u64) -> u64 {
         let all = of_one.saturating_mul(self.max_active as u64);
         self.kv_bytes.unwrap_or_else(|| all.min(KV_BYTES)).max(of_one)

@@ -1,8 +1,7 @@
 //! `polychip farm run`: measures models on all boards.
 //!
 //! Invariants:
-//! 1. Boards with the same tags are interchangeable: any of them does each item, once. Different
-//!    boards each do every item.
+//! 1. Boards with the same tags are interchangeable: one of them does each item, once. Different boards each do every item.
 //! 2. The run folder holds all records, however the command ends; `--resume` continues from them.
 
 use std::collections::BTreeMap;
@@ -379,7 +378,7 @@ impl Arguments {
         })
     }
 
-    /// Each job with each model and set of plugins, for each group of interchangeable boards.
+    /// Each job with each model and set of plugins, for each group of twins.
     fn items(&self, places: &[Place], models: &[Blob]) -> anyhow::Result<Vec<Wanted>> {
         let jobs = self.jobs.iter().map(|wish| wish.job());
         let (of_models, of_plugins): (Vec<Job>, Vec<Job>) = jobs.partition(|job| *job != Job::Conformance);
@@ -444,7 +443,7 @@ fn suspects(path: &Path, places: &[Place]) -> anyhow::Result<Vec<Wanted>> {
             return Err(wrong(format!("{} names no board", wanted.item)));
         }
     }
-    // each interchangeable board does the item, so that both builds are measured on one board
+    // interchangeable boards each do it, so that the turns of two builds meet on a board
     let on_each = items.into_iter().flat_map(|Wanted { item, places }| {
         let each = places.into_iter().map(move |place| (item.clone(), place));
         each.map(|(item, place)| Wanted {
