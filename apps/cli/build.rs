@@ -1,5 +1,5 @@
-//! What the linker is told of the program in the profile `small`, where Rust links with LLD, which knows both: functions that
-//! came out the same are kept once, and there are no tables of how to unwind, since a panic ends the process.
+//! Linker options for the profile `small` where Rust links with LLD: identical functions are
+//! merged, and the unwind tables are dropped, since a panic ends the process.
 
 use std::path::Path;
 

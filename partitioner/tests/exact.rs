@@ -32,7 +32,8 @@ fn brute_force(problem: &Problem) -> Option<u64> {
     }
 }
 
-/// The objective in words of its own (node costs, a launch per run of one device, a transfer per tensor and destination), written apart from `Problem::objective`.
+/// Computes the objective (node costs, a launch per run of one device, a transfer per tensor and
+/// destination) independently of `Problem::objective`.
 fn priced(problem: &Problem, placement: &[usize]) -> Option<u64> {
     let mut terms: Vec<u64> = Vec::new();
     for (node, &device) in placement.iter().enumerate() {
@@ -113,7 +114,7 @@ fn tripped_guard_gives_a_sound_bound() {
             table: 1 << random.below(5),
             ..BUDGET
         };
-        // a search may miss the few placements that missing links leave, and says so
+        // a search may miss the few placements that missing links leave, and then returns an error
         let Ok(solution) = solve(&problem, &narrow) else {
             continue;
         };

@@ -16,8 +16,8 @@ struct Counting;
 
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// Counts an allocation, unless it is the first thread's: that is the harness's, which says of a test that takes longer
-/// than a minute that it does, and makes the words.
+/// Counts an allocation, except on the first thread: that is the test harness's, which allocates
+/// when it reports a test that takes longer than a minute.
 fn count() {
     #[cfg(target_os = "linux")]
     if rustix::thread::gettid() == rustix::process::getpid() {
@@ -56,13 +56,9 @@ fn a_warm_run_allocates_nothing() {
     assert_eq!(
         several_sessions(),
         0,
-        "50 warm runs of each of four sessions that take turns"
+        "50 warm runs of each of four interleaved sessions"
     );
-    assert_eq!(
-        long_runs(),
-        0,
-        "4 long runs of each of two sessions that take turns"
-    );
+    assert_eq!(long_runs(), 0, "4 long runs of each of two interleaved sessions");
     let (frozen, settled) = (scripted(Learn::No), scripted(Learn::default()));
     assert!(
         settled <= frozen,
@@ -267,8 +263,9 @@ fn several_sessions() -> u64 {
     )
 }
 
-/// Runs that take longer than whoever waits for them does at once (50 ms), and as few elements as do that here: an
-/// emulated processor takes seconds for what a core of 2026 does between two such waits.
+/// Runs that last longer than one uninterrupted wait (50 ms), of as few elements as that needs on
+/// this machine: an emulated processor takes seconds for what a core of 2026 does between two such
+/// waits.
 fn long_runs() -> u64 {
     let runtime = one_place();
     let load = |elements| runtime.load_bytes("long.onnx", chain(elements)).unwrap();
@@ -383,7 +380,7 @@ fn stream() -> u64 {
         run();
     }
     let allocations = COUNT.load(Ordering::Relaxed) - before;
-    assert_eq!(first, -0.5 * 122.0, "the state goes on");
+    assert_eq!(first, -0.5 * 122.0, "the state is kept");
     assert_eq!(session.report().copies, 0);
     allocations
 }

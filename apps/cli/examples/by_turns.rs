@@ -1,16 +1,18 @@
-//! Says of this machine whether `polychip farm compare` keeps its word on it: the model that ships is compared with
-//! itself many times, by turns, and with itself made slower by so much.
+//! Checks whether `polychip farm compare` gives reliable verdicts on this machine. It compares the
+//! bundled model many times with itself, and with itself slowed down by a set share, in interleaved
+//! rounds.
 //!
 //! ```text
 //! cargo run --release -p polychip-cli --features farm --example by_turns -- [COMPARISONS [PLANTED [ROUNDS [RUNS [PERCENT]]]]]
 //! ```
 //!
-//! Of 200 comparisons of the same at most two may be called slower or faster, and each of 20 planted slowdowns of 5 % has to
-//! be found (exit code 1 otherwise). A comparison has 100 rounds of 30 runs where nothing else is said: twelve, which are
-//! enough for a board, find no slowdown of 5 % on a virtual machine that others disturb. Each comparison has two sessions of its own. A planted slowdown spins after each run
-//! for its share of the run's time.
+//! Of 200 comparisons of the model with itself, at most two may report a change, and each of 20
+//! planted slowdowns of 5 % must be found (exit code 1 otherwise). A comparison has 100 rounds of
+//! 30 runs by default: twelve rounds suffice on a board, but find no slowdown of 5 % on a virtual
+//! machine with other load. Each comparison opens two sessions of its own. A planted slowdown spins
+//! after each run for its share of the run's time.
 //!
-//! Not here: boards, and what else a farm records; times alone are made into records.
+//! Not here: boards, and the other data that a farm records. The records hold times only.
 
 #![allow(clippy::print_stdout)]
 

@@ -325,7 +325,7 @@ impl Arguments {
         }
     }
 
-    /// Files of a model's inputs that stand beside arrays, but for inputs that have another one.
+    /// Files beside the other side's arrays for a model's inputs, without the inputs that were given.
     fn beside(&self, model: &Model, files: &FileSide) -> Vec<(String, PathBuf)> {
         let graph = model.graph();
         let names = graph.inputs.iter().map(|id| &graph.tensor(*id).name);
@@ -383,7 +383,7 @@ impl Arguments {
         while left > 0 {
             let block = left.min(BLOCK);
             left -= block;
-            // who goes first changes, so that what grows meanwhile is nobody's
+            // alternate the order, so that drift affects both sides equally
             for place in [turn, 1 - turn] {
                 for _ in 0..block {
                     loads[place].once()?;

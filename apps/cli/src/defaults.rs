@@ -17,13 +17,13 @@ use crate::exit::{said, usage};
 
 /// The variable that names the file.
 const VARIABLE: &str = "POLYCHIP_CONFIG";
-/// Headings of the options that may stand in the file.
+/// Headings of the options that the file may set.
 const HEADINGS: &[&str] = &["Devices", "Limits"];
 
 /// Reads a command line, the program's name first, with the defaults of the person's file.
 ///
 /// # Errors
-/// The command line is none, asks for help, or the file is of no use.
+/// The command line is invalid or asks for help, or the file is unusable.
 pub(crate) fn parse<C: CommandFactory + FromArgMatches>(mut line: Vec<OsString>) -> anyhow::Result<C> {
     let command = C::command();
     let ended = |matches: Result<ArgMatches, clap::Error>| {
@@ -39,7 +39,7 @@ pub(crate) fn parse<C: CommandFactory + FromArgMatches>(mut line: Vec<OsString>)
         return ended(alone);
     };
     let values = values(&command, &file)?;
-    // what is missing may stand in the file
+    // missing options may be set in the file
     let seen = command.clone().ignore_errors(true).try_get_matches_from(&line);
     let added = added(&command, &seen.map_err(said)?, &values);
     if added.is_empty() {
@@ -76,7 +76,7 @@ fn file() -> Option<PathBuf> {
     }
 }
 
-/// An option of the file, and the words that stand for its values.
+/// An option of the file, and its values as text.
 type Value = (String, Vec<String>);
 
 /// The options that the file holds.
@@ -112,7 +112,7 @@ fn values(command: &Command, file: &Path) -> anyhow::Result<Vec<Value>> {
     table.iter().map(one).collect()
 }
 
-/// A value as it stands in a command line.
+/// A value as written in a command line.
 fn word(value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text.clone()),
@@ -129,7 +129,7 @@ fn is_common(option: &Arg) -> bool {
         .is_some_and(|heading| HEADINGS.contains(&heading))
 }
 
-/// The options that may stand in the file.
+/// The options that the file may set.
 fn known(command: &Command) -> BTreeSet<String> {
     let own = command.get_arguments().filter(|option| is_common(option));
     let own = own.filter_map(|option| option.get_long().map(str::to_owned));

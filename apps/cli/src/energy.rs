@@ -98,7 +98,7 @@ struct SensorLine {
     device: String,
     /// Energy or power sensor, if there is one.
     sensor: Option<String>,
-    /// Why there is none.
+    /// Reason for a missing sensor.
     reason: Option<String>,
 }
 
@@ -136,7 +136,7 @@ struct DeviceEnergy {
     used: bool,
     /// The figures; null if the sensor has none.
     figures: Option<EnergyFigures>,
-    /// Why there are none.
+    /// Reason for missing figures.
     reason: Option<String>,
 }
 

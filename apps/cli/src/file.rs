@@ -37,7 +37,8 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     written().map_err(|error| unwritable(path, &error))
 }
 
-/// An error for a file that cannot be written, because its folder is none, before anything is run for it.
+/// Checks, before any work, that an output path lies in an existing folder and is not itself a
+/// folder.
 pub(crate) fn check_place(path: &Path) -> anyhow::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let metadata = std::fs::metadata(folder.unwrap_or(Path::new(".")));
@@ -60,8 +61,7 @@ pub(crate) fn check_folder(folder: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Writes files into a folder, which is made where there is none; all of them, or none where one
-/// cannot be written.
+/// Writes all files into a folder, which is created if missing. If one cannot be written, none is.
 pub(crate) fn write_all(folder: &Path, files: &BTreeMap<String, Vec<u8>>) -> anyhow::Result<()> {
     let is_new = !folder.exists();
     let written = || -> std::io::Result<()> {

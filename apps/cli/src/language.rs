@@ -133,7 +133,7 @@ impl LanguageArguments {
         self.unplaced().and_then(|model| self.placed(model))
     }
 
-    /// Opens the model, whatever is said of phases.
+    /// Opens the model without prefill and decode placement.
     pub(crate) fn unplaced(&self) -> anyhow::Result<LanguageModel> {
         let runtime = self.plan.runtime(None)?;
         let mut options = Options::new()
@@ -189,7 +189,7 @@ pub(crate) fn keep_costs(file: &Path, costs: &PhaseCosts) -> anyhow::Result<()> 
     file::write(file, (text + "\n").as_bytes())
 }
 
-/// What ran where, in words; empty where prefill and decode are not placed.
+/// Devices of each phase as text; empty without prefill and decode placement.
 pub(crate) fn phases_text(sequence: &Sequence) -> String {
     let report = sequence.phases();
     let shares = |shares: &[PhaseShare]| {
@@ -225,7 +225,7 @@ fn open(path: &Path, options: Options) -> anyhow::Result<LanguageModel> {
     LanguageModel::open(path, options).with_context(|| path.display().to_string())
 }
 
-/// Plans and compiles what a prompt of so many tokens needs, and says so where it takes long.
+/// Plans and compiles for a prompt of this many tokens, and shows progress if that takes long.
 pub(crate) fn prepare(model: &LanguageModel, prompt: usize) -> anyhow::Result<()> {
     let _progress = Progress::of("packing weights");
     Ok(model.prepare(prompt)?)

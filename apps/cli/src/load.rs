@@ -19,7 +19,7 @@ pub(crate) struct Load<'a> {
     pub(crate) times: Vec<u64>,
     /// Runs that exceeded their deadline.
     pub(crate) late: u64,
-    /// Runs are waited for long after they have ended: what a run took is what it says of itself.
+    /// Runs are collected long after they ended, so a run's time is the one that it reports itself.
     is_paced: bool,
     pacer: Pacer,
 }

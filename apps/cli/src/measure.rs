@@ -320,7 +320,8 @@ fn placement(devices: &[String], parts: &[Part]) -> Vec<(String, Vec<u32>)> {
 /// Blocks of a round: between them the others' blocks run.
 const BLOCKS: u64 = 3;
 
-/// Runs every candidate so many times in blocks that take turns, each behind a warm-up that does not count.
+/// Runs each candidate this many times in interleaved blocks, each after a warm-up that does not
+/// count.
 fn turns(runners: &mut [Runner], iters: u64, period: Duration) -> anyhow::Result<()> {
     let progress = Progress::steps("measuring", iters.saturating_mul(runners.len() as u64));
     for runner in runners.iter_mut() {

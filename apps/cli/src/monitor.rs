@@ -46,7 +46,7 @@ use totals::Totals;
 
 /// Text comes no more often.
 const TEXT_EVERY_S: f64 = 1.0;
-/// Nobody who ends it waits longer.
+/// Interval of checks for the end of the command.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Samples that the dashboard draws.
@@ -102,8 +102,8 @@ pub(crate) struct Arguments {
     /// Put energy first
     #[arg(long, requires = "model", help_heading = "Governor")]
     battery_saver: bool,
-    /// As for other commands, but the governor chooses the plans of a governed session: nothing is tried, and a
-    /// warning says so
+    /// As for other commands, except in a governed session: the governor chooses its plans, so
+    /// nothing is tried, and a warning reports it
     #[arg(
         long,
         value_name = "no|watch|yes|2%…20%",
@@ -142,8 +142,8 @@ impl Arguments {
         self.fps.or(period.map(|period| 1.0 / period.as_secs_f64()))
     }
 
-    /// The period of frames that the governor is told: of the rate that was asked for; without one, where a limit is
-    /// to be held by skipping frames, so long as a run of the first plan takes.
+    /// Frame period for the governor: that of the requested rate. Without one, a limit that needs
+    /// skipped frames uses the time of a run under the first plan.
     fn period(&self, first: Duration) -> Option<Duration> {
         let temperatures = [self.max_temperature, self.max_surface_temperature];
         let is_limited = self.max_power.is_some() || temperatures.iter().any(Option::is_some);

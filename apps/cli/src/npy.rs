@@ -12,7 +12,7 @@ use polychip::DType;
 
 use crate::array::{Array, count};
 
-/// The type that an element type of the file stands for.
+/// The type of a file's elements; `None` if Polychip has no such type.
 fn dtype(found: &header::Kind) -> Option<DType> {
     Some(match (found.letter, found.bytes) {
         ('b', 1) => DType::Bool,

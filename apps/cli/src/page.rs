@@ -2,10 +2,11 @@
 //!
 //! Invariants:
 //! 1. The page needs nothing but itself: no network, no other file; its own policy forbids both.
-//! 2. What a model says (names, words of devices) is data: it stands in the page packed, and no `<` of it reaches the
-//!    markup.
+//! 2. Text from a model (names, device descriptions) is data: the page holds it packed, and no `<`
+//!    of it reaches the markup.
 //! 3. Figures of emulated devices are labelled so, as everywhere.
-//! 4. Words that the command line says, too, come from where it has them: certificate, rules, limits, differences.
+//! 4. Certificates, rules, limits and differences are worded by the code that words them for the
+//!    command line.
 //!
 //! `page/page.html` is made by `npm run build` in `apps/cli/page` and committed, so that building the program takes no
 //! Node.js; CI makes it again and compares.
@@ -53,9 +54,9 @@ struct Data<'a> {
     verdict: String,
     report: &'a Report,
     certificate: String,
-    /// Rules of other runtimes, and what they would have cost, in words.
+    /// Rules of other runtimes and their costs, as text.
     comparisons: Vec<(String, String)>,
-    /// Limits that make the plan dearer, and by how much, in words.
+    /// Limits that make the plan dearer, and by how much, as text.
     limits: Vec<String>,
     devices: Vec<DeviceLine>,
     nodes: Nodes<'a>,
@@ -68,7 +69,7 @@ struct Data<'a> {
     ends_ps: Time,
     unlocks: &'a [Unlock],
     events: Vec<String>,
-    /// Plans that no other plan beats in both time and energy; empty where nobody looked for them.
+    /// Plans that no other plan beats in both time and energy; empty if no front was computed.
     front: Vec<FrontPoint>,
     /// The plan that this one is compared with.
     against: Option<Against>,

@@ -1,9 +1,9 @@
-//! `--per-op` of several commands: what each kernel takes, measured by the devices in runs of their own, in turns with runs that are
-//! not measured so.
+//! `--per-op` of several commands: the time of each kernel, measured by the devices in separate
+//! runs that alternate with unmeasured ones.
 //!
 //! Invariants:
 //! 1. Times are those that devices state; a part whose device states none of its steps is one row.
-//! 2. Where the plan changes meanwhile, steps of the newest plan alone are told.
+//! 2. If the plan changes meanwhile, only the steps of the newest plan are reported.
 //! 3. A step that computes several nodes has one time, which is never spread over them.
 //!
 //! Not here: how a device measures (`polychip::Session::start_op_trace`).
@@ -79,7 +79,7 @@ struct Row {
     gflops: Option<f64>,
     /// Bytes read and written per run, if the device states them.
     moved_bytes: Option<u64>,
-    /// Plain loops stand in for a kernel.
+    /// Whether plain loops replace a kernel.
     is_reference: bool,
     /// The device is emulated: its times are those of the computer that emulates it.
     emulated: bool,
@@ -176,7 +176,7 @@ pub(crate) struct NodeSteps {
     kernels: Vec<String>,
     /// The other nodes that they compute: the time is for these, too, and is not spread over them.
     with: Vec<String>,
-    /// Plain loops stand in for a kernel.
+    /// Whether plain loops replace a kernel.
     is_reference: bool,
 }
 

@@ -1,4 +1,5 @@
-//! `polychip plan`: plans as files; `diff` says what changed from one to another, and may fail where it did.
+//! `polychip plan`: plans as files. `diff` reports the changes between two plans, and can fail on
+//! some.
 //!
 //! Invariant: no model, plugin or device is needed: a plan's file records what the devices offered.
 
@@ -77,7 +78,7 @@ pub(crate) struct Answer {
     /// What changed.
     #[serde(flatten)]
     diff: PlanDiff,
-    /// Failed `--fail-on` gates in words; if there is any, the exit code is 1.
+    /// Failed `--fail-on` gates as text; if there is any, the exit code is 1.
     failed: Vec<String>,
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! 1. Everything that an app could want is the library's; here are the command line, the words and the files.
-//! 2. Every batch is stored before the next begins, so that Ctrl-C loses one at most and the next call goes on.
+//! 2. Every batch is stored before the next begins. Ctrl-C loses at most one, and the next call
+//!    resumes.
 
 pub(crate) mod exchange;
 pub(crate) mod show;

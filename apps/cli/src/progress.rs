@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Time between two drawings.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Something that goes on; gone when dropped.
+/// Progress of a running task; the display disappears on drop.
 pub(crate) struct Progress {
     done: Arc<AtomicU64>,
     /// Total and words that were said since the last drawing.
@@ -80,7 +80,8 @@ impl Progress {
         }
     }
 
-    /// Steps whose time left is known better than by counting them: it stands in the words of [`Progress::at`].
+    /// Steps whose remaining time is known better than by counting: the words of [`Progress::at`]
+    /// hold it.
     pub(crate) fn told(words: impl Into<String>) -> Progress {
         Progress::draw(words.into(), Some(1), "{bar:30} {pos}/{len} {msg}")
     }

@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //! 1. The verdict comes from the test alone; the simulation and the real runs show, they prove nothing.
-//! 2. All times of the verdict are stated, predicted or of the profile: what is printed says where they come from. Without
-//!    `--real` nothing runs.
+//! 2. All times of the verdict are stated, predicted or from the profile, and the output names
+//!    their origin. Without `--real` nothing runs.
 
 mod answer;
 mod real;

@@ -554,7 +554,8 @@ mod tests {
                 event["dur"].as_f64().unwrap(),
             )
         };
-        // the part lies from 5.5 to 7.0; the second step is cut there, and says what was measured
+        // the part lasts from 5.5 to 7.0; the second step is cut there, and states its measured
+        // time
         assert_eq!(lie(steps[0]), ("Conv+Relu".to_owned(), 5.5, 1.0));
         assert_eq!(lie(steps[1]), ("Unique (reference)".to_owned(), 6.5, 0.5));
         assert_eq!(steps[1]["args"]["measured_us"], 0.9);

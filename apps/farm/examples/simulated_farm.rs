@@ -16,7 +16,7 @@ use polychip_farm::transport::{Faults, Simulated};
 use polychip_farm::{Blob, Clock, Equipped, RunFolder, Settings, Summary, drive};
 use polychip_farm_record::{Effort, FORMAT, Item, Job, Limits, Model, Place, RunHeader, Wanted};
 
-/// Boards that stand in for each other.
+/// Boards in a group of interchangeable ones.
 const TWINS: usize = 5;
 
 fn blob(name: &str, bytes: u64) -> Blob {

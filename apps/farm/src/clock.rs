@@ -17,9 +17,9 @@ struct Virtual {
     now: Duration,
     /// Threads that take part and do not sleep.
     awake: usize,
-    /// When who wakes; of two at once, the one that went to sleep first.
+    /// Wake times; of two equal ones, the thread that went to sleep first is first.
     sleepers: BinaryHeap<Reverse<(Duration, u64)>>,
-    /// Sleepers by number; whoever is to wake is taken out.
+    /// Sleepers by number; a thread that is due is taken out.
     threads: BTreeMap<u64, Thread>,
     next: u64,
 }

@@ -182,7 +182,8 @@ impl Dispatch {
         Some(self.again(item))
     }
 
-    /// A board is lost for good; items that nobody may do now, which have thereby ended.
+    /// Marks a board as lost for good. Returns the items that no other board may do, which end
+    /// here.
     pub fn lost(&mut self, board: BoardIndex) -> Vec<ItemIndex> {
         let seat = &mut self.boards[board.0];
         seat.lost = true;
@@ -207,7 +208,7 @@ impl Dispatch {
         given_up
     }
 
-    /// Puts an item back into its queue, or ends it where nobody may do it.
+    /// Puts an item back into its queue, or ends it if no board may do it.
     fn again(&mut self, item: ItemIndex) -> Next {
         if !self.somebody_may(item) {
             self.end(item);
@@ -294,7 +295,7 @@ mod tests {
         let mut dispatch = Dispatch::new(2, items);
         let held = dispatch.take(A, 1);
         assert_eq!(held, [ItemIndex(0)]);
-        assert_eq!(dispatch.lost(A), [ItemIndex(1)], "nobody else may do it");
+        assert_eq!(dispatch.lost(A), [ItemIndex(1)], "no other board may do it");
         assert!(dispatch.take(A, 9).is_empty());
         assert_eq!(dispatch.take(B, 9), [ItemIndex(0)]);
         assert_eq!(dispatch.attempt(ItemIndex(0)), 2);

@@ -69,7 +69,7 @@ impl Default for Settings {
     }
 }
 
-/// What happens, for whoever looks on.
+/// An event of a run, for observers.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum News<'a> {
@@ -142,8 +142,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How long a runner waits at a time for another one on its board; below `Settings::silence`.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// Does what the folder's header asks for and is not recorded yet. `models` are by BLAKE3; `stop` breaks the run off: boards
-/// finish what they have, and are told nothing more.
+/// Does what the folder's header asks for and is not recorded yet. `models` are by BLAKE3. `stop`
+/// breaks the run off: boards finish the items they have, and get no more.
 ///
 /// # Errors
 /// The folder cannot be written. What boards hold in their journals is heard by the next call.
@@ -160,7 +160,7 @@ pub fn drive(
     let standing = folder.standing(&recalled);
     let index = |name: &String| boards.iter().position(|board| board.member.place.name == *name);
     let mut summary = Summary::default();
-    // an item that is done has nobody to do it, and is taken out at once
+    // a finished item gets no boards, which takes it out at once
     let items = folder
         .header()
         .items
@@ -484,7 +484,7 @@ impl Shared<'_> {
         let mut broken = None;
         let mut foreign = None;
         let exit = transport.execute(&command, &mut |line| {
-            // an empty line says that the runner is alive
+            // an empty line is a sign of life from the runner
             if line.is_empty() || broken.is_some() {
                 return;
             }
@@ -590,7 +590,7 @@ impl Shared<'_> {
         });
     }
 
-    /// A board is lost: its items go to its twins, or are recorded as lost with it.
+    /// A board is lost: its items go to interchangeable boards, or are recorded as lost with it.
     fn lose(&self, board: BoardIndex, words: &str) {
         let given_up = lock(&self.dispatch).lost(board);
         let name = self.name(board).to_owned();
@@ -610,7 +610,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Records that an item ended with nobody to do it.
+    /// Records that an item ended without a board that may do it.
     fn give_up(&self, item: ItemIndex, reason: &str) {
         let wanted = &self.folder.header().items[item.0];
         let places = &self.folder.header().places;

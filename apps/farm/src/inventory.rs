@@ -340,7 +340,7 @@ pub fn matches(place: &Place, wanted: &[String]) -> bool {
     })
 }
 
-/// Groups of boards that may stand in for each other: those with the same tags. A board without tags is alone.
+/// Groups of interchangeable boards: those with the same tags. A board without tags is alone.
 #[must_use]
 pub fn twins(places: &[Place]) -> Vec<Vec<String>> {
     let mut groups: BTreeMap<Vec<&str>, Vec<String>> = BTreeMap::new();

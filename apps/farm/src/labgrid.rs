@@ -26,13 +26,13 @@ use crate::transport::{Adb, Ssh, Transport};
 pub struct Coordinator {
     /// `host:port`; absent for labgrid's own default (`LG_COORDINATOR`).
     pub address: Option<String>,
-    /// File of the private key for boards over ssh, where it is none of the usual ones.
+    /// File of the private key for boards over ssh, unless it is one of ssh's defaults.
     pub key: Option<PathBuf>,
     /// Further options for boards over ssh, each as `-o` takes it.
     pub options: Vec<String>,
 }
 
-/// Boards of a coordinator, and places that are none.
+/// Boards of a coordinator, and places that are not usable as boards.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The boards, by name.
@@ -66,7 +66,7 @@ impl Coordinator {
             }
             let shown = said(client(address).args(["-p", &place.name, "show"]))?;
             let Some(service) = service(&shown) else {
-                let reason = "no NetworkService says where it is".to_owned();
+                let reason = "no NetworkService reports its address".to_owned();
                 found.left_out.push((place.name, reason));
                 continue;
             };

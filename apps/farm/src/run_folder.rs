@@ -32,7 +32,7 @@ pub enum RunError {
         /// The folder.
         path: PathBuf,
     },
-    /// The header is none.
+    /// The file is not a run header.
     #[error("{path} is not a run header: {words}", path = path.display())]
     BadHeader {
         /// The file.
@@ -40,7 +40,7 @@ pub enum RunError {
         /// Why.
         words: String,
     },
-    /// A file of records is none.
+    /// A file of records is invalid.
     #[error("{path}: {source}", path = path.display())]
     BadRecords {
         /// The file.

@@ -117,7 +117,7 @@ pub enum TransportError {
         /// What the program on the way says.
         words: String,
     },
-    /// The way was cut after something was begun; whether that goes on is not known.
+    /// The connection was cut after a command began; whether the command still runs is unknown.
     #[error("cut off: {words}")]
     Disconnected {
         /// What the program on the way says.

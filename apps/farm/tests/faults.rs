@@ -23,7 +23,7 @@ fn blob(name: &str, bytes: u64) -> Blob {
     }
 }
 
-/// Names stand in for contents.
+/// Uses names as contents.
 fn hash(name: &str) -> String {
     let digits: String = name.bytes().map(|byte| format!("{byte:02x}")).collect();
     format!("{digits:0>64}")
@@ -234,7 +234,7 @@ fn a_hundred_rounds_of_random_faults_lose_no_record() {
         heard += news;
         assert_eq!(summary.left, 0, "round {round}");
         let records = records(&path);
-        // what the driver was told is what the folder holds
+        // the folder holds every record that the driver received
         assert_eq!(records.len() as u64, heard, "round {round}");
         // what a board wrote down and could say is in the folder
         for (board, simulated) in farm
@@ -299,7 +299,7 @@ fn nothing_is_sent_or_measured_twice() {
         "{:?}",
         summary.sent
     );
-    // a second run over the same boards sends no more than what the other twin got the first time
+    // a second run over the same boards sends no more than what the other interchangeable board got the first time
     let mut header = farm.header.clone();
     header.id = "second".into();
     let second = RunFolder::create(&folder.path().join("second"), header, &Effort::default()).unwrap();
@@ -307,7 +307,7 @@ fn nothing_is_sent_or_measured_twice() {
     let (again, _) = farm.drive(&second, usize::MAX);
     let after: u64 = farm.simulated.iter().map(|board| board.bytes_put()).sum();
     assert_eq!(again.sent.bytes, after - before);
-    // no board is sent a file in both: which twin measures a model is chance
+    // no board is sent a file in both: which interchangeable board measures a model is chance
     assert!(
         summary.sent.files + again.sent.files <= 4 * (2 + models.len() as u64),
         "{:?} {:?}",

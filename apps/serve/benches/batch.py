@@ -3,9 +3,9 @@
     cargo build --release -p polychip-cli --features serve
     python apps/serve/benches/batch.py target/release/polychip MODEL.gguf README.md --threads 2 --save OUT.json
 
-Starts `polychip serve` twice, with `--max-batch 1`, which answers by turns, and with `--max-batch 16`, and asks both in turns: 1, 4 and
-16 clients at once go on with pieces of a text, no two of them the same, greedily, for so many tokens. Prints a table of medians over
-the rounds, and writes every round to a file. Standard library alone.
+Starts `polychip serve` twice, with `--max-batch 1`, which runs one answer at a time, and with `--max-batch 16`, and measures both
+alternately: 1, 4 and 16 concurrent clients continue distinct pieces of a text with greedy decoding, for a fixed number of tokens.
+Prints a table of medians over the rounds, and writes every round to a file. Standard library alone.
 """
 
 import argparse
@@ -111,7 +111,7 @@ def main():
     finally:
         for server in servers.values():
             server.terminate()
-    print("| chats | tokens a second, by turns | batched | first token ms, by turns | batched |\n|---|---|---|---|---|")
+    print("| chats | tokens a second, unbatched | batched | first token ms, unbatched | batched |\n|---|---|---|---|---|")
     for chats in sorted({row["chats"] for row in rows}):
         cells = [str(chats)]
         for figure in (

@@ -39,12 +39,12 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Whether nobody reads any more.
+    /// Whether the client has disconnected.
     pub(crate) fn is_gone(&self) -> bool {
         self.pieces.is_closed()
     }
 
-    /// Says the last word. Whoever is gone does not hear it.
+    /// Sends the last message, which a disconnected client does not get.
     pub(crate) fn end(self, how: Result<Ended, Problem>) {
         let _ = self.end.send(how);
     }

@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use crate::Error;
 
-/// Memory for keys and values where nobody says, in bytes, unless fewer sequences need less.
+/// Default limit of KV cache memory in bytes; lower if all sequences together need less.
 const KV_BYTES: u64 = 4 << 30;
 
 /// Longest time that a server may be told to wait.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// Connections beside those of requests, and fewest of all, where nobody says.
+/// Default number of connections beyond those of requests, and the least default in total.
 const SPARE_CONNECTIONS: usize = 64;
 const CONNECTIONS: usize = 512;
 
-/// Longest body where nobody says, unless there is room for long texts.
+/// Default maximum body, unless there is room for long texts.
 const BODY_BYTES: usize = 1 << 20;
 
 /// Server options.
@@ -71,21 +71,21 @@ impl Options {
         Options::default()
     }
 
-    /// The address to listen on: 127.0.0.1 where nobody says.
+    /// The address to listen on; default: 127.0.0.1.
     #[must_use]
     pub fn address(mut self, address: IpAddr) -> Options {
         self.address = address;
         self
     }
 
-    /// The port to listen on: 8080 where nobody says; 0 lets the system choose.
+    /// The port to listen on; default: 8080. With 0, the system chooses.
     #[must_use]
     pub fn port(mut self, port: u16) -> Options {
         self.port = port;
         self
     }
 
-    /// The model's name for clients: the file's, without its end, where nobody says.
+    /// The model's name for clients; default: the name of its file, without the extension.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Options {
         self.name = Some(name.into());
@@ -99,15 +99,15 @@ impl Options {
         self
     }
 
-    /// Most answers in the making: each has keys and values of its own.
+    /// Maximum number of concurrent answers; each has its own KV cache.
     #[must_use]
     pub fn max_active(mut self, answers: usize) -> Options {
         self.max_active = answers;
         self
     }
 
-    /// Most answers that get a token by one run, with one read of the weights: 16 where nobody says, which is the most that there is.
-    /// 1 makes each answer as if it were alone.
+    /// Maximum number of answers that get a token by one run, with one read of the weights;
+    /// default: 16, the maximum. 1 makes each answer as if it were alone.
     #[must_use]
     pub fn max_batch(mut self, answers: usize) -> Options {
         self.max_batch = answers;
@@ -121,51 +121,54 @@ impl Options {
         self
     }
 
-    /// Most tokens of an answer; as many as there is room for where nobody says. A request that asks for more is refused.
+    /// Maximum number of tokens of an answer; default: as many as there is room for. A request that
+    /// asks for more is refused.
     #[must_use]
     pub fn max_tokens(mut self, tokens: usize) -> Options {
         self.max_tokens = Some(tokens);
         self
     }
 
-    /// Memory for keys and values, in bytes, of answers in the making and of chats that may go on: where nobody says, what
-    /// [`Options::max_active`] answers can need, but at most 4 GiB. One answer is always made.
+    /// KV cache memory in bytes for active answers and for chats that may continue. Default: the need
+    /// of [`Options::max_active`] answers, at most 4 GiB. One answer is always possible.
     #[must_use]
     pub fn kv_bytes(mut self, bytes: u64) -> Options {
         self.kv_bytes = Some(bytes);
         self
     }
 
-    /// Longest time of a request, from its arrival to its answer's end: 600 seconds where nobody says.
+    /// Maximum time of a request, from its arrival to the end of its answer; default: 600 seconds.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Options {
         self.timeout = time;
         self
     }
 
-    /// How long answers may go on once the server is shut down: 30 seconds where nobody says.
+    /// Time for running answers to finish after the server is shut down; default: 30 seconds.
     #[must_use]
     pub fn grace(mut self, time: Duration) -> Options {
         self.grace = time;
         self
     }
 
-    /// How long a client may take to send a head or a body, or to read what is ready: 30 seconds where nobody says.
+    /// Maximum time for a client to send a head or a body, or to read pending output; default: 30
+    /// seconds.
     #[must_use]
     pub fn patience(mut self, time: Duration) -> Options {
         self.patience = time;
         self
     }
 
-    /// Most bytes of a request's body: where nobody says 1 MiB, or 16 for each position that there is room for.
+    /// Maximum bytes of a request's body; default: 1 MiB, or 16 for each position that there is
+    /// room for, if that is more.
     #[must_use]
     pub fn max_body_bytes(mut self, bytes: usize) -> Options {
         self.max_body_bytes = Some(bytes);
         self
     }
 
-    /// Most connections that are open at once; more wait to be accepted. Where nobody says, 64 more than requests that are answered and
-    /// wait, and at least 512: who asks for the health is let in.
+    /// Maximum number of open connections; more wait to be accepted. Default: 64 more than the
+    /// requests in progress and waiting, and at least 512, so that health checks get in.
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Options {
         self.max_connections = Some(connections);
@@ -189,7 +192,7 @@ impl Options {
         self.max_body_bytes.unwrap_or(usual)
     }
 
-    /// Memory for keys and values, where a sequence needs so many bytes at most.
+    /// KV cache memory, if one sequence needs at most this many bytes.
     pub(crate) fn budget(&self, of_one: u64) -> u64 {
         let all = of_one.saturating_mul(self.max_active as u64);
         self.kv_bytes.unwrap_or_else(|| all.min(KV_BYTES)).max(of_one)

@@ -88,7 +88,7 @@ impl Pool {
         idle.map(|idle| self.need(idle.peak)).fold(0, u64::saturating_add)
     }
 
-    /// Lends a sequence for a prompt: one that goes on from what it holds, where there is one.
+    /// Lends a sequence for a prompt: an idle one that the prompt continues, if there is one.
     pub(crate) fn lend(
         &mut self,
         prompt: &[TokenId],
@@ -109,7 +109,7 @@ impl Pool {
         Ok((sequence, lease))
     }
 
-    /// The idle sequence whose text this prompt goes on from: one that would keep at least half of what it holds.
+    /// The idle sequence that this prompt continues: one that would keep at least half of its text.
     fn gone_on_with(&self, prompt: &[TokenId], positions: usize) -> Option<u64> {
         let usable = self
             .idle

@@ -44,7 +44,7 @@ impl Problem {
         Problem::new(StatusCode::BAD_REQUEST, Some("unsupported_parameter"), message).of(param)
     }
 
-    /// A parameter that nobody knows.
+    /// An unknown parameter.
     pub(crate) fn unknown(param: &str) -> Problem {
         let message = format!("unknown parameter: {param:?}");
         Problem::new(StatusCode::BAD_REQUEST, Some("unknown_parameter"), message).of(param)

@@ -42,7 +42,7 @@ pub(crate) fn task(
     let grammar = grammar(&asked.format, model)?;
     let mut sampling = asked.sampling;
     sampling.seed = seed;
-    // one more than is left: the last token is read by nobody
+    // one more than is left: the last token is never read
     let room = capacity - prompt.len() + 1;
     let wanted = asked.max_tokens.map(|asked| asked.tokens).or(most);
     Ok(Task {

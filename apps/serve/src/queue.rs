@@ -108,8 +108,8 @@ impl Queue {
         self.show(&state);
     }
 
-    /// Waits for a change, at most so long where a time is given. Returns at once where a job waits and `free` says that one
-    /// could be taken, or the phase is another one than `seen`.
+    /// Waits for a change, at most for the given time. Returns at once if a job waits and `free`
+    /// allows to take one, or if the phase differs from `seen`.
     pub(crate) fn wait(&self, seen: Phase, free: bool, longest: Option<Duration>) {
         let state = self.state();
         if state.phase != seen || (free && !state.waiting.is_empty()) {
@@ -131,7 +131,7 @@ impl Queue {
         self.state().waiting.is_empty()
     }
 
-    /// Goes on to a later phase.
+    /// Enters a later phase.
     pub(crate) fn enter(&self, phase: Phase) {
         let mut state = self.state();
         state.phase = state.phase.max(phase);

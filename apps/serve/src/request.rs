@@ -21,7 +21,7 @@ pub(crate) struct Asked {
     pub(crate) model: Option<String>,
     pub(crate) input: Input,
     pub(crate) is_streamed: bool,
-    /// Whether the last event of a stream says how many tokens it was.
+    /// Whether the last event of a stream reports the number of tokens.
     pub(crate) wants_usage: bool,
     pub(crate) max_tokens: Option<MaxTokens>,
     /// All but the seed.
@@ -58,7 +58,7 @@ pub(crate) enum Input {
 }
 
 impl Input {
-    /// The field that it stands in.
+    /// The request field that holds it.
     pub(crate) fn param(&self) -> &'static str {
         match self {
             Input::Chat(_) => "messages",
@@ -362,7 +362,7 @@ fn read_stop(stop: Value) -> Result<Vec<String>, Problem> {
 /// The fields of an object, taken one by one: what is left in the end was not known.
 struct Fields {
     map: Map<String, Value>,
-    /// Where the object stands in the request; nothing for the request itself.
+    /// Path of the object in the request; empty for the request itself.
     name: String,
 }
 
@@ -498,7 +498,7 @@ fn wrong(param: &str, what: &str, found: &Value) -> Problem {
     Problem::value(param, format!("`{param}` is {shown}: it must be {what}"))
 }
 
-/// What a value is, in words.
+/// Name of a value's JSON type.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

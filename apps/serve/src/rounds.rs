@@ -69,11 +69,11 @@ enum Left {
     Ready,
     /// Its client has no room.
     Slow,
-    /// It ends with this, and where it is `None` nobody hears it.
+    /// It ends with this result; `None` if the client has disconnected.
     Over(Option<Result<Ended, Problem>>),
 }
 
-/// Says that the thread has ended, also where it panics.
+/// Reports the end of the thread, also after a panic.
 struct LastWord {
     queue: Arc<Queue>,
     ended: Option<oneshot::Sender<()>>,
@@ -391,7 +391,7 @@ impl Active {
         }
     }
 
-    /// Goes on by one run of its own.
+    /// Continues with one run of its own.
     fn step(&mut self, rows: usize, metrics: &Metrics) -> Left {
         let step = self.generation.step(rows);
         self.went(step, metrics)

@@ -35,7 +35,8 @@ use crate::request::{self, Asked};
 const READERS: usize = 2;
 /// Most bytes of a body that is too long that are read all the same.
 const THROWN_AWAY: usize = 16 << 20;
-/// How often a stream says that it is alive while nothing comes: proxies close what is silent for a minute.
+/// Interval of keep-alive events in a silent stream: proxies close connections that are silent for
+/// a minute.
 const ALIVE: Duration = Duration::from_secs(10);
 
 /// What requests share.

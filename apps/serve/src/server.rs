@@ -34,7 +34,8 @@ const READING_THREADS: usize = 4;
 const MAX_HEAD_BYTES: usize = 64 << 10;
 /// How long a server that has nothing more to say waits for clients to read it.
 const LAST: Duration = Duration::from_secs(5);
-/// How often it is looked whether clients are there, where bytes of theirs that nobody reads yet hide their end.
+/// Interval of checks for disconnected clients, whose unread bytes hide the end of their
+/// connection.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long nothing is accepted after an error of the system's, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -185,7 +186,7 @@ impl Server {
             .spawn(move || rounds.run(ended))
             .map_err(|error| Error::system("a model thread", error))?;
         let served = runtime.block_on(self.serve(has_ended));
-        // whatever still reads a body is nobody's
+        // drop the threads that still read a body: no client waits for them
         runtime.shutdown_timeout(PAUSE);
         let joined = thread.join();
         served.and(joined.map_err(|_| Error::ended()))
@@ -214,14 +215,14 @@ impl Server {
             () = accepting => {}
             () = ended => {}
         }
-        // whoever holds the other end sees it, or is gone
+        // closes the open connections; ignore an error, since there may be none
         let _ = close.send(true);
         let all = u32::try_from(self.options.connections()).unwrap_or(u32::MAX);
         if timeout(LAST, connections.acquire_many(all)).await.is_err() {
             tracing::warn!("clients that read nothing were disconnected during an answer");
         }
         match *self.stop.borrow() {
-            // nobody has asked for it
+            // the model's thread ended without a request to stop
             Phase::Open => Err(Error::ended()),
             _ => Ok(()),
         }
@@ -235,7 +236,7 @@ fn longest_text(model: &LanguageModel) -> usize {
     tokens.saturating_mul(4)
 }
 
-/// Waits until the thread that runs the model has ended: as it is told to, or by a bug.
+/// Waits until the thread that runs the model has ended, on request or after a bug.
 async fn end(
     queue: &Queue,
     mut stop: watch::Receiver<Phase>,

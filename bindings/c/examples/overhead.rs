@@ -1,11 +1,14 @@
-//! What a run costs through C beside Rust: one model, pairs of sessions, by turns in one process.
+//! Compares the cost of a run through C with that through Rust: one model, pairs of sessions,
+//! interleaved in one process.
 //!
 //!     cargo run --release -p polychip-capi --example overhead -- MODEL.onnx [ROUNDS] [THREADS] [PAIRS]
 //!
 //! Invariants:
-//! 1. Both sides run the same plan of the same build with the same threads, and whose turn is first changes each round.
-//! 2. Where a session's weights and tensors happen to lie makes it up to some percent faster or slower than its twin, in a
-//!    model of milliseconds: so there are several pairs, and which side is made first changes with each.
+//! 1. Both sides run the same plan of the same build with the same threads, and the order changes
+//!    each round.
+//! 2. The placement of weights and tensors in memory makes a session up to a few percent faster or
+//!    slower than an identical one, for a model of milliseconds. So there are several pairs, and
+//!    the side that is created first changes with each.
 //!
 //! Sizes that the model leaves open are 1.
 

@@ -21,7 +21,7 @@ use crate::status::{POLYCHIP_ERROR_IO, POLYCHIP_OK, polychip_status_t};
 /// How long a thread waits for the next run.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// A run that the app is told of.
+/// A run with a completion callback of the app.
 pub(crate) struct Watched {
     run: Arc<RunObject>,
     callback: unsafe extern "C" fn(user: *mut c_void, status: polychip_status_t),

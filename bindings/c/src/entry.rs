@@ -13,10 +13,11 @@ use crate::failure::{Failure, Record, Result, polychip_failure};
 use crate::fork;
 use crate::status::{POLYCHIP_ERROR_INTERNAL, POLYCHIP_OK, polychip_status_t};
 
-/// Makes a call, and says in the caller's record why it failed.
+/// Makes a call, and writes a failure into the caller's record.
 ///
 /// # Safety
-/// `failure` is null, or points to a record whose `struct_size` is set and that nobody else uses until this has returned.
+/// `failure` is null, or points to a record whose `struct_size` is set, and which no other thread
+/// uses until this has returned.
 pub(crate) unsafe fn entry(
     failure: *mut polychip_failure,
     call: impl FnOnce() -> Result<()>,

@@ -44,7 +44,7 @@ pub(crate) struct Failure {
     pub(crate) device: String,
 }
 
-/// Result with what is said to C.
+/// A result whose failure C can read.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
@@ -103,8 +103,8 @@ pub(crate) struct Record(*mut polychip_failure);
 
 impl Record {
     /// # Safety
-    /// `record` is null, or points to a record whose `struct_size` is set and that nobody else uses until the call has
-    /// returned.
+    /// `record` is null, or points to a record whose `struct_size` is set, and which no other
+    /// thread uses until the call has returned.
     ///
     /// # Errors
     /// Its size is not one of a record.
@@ -123,7 +123,8 @@ impl Record {
         if self.0.is_null() {
             return;
         }
-        // SAFETY: who made this record promised that nobody else uses it, and its size says that all fields are there.
+        // SAFETY: the caller of `new` promised exclusive use, and the record's size covers all
+        // fields.
         let record = unsafe { &mut *self.0 };
         record.status = failure.status;
         record.reserved = 0;

@@ -8,7 +8,7 @@
 #![allow(non_camel_case_types, reason = "the names are those of the C header")]
 #![allow(
     clippy::missing_safety_doc,
-    reason = "the rules of all calls stand once, at the head of the header; each call says what differs"
+    reason = "the head of the header states the rules of all calls once; each call documents its differences"
 )]
 
 pub(crate) mod admission;
@@ -31,7 +31,7 @@ use crate::failure::polychip_failure;
 use crate::handle::Object;
 use crate::status::polychip_status_t;
 
-/// Destroys the object of a handle; 0 is none, and allowed.
+/// Destroys the object of a handle. 0 is allowed and does nothing.
 ///
 /// # Safety
 /// As [`entry`].

@@ -24,7 +24,7 @@ const SLOT_BITS: u32 = 24;
 const KIND_SHIFT: u32 = SHARD_BITS + SLOT_BITS;
 const GENERATION_SHIFT: u32 = 32;
 
-/// What a handle stands for.
+/// Kind of a handle's object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -75,7 +75,7 @@ pub(crate) trait Object: Send + Sync + Sized + 'static {
     /// The table that its handles are of.
     fn table() -> &'static Table<Self>;
 
-    /// The object that a handle stands for.
+    /// The object of a handle.
     ///
     /// # Errors
     /// The handle was destroyed, never made, or is of another kind.
@@ -83,7 +83,8 @@ pub(crate) trait Object: Send + Sync + Sized + 'static {
         Self::table().get(handle)
     }
 
-    /// Whether a handle stands for an object now. Unlike [`Object::of`] it never is the last to hold one.
+    /// Whether a handle has an object now. Unlike [`Object::of`], this never holds the last
+    /// reference to one.
     fn is_there(handle: u64) -> bool {
         Self::table().holds(handle)
     }

@@ -1,7 +1,7 @@
 //! From what C gave to what Rust takes: checked before it is used.
 //!
 //! Invariants:
-//! 1. Null, a size that is none, and text that is not UTF-8 are failures that name the argument.
+//! 1. Null, an invalid size, and text that is not UTF-8 are failures that name the argument.
 //! 2. Nothing is read beyond what the caller said is there.
 
 #![allow(unsafe_code)]
@@ -28,7 +28,7 @@ pub(crate) fn size<T>(struct_size: u32, name: &str) -> Result<()> {
 /// Text that ends with a zero byte.
 ///
 /// # Safety
-/// `text` is null, or text that ends with a zero byte and that nobody changes for `'a`.
+/// `text` is null, or points to zero-terminated text that stays unchanged for `'a`.
 pub(crate) unsafe fn text<'a>(text: *const c_char, name: &str) -> Result<&'a str> {
     if text.is_null() {
         return Err(null(name));
@@ -42,7 +42,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, name: &str) -> Result<&'a str
 /// An array; null where it has no elements.
 ///
 /// # Safety
-/// `data` is null, or points to `count` elements that nobody changes for `'a`.
+/// `data` is null, or points to `count` elements that stay unchanged for `'a`.
 pub(crate) unsafe fn array<'a, T: Copy>(data: *const T, count: usize, name: &str) -> Result<&'a [T]> {
     if count == 0 {
         return Ok(&[]);
@@ -125,7 +125,8 @@ impl<T> Out<T> {
         // SAFETY: the caller's promise: it begins with its size.
         let struct_size = unsafe { self.0.cast::<u32>().read() };
         size::<T>(struct_size, name)?;
-        // SAFETY: the caller's promise: all of the struct is there, and nobody else uses it during the call.
+        // SAFETY: the caller promises that the whole struct is there, and that no other thread uses
+        // it during the call.
         fill(unsafe { &mut *self.0 });
         Ok(())
     }

@@ -29,9 +29,9 @@ pub(crate) struct RunObject {
 }
 
 enum State {
-    /// Nobody waits with the device.
+    /// No thread waits for the device.
     Going(Box<Run>),
-    /// A thread waits with the device.
+    /// A thread waits for the device.
     Waited,
     Ended(Result<Box<Given>>),
 }

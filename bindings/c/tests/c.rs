@@ -117,7 +117,7 @@ fn shapes() -> PathBuf {
     root().join("examples/shapes/shapes.onnx")
 }
 
-/// Every symbol that the library exports stands in `symbols.txt`, and nothing else does.
+/// The library exports exactly the symbols that `symbols.txt` lists.
 fn exports() -> Outcome {
     let listed = std::fs::read_to_string(package().join("symbols.txt"))?;
     let output = Command::new("nm")
@@ -179,7 +179,7 @@ fn header_alone(compiler: Compiler) -> Outcome {
     Ok(())
 }
 
-/// The example in a compiler's language says what the README's first command says.
+/// The example in a compiler's language prints the label that the README's first command prints.
 fn star(compiler: Compiler) -> Outcome {
     let source = match compiler.language() {
         Language::C => "examples/c/label.c",

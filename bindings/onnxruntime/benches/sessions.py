@@ -2,7 +2,7 @@
 
     python benches/sessions.py [--rounds N] [--threads N] [--trained] [--only FILE]... MODEL.onnx...
 
-Each round makes a session in each of these ways, by turns, and runs it once; what is shown are medians. A model that leaves sizes
+Each round makes a session in each of these ways, interleaved, and runs it once; the table shows medians. A model that leaves sizes
 open is compiled for those of the run (option `context-sizes`), since its sessions plan at the first run. `--trained` adds the
 models of packages that `cargo xtask trained --fetch` has fetched, `--only` leaves out those with other file names. It fails where
 a compiled model answers otherwise than the model that it was made of.

@@ -146,7 +146,8 @@ impl Api {
         let version = base
             .GetVersionString
             .map_or("", |text| unsafe { text_at(text()) });
-        // a version that is not there may not be asked for: the runtime says so on standard error
+        // do not request a version that the runtime lacks, since it writes an error to standard
+        // error
         let newer = Version::of(version) >= Version(1, ORT_VERSION_SHAPES);
         let newer = newer
             .then(|| table(ORT_VERSION_SHAPES))

@@ -21,15 +21,15 @@ use crate::ort::{Graph, Info, Node, Type};
 use crate::read::{Captured, Constants, Reader, imported, ranked, unranked};
 use crate::sets::{self, Kind, Touches};
 
-/// Sizes that stand for open ones when devices are asked, one after the other until one breaks no rule of the nodes; then
-/// the sizes that the nodes themselves name.
+/// Trial values for open sizes when devices are asked, tried in turn until one breaks no rule of
+/// the nodes. The sizes that the nodes themselves name follow.
 const STAND_INS: [usize; 4] = [1, 8, 64, 256];
 
 /// So many sizes of the nodes are tried, up to this one.
 const TRIED: usize = 32;
 const LARGEST_TRIED: usize = 1 << 16;
 
-/// How many sizes stand for a number of them that is not known, in the order in which they are tried.
+/// Trial values for an unknown rank, in the order in which they are tried.
 const RANKS: std::ops::RangeInclusive<usize> = 0..=5;
 
 /// ONNX Runtime's codes of the element types that a node of a compiled model takes and gives: floats of 16, 32 and 64 bits,
@@ -186,9 +186,9 @@ impl Asked<'_> {
         Some(refused.unwrap_or_else(untold))
     }
 
-    /// As [`Asked::refusal`], of a node with bodies: where no size fits that stands for an open one, or ranks are open, it is
-    /// claimed all the same. Sizes within its bodies are no inputs that could be given some, and what a body claims for itself
-    /// would be less, and wrong where the model's words of its sizes are.
+    /// As [`Asked::refusal`], for a node with bodies. If no trial size fits, or ranks are open, the
+    /// node is claimed all the same: sizes within its bodies are not inputs, so they cannot be
+    /// bound. A claim by a body alone would be smaller, and wrong if the model misstates its sizes.
     fn refusal_with_bodies(&self, model: messages::Model) -> Option<String> {
         let is_ranked = unranked(&model).is_empty();
         match known(model) {
@@ -290,7 +290,7 @@ fn has_bodies(model: &messages::Model) -> bool {
         .any(|attribute| attribute.g.is_some())
 }
 
-/// Sizes that a graph names, smallest first, without those that stand for open ones anyway.
+/// Sizes that a graph names, smallest first, without those in `STAND_INS`.
 fn sizes_of(graph: &polychip_graph::Graph) -> BTreeSet<usize> {
     let tensors = graph
         .tensors()
@@ -335,7 +335,7 @@ fn looks_like_body(graph: Graph<'_>, nodes: &[Node<'_>]) -> Result<bool> {
     Ok(false)
 }
 
-/// What no device of ours runs whatever it says of types, in a graph or a body of its nodes.
+/// Reason why no device of ours runs a graph or a body of its nodes, whatever their types.
 fn unknown(graph: &polychip_graph::Graph) -> Option<String> {
     graph.nodes().find_map(|(_, node)| {
         if node.op == Op::Custom {

@@ -65,7 +65,7 @@ pub(crate) fn node_of(graph: Graph<'_>) -> Result<Option<Node<'_>>> {
 
 /// Attributes of a node of ours.
 pub(crate) fn stated(node: Node<'_>) -> Result<Stated> {
-    // what the op says where the node does not
+    // the op's defaults for missing attributes
     let mut stated = Stated {
         is_embedded: true,
         ..Stated::default()
@@ -130,7 +130,8 @@ pub(crate) struct OwnNode {
 }
 
 impl OwnNode {
-    /// Makes a node in the place of a fused one, with these attributes beside that which says that it is ours.
+    /// Makes a node in place of a fused one, with these attributes and the one that marks it as
+    /// ours.
     pub(crate) fn new(api: Api, fused: Node<'_>, attributes: &[(&str, Value<'_>)]) -> Result<OwnNode> {
         let editor = ort!(api, GetModelEditorApi)?;
         // SAFETY: it takes nothing, and what it gives is null or lives as long as the runtime.
@@ -192,7 +193,7 @@ impl OwnNode {
 impl Drop for OwnNode {
     fn drop(&mut self) {
         if let Ok(release) = ort!(self.api, ReleaseNode) {
-            // SAFETY: it is ours, and nobody uses it any more.
+            // SAFETY: it is ours, and no longer in use.
             unsafe { release(self.raw) };
         }
     }
@@ -220,7 +221,8 @@ impl OwnAttribute {
             ))
         })?;
         let mut raw = ptr::null_mut();
-        // SAFETY: so many bytes, or the one number, stand there and are copied; the name ends in a zero; the place is ours.
+        // SAFETY: `data` holds `count` bytes, or the one number, which are copied; the name ends in
+        // a zero; `raw` is ours.
         unsafe { api.check(create(named.as_ptr(), data, count, kind as i32, &raw mut raw)) }?;
         Ok(OwnAttribute { api, raw })
     }
@@ -235,7 +237,7 @@ impl OwnAttribute {
 impl Drop for OwnAttribute {
     fn drop(&mut self) {
         if let Ok(release) = ort!(self.api, ReleaseOpAttr) {
-            // SAFETY: it is ours, and nobody uses it any more.
+            // SAFETY: it is ours, and no longer in use.
             unsafe { release(self.raw) };
         }
     }

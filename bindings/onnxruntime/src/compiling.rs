@@ -269,7 +269,7 @@ impl<'a> Compiling<'a> {
         let name = format!("{stem}_{}.bin", NAME.to_string_lossy());
         let file = model.with_file_name(&name);
         let (bytes, hash) = saved::write(parts)?;
-        // written aside and moved, so that nobody ever reads half a file, or one that changes
+        // written to another name and renamed, so that no reader sees a partial or changing file
         static WRITES: AtomicU64 = AtomicU64::new(0);
         let count = WRITES.fetch_add(1, Ordering::Relaxed);
         let aside = file.with_extension(format!("{}-{count}.part", std::process::id()));

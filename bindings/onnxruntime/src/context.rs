@@ -48,7 +48,8 @@ impl Context {
     pub(crate) fn output(self, place: usize, sizes: &[i64]) -> Result<Option<OutputTensor>> {
         let mut raw = ptr::null_mut();
         let get = ort!(self.api, KernelContext_GetOutput)?;
-        // SAFETY: the constructor's promise; so many sizes stand there, and the place is ours.
+        // SAFETY: the constructor's promise; the sizes are as many as stated, and the place is
+        // ours.
         unsafe {
             self.api
                 .check(get(self.raw, place, sizes.as_ptr(), sizes.len(), &raw mut raw))
@@ -74,7 +75,8 @@ impl OutputTensor {
         let ended = ended.map_err(|_| Failure::new("a string of an output holds a zero"))?;
         let pointers: Vec<_> = ended.iter().map(|text| text.as_ptr()).collect();
         let fill = ort!(self.api, FillStringTensor)?;
-        // SAFETY: as above; so many texts stand there, each ends in a zero, and they are copied.
+        // SAFETY: as above; the texts are as many as stated, each ends in a zero, and they are
+        // copied.
         unsafe { self.api.check(fill(self.raw, pointers.as_ptr(), pointers.len())) }
     }
 }

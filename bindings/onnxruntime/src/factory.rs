@@ -26,7 +26,8 @@ use crate::provider::Provider;
 struct Factory {
     seen: sys::OrtEpFactory,
     api: Api,
-    /// What the devices are told of that are offered: it opens them once for all sessions without settings of their own.
+    /// Runtime that describes the offered devices. It opens them once for all sessions without
+    /// settings of their own.
     runtime: OnceLock<Arc<Runtime>>,
 }
 
@@ -109,7 +110,7 @@ pub unsafe extern "C" fn ReleaseEpFactory(factory: *mut sys::OrtEpFactory) -> *m
     if !factory.is_null() && !is_forked() {
         // SAFETY: the caller's promise.
         let factory = unsafe { Box::from_raw(factory.cast::<Factory>()) };
-        // nobody can be told
+        // the call has no way to return an error
         let _ = caught(|| drop(factory));
     }
     ptr::null_mut()
@@ -246,7 +247,7 @@ unsafe extern "C" fn get_supported_devices(
         let hardware = if count == 0 {
             &[]
         } else {
-            // SAFETY: so many devices stand there.
+            // SAFETY: the array holds `count` devices.
             unsafe { std::slice::from_raw_parts(hardware, count) }
         };
         let runtime = own.runtime()?;
@@ -341,7 +342,7 @@ unsafe extern "C" fn release_ep(_factory: *mut sys::OrtEpFactory, ep: *mut sys::
     if !ep.is_null() {
         // SAFETY: it was made in `create_ep`, and is not used after this.
         let provider = unsafe { Box::from_raw(ep.cast::<Provider>()) };
-        // nobody can be told
+        // the call has no way to return an error
         let _ = caught(|| provider.release());
     }
 }

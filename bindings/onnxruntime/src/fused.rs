@@ -107,7 +107,7 @@ impl PortMapping {
                     then.len()
                 )));
             }
-            // one that nobody reads has no place
+            // an output without readers has no place
             let placed = then
                 .iter()
                 .zip(&now)
@@ -250,7 +250,7 @@ impl Making {
     /// A failure to plan for sizes that a run came with, of which a warning tells.
     fn unfit(&self, failure: Failure) -> Failure {
         if failure.code == sys::ORT_INVALID_ARGUMENT as i32 {
-            // what the run was given is wrong, whoever runs it
+            // the inputs of the run are wrong for any provider
             return failure;
         }
         self.log.warning(&format!(
@@ -387,7 +387,7 @@ impl Compiled {
                 && let Some(place) = context.output(port.place, sizes)?
             {
                 // SAFETY: `compute` returns when no run uses the memory any more, and the session's next run has other
-                // memory; nobody else touches it, and its room is that of its sizes.
+                // memory; no other code touches it, and its room is that of its sizes.
                 let memory = unsafe { Memory::external(place.data()?, *bytes, ()) };
                 bound.push(self.session.output_in_memory(&port.spec.name, shape, &memory)?);
                 lent.push(memory);
@@ -426,7 +426,7 @@ impl Compiled {
             self.copies.add_input(strings.to_bytes().len());
             return Ok((input, sizes));
         }
-        // SAFETY: inputs of a run are not written while it goes on.
+        // SAFETY: the inputs of a run are not written during the run.
         let (dtype, sizes, bytes) = unsafe { value.bytes::<'static>() }?;
         if dtype != port.spec.dtype {
             let words = format!("input {name:?} takes {}, and {dtype} was given", port.spec.dtype);

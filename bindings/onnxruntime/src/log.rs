@@ -8,7 +8,7 @@ use polychip_sys::onnxruntime::bindings::{ORT_LOG_INFO, ORT_LOG_WARNING, OrtLogg
 
 use crate::api::{Api, ort};
 
-/// A logger of ONNX Runtime's, which outlives whoever holds it.
+/// A logger of ONNX Runtime's, which outlives all its users.
 #[derive(Clone, Copy)]
 pub(crate) struct Log {
     api: Api,
@@ -27,7 +27,7 @@ impl Log {
         Log { api, logger }
     }
 
-    /// What a user should know; shown unless ONNX Runtime is told to be quiet.
+    /// Logs a warning for the user; visible at ONNX Runtime's default log level.
     pub(crate) fn warning(self, words: &str) {
         self.message(ORT_LOG_WARNING, words);
     }
@@ -54,7 +54,7 @@ impl Log {
                     function.as_ptr(),
                 ))
             };
-            // a message that cannot be logged has nobody to be told to
+            // a failure to log cannot be reported
             let _ = told;
         }
     }

@@ -129,7 +129,7 @@ impl Options {
             }
         }
         let runtime = runtime(of_runtime)?;
-        // a device that is not there is told now, and not once for each node
+        // report a missing device now, and not once per node
         let nothing = runtime.load_graph("the options", polychip_graph::Graph::new("options"));
         runtime.support(&nothing, &policy)?;
         Ok(Options {
@@ -235,7 +235,7 @@ unsafe fn entries(api: Api, options: *const OrtSessionOptions) -> Result<BTreeMa
     unsafe { get(pairs, &raw mut keys, &raw mut texts, &raw mut count) };
     let mut entries = BTreeMap::new();
     for index in 0..count {
-        // SAFETY: so many texts stand there, as long as the pairs.
+        // SAFETY: the texts are as many as `count`, and live as long as the pairs.
         let (key, text) = unsafe { (text_at(*keys.add(index)), text_at(*texts.add(index))) };
         entries.insert(key.to_owned(), text.to_owned());
     }

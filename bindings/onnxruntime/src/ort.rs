@@ -576,7 +576,7 @@ impl OwnValue {
 impl Drop for OwnValue {
     fn drop(&mut self) {
         if let Ok(release) = ort!(self.api, ReleaseValue) {
-            // SAFETY: it is ours, and nobody uses it any more.
+            // SAFETY: it is ours, and no longer in use.
             unsafe { release(self.value) };
         }
     }

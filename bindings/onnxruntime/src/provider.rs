@@ -114,7 +114,8 @@ impl Provider {
                 drop_constant_initializers: !is_compiled,
             };
             let nodes: Vec<*const sys::OrtNode> = set.iter().map(|index| nodes[*index].raw()).collect();
-            // SAFETY: the caller's promise; so many nodes of the graph stand there, and they and the options are copied.
+            // SAFETY: the caller's promise; the array holds this many nodes of the graph, and they
+            // and the options are copied.
             unsafe {
                 self.api
                     .check(fuse(info, nodes.as_ptr(), nodes.len(), &raw const options))
@@ -276,7 +277,7 @@ unsafe extern "C" fn compile(
         let (mut made, mut sets) = (Vec::with_capacity(count), Vec::with_capacity(count));
         let mut compiling = Compiling::new(provider.api, &provider.context);
         for index in 0..count {
-            // SAFETY: so many graphs and nodes stand there, and live during the call.
+            // SAFETY: the arrays hold `count` graphs and nodes, which live during the call.
             let (graph, node) = unsafe {
                 (
                     Graph::new(provider.api, *graphs.add(index)),
@@ -294,7 +295,7 @@ unsafe extern "C" fn compile(
         }
         if provider.context.is_made && !contexts.is_null() {
             for (index, node) in compiling.nodes(&made, &sets)?.into_iter().enumerate() {
-                // SAFETY: there are as many places; whoever reads them releases the nodes.
+                // SAFETY: there are as many places; their reader releases the nodes.
                 unsafe { *contexts.add(index) = node.into_raw() };
             }
         }
@@ -317,7 +318,7 @@ unsafe extern "C" fn set_dynamic_options(
     entry(provider.api, || {
         let mut options = Vec::with_capacity(count);
         for index in 0..count {
-            // SAFETY: so many texts stand there, and live during the call.
+            // SAFETY: the arrays hold `count` texts, which live during the call.
             options.push(unsafe { (text_at(*keys.add(index)), text_at(*values.add(index))) });
         }
         provider.set(&options)
@@ -346,12 +347,12 @@ unsafe extern "C" fn release_node_compute_infos(
         return;
     }
     for index in 0..count {
-        // SAFETY: so many stand there, each made in `compile` or null.
+        // SAFETY: the array holds `count` entries, each made in `compile` or null.
         let info = unsafe { std::mem::replace(&mut *infos.add(index), ptr::null_mut()) };
         if !info.is_null() {
-            // SAFETY: as above; nobody uses it after this.
+            // SAFETY: as above; it is not used after this.
             let fused = unsafe { Box::from_raw(info.cast::<Fused>()) };
-            // nobody can be told
+            // the call has no way to return an error
             let _ = caught(|| drop(fused));
         }
     }

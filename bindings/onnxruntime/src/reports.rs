@@ -32,7 +32,8 @@ struct State {
     numbered: u64,
 }
 
-/// So many parts that are gone are told of: a node whose inputs come in ever other ranks has ever other sessions.
+/// Number of ended parts that the final report lists. A node whose inputs keep changing rank keeps
+/// making new sessions.
 const KEPT_ENDED: usize = 64;
 
 /// Tells the parts of a session apart.

@@ -42,7 +42,7 @@ impl Value {
             let sizes: &[i64] = if rank == 0 {
                 &[]
             } else {
-                // SAFETY: so many sizes stand there, as long as the value lives.
+                // SAFETY: `sizes` holds `rank` sizes, which live as long as the value.
                 unsafe { std::slice::from_raw_parts(sizes, rank) }
             };
             return Ok((dtype(code)?, unsigned(sizes)?));
@@ -60,7 +60,7 @@ impl Value {
         form
     }
 
-    /// Address of the elements; arbitrary if there are none.
+    /// Address of the elements; arbitrary for an empty tensor.
     pub(crate) fn data(self) -> Result<NonNull<u8>> {
         let mut data = ptr::null();
         let get = ort!(self.api, GetTensorData)?;
@@ -79,7 +79,7 @@ impl Value {
         let bytes = elements.and_then(|elements| dtype.byte_len(elements));
         let bytes = bytes.ok_or_else(|| Failure::new("a tensor has more bytes than an address"))?;
         let data = self.data()?;
-        // SAFETY: the caller's promise; so many elements stand there.
+        // SAFETY: the caller's promise; the memory holds this many bytes.
         Ok((dtype, sizes, unsafe {
             std::slice::from_raw_parts(data.as_ptr(), bytes)
         }))

@@ -203,7 +203,7 @@ def test_strings_stay_with_other_providers_and_inputs_may_repeat(tmp_path) -> No
     p, q = np.array([3.0, 4.0], np.float32), np.array([1.0, 7.0], np.float32)
     y, z = session(str(target)).run(None, {**given, "p": p, "q": q})
     assert list(y) == ["x", "üy"] and list(z) == [2.0, -3.0]
-    # whoever joins compiled models may give one value twice, or a constant
+    # an editor of compiled models may give one value twice, or a constant
     joined = onnx.load(target)
     for node in joined.graph.node:
         node.input[:] = ["p" if name == "q" else name for name in node.input]
@@ -226,7 +226,7 @@ def test_bodies_are_compiled_with_their_nodes(tmp_path) -> None:
         [helper.make_node("Neg", ["x"], ["o"])], "else", [], [helper.make_tensor_value_info("o", FLOAT, [3])]
     )
     node = helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other)
-    # what only a body reads is not handed over by older releases: here a node reads it too
+    # older releases do not pass values that only a body reads, so a node reads it here too
     also = helper.make_node("Abs", ["x"], ["a"])
     two = {"two": np.array([2.0], np.float32)}
     inputs = {"c": (TensorProto.BOOL, []), "x": (FLOAT, [3])}

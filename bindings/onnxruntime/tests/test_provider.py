@@ -124,7 +124,7 @@ def test_unknown_options_are_errors_that_list_the_known_ones(relu: bytes, capsys
 
 
 def test_rank_may_be_known_only_to_the_run() -> None:
-    """What an op of nobody's standard gives has no rank: what follows is compiled when a run has it."""
+    """The output of a nonstandard op has no rank: its readers are compiled when a run provides one."""
     made = model(
         [
             helper.make_node("CDist", ["x", "x"], ["d"], domain="com.microsoft", metric="sqeuclidean"),
@@ -161,7 +161,7 @@ def test_bodies_are_run_with_their_nodes() -> None:
     np.testing.assert_array_equal(own.run(None, {"c": np.array(True), "x": x})[0], 2 * x)
     np.testing.assert_array_equal(own.run(None, {"c": np.array(False), "x": x})[0], -x)
     report = polychip_ort.reports()[-1]
-    # older releases do not hand over what bodies alone read
+    # older releases do not pass values that only bodies read
     hands_over = int(ort.__version__.split(".")[1]) >= 31
     assert report["claimed"] == (report["nodes"] if hands_over else 0)
 
@@ -240,7 +240,7 @@ def test_threads_of_the_same_rank_wait_for_one_session() -> None:
 
 
 def said_by(nodes: list, tmp_path, run: str) -> tuple[int, str]:
-    """What a process says of a model whose first node gives a tensor of which not even the rank is known."""
+    """Exit code and output of a process that runs a model whose first node's output has an unknown rank."""
     first = helper.make_node("CDist", ["x", "x"], ["d"], domain="com.microsoft", metric="sqeuclidean")
     made = model([first, *nodes], {"x": (FLOAT, ["n", 3])}, {"y": (FLOAT, None)}, opsets={"com.microsoft": 1})
     file = tmp_path / "open.onnx"
@@ -332,7 +332,7 @@ except Exception:
     raise SystemExit(3)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 3, "nobody is there that runs it"
+    assert done.returncode == 3, "no provider can run it"
     assert "EPContext: it holds what another provider compiled" in done.stderr, done.stderr
 
 

@@ -1,5 +1,6 @@
-"""What a run through Python costs beside its kernels, beside ONNX Runtime's module, by turns; what importing costs; whether runs
-take memory for good.
+"""Measures the cost of a run through Python beyond its kernels, compared with ONNX Runtime's module in interleaved runs.
+
+Also measures import time, and memory growth over many runs.
 
 python overhead.py [MODEL.onnx] [--runs N] [--growth N]
 """

@@ -211,7 +211,7 @@ impl Runtime {
         Ok(made)
     }
 
-    /// The proof for all sessions that are admitted now; None if there are none.
+    /// The proof for all sessions that are admitted now; None without such sessions.
     #[getter]
     fn admitted<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         match py.detach(|| self.0.runtime.admitted()) {

@@ -15,9 +15,10 @@ use crate::{dlpack, element};
 
 /// Storage of the elements of a tensor.
 pub(crate) enum Store {
-    /// Memory that the run wrote in place; a later run may have it once nobody sees it.
+    /// Memory that the run wrote in place; a later run may reuse it once it has no views left.
     OutputMemory(Option<OutputMemory>, Arc<Pool>),
-    /// A copy, of an output whose size only the run knew. In words of eight bytes, on which every element may lie.
+    /// A copy, of an output whose size only the run knew. Its words of eight bytes are aligned for
+    /// every element type.
     Copy(Vec<u64>),
 }
 

@@ -1,4 +1,4 @@
-"""A program that type checkers read, and nobody runs: `cargo xtask python --wheel`."""
+"""Input for type checkers, never run: `cargo xtask python --wheel`."""
 
 import numpy
 

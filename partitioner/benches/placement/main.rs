@@ -1,8 +1,8 @@
 //! PlacementBench: how good, how fast and how certain plans are, beside other rules. `cargo xtask placement-bench`.
 //!
-//! Invariants: graphs, device tables and seeds stand in `corpus.json` and beside it; the same commit prints the
-//! same figures on every host, apart from times; a broken promise (a rule below the bound, a proved optimum below
-//! our "optimal") ends the program with an error.
+//! Invariants: graphs, device tables and seeds are in `corpus.json` and beside it; the same commit
+//! prints the same figures on every host, apart from times; a broken promise (a rule below the
+//! bound, a proved optimum below our "optimal") ends the program with an error.
 //! Start reading at `world.rs`, which prices a graph on a device table.
 
 #![forbid(unsafe_code)]

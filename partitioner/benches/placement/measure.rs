@@ -1,8 +1,9 @@
 //! Times and memory of planning.
 //!
-//! Invariants: a time is the tenth percentile of its repetitions, beside that of a fixed loop in the same run,
-//! which says how fast and how busy the machine was; memory is what the allocator was asked for at most.
-//! Own code, not criterion: times stand beside objectives, bounds and peaks of memory of the same call.
+//! Invariants: a time is the tenth percentile of its repetitions, beside that of a fixed loop in
+//! the same run, which shows how fast and how busy the machine was; memory is the peak of what was
+//! requested of the allocator. Own code, not criterion: it reports times together with objectives,
+//! bounds and peak memory of the same call.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -27,7 +27,7 @@ fn optima() -> BTreeMap<String, Optimum> {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The instances of one section, as they are made, and what HiGHS says of them.
+/// The instances of one section, as they are made, and the optima that HiGHS found.
 pub(crate) struct Witness<'a> {
     optima: BTreeMap<String, Optimum>,
     /// Where instances go, if anywhere.

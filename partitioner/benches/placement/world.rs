@@ -1,7 +1,8 @@
 //! A structure on a device table: graph, targets, costs, links, and the same as an abstract problem.
 //!
-//! Invariants: same structure, table, scale and seed, same world; nodes stand in the graph's canonical order; all
-//! costs are roofline times with a seeded spread, whole nanoseconds, and the table says which constants are invented.
+//! Invariants: the same structure, table, scale and seed give the same world; nodes are in the
+//! graph's canonical order; all costs are roofline times with a seeded spread, in whole
+//! nanoseconds, and the table marks invented constants.
 //! Deliberately not here: solving.
 
 use std::collections::BTreeSet;
@@ -48,7 +49,7 @@ pub(crate) struct DeviceRow {
     /// For plans under heat.
     #[serde(rename = "thermal")]
     _thermal: Thermal,
-    /// Where the constants come from, in words.
+    /// Origin of the constants, as text.
     #[serde(rename = "source")]
     _source: String,
 }

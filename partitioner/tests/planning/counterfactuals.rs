@@ -191,7 +191,7 @@ fn limited_counterfactual_holds_the_limits_with_a_bound() {
                 });
                 pairs += 1;
                 let Some(witness) = witness.map(|plan| plan.certificate) else {
-                    // nobody finds one, or only the answer does
+                    // neither plan exists, or only the stated one does
                     broken += usize::from(stated.broken);
                     continue;
                 };

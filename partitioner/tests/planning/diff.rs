@@ -329,7 +329,7 @@ fn measured_plan_is_not_dearer_than_an_estimate() {
         "the costs come from different sources, estimated before and composed now; both plans by the better of them \
          (composed): predicted time 1.800 µs → 570.000 ns, -68.33 %; 6 of 6 nodes moved"
     );
-    // and both sources stand at the figures of each plan
+    // the text names both sources, each with the figures of its plan
     let text = found.to_string();
     assert!(
         text.contains("predicted time: 300.000 ns (estimated) → 570.000 ns (composed)"),

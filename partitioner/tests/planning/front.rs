@@ -1,7 +1,7 @@
 //! Fronts against every placement tried: the corners of the lower hull, and nothing else.
 //!
-//! Invariants: placements are priced here by the problem's objective under weights (1, 0) and (0, 1), which other
-//! tests hold to the inputs.
+//! Invariants: this test prices placements by the problem's objective under weights (1, 0) and (0,
+//! 1), which other tests check against the inputs.
 
 use crate::world::{Random, World, add_state, world};
 use polychip_partitioner::{

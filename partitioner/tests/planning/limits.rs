@@ -158,7 +158,7 @@ fn warm(random: &mut Random) -> World {
     world
 }
 
-/// A limit that some placements hold and the best one may not, or that nobody holds.
+/// A limit that some placements meet and the best one may not, or that no placement meets.
 fn limit(random: &mut Random, world: &mut World, best: &Spent) {
     let idle: u64 = world
         .targets
@@ -278,7 +278,7 @@ fn feasible_limits_are_held_near_the_least_cost() {
     assert!(missed >= 45 && nearest * 100 >= missed * 80, "{missed} {nearest}");
 }
 
-/// Two devices, one fast that draws ten watts, one slow that draws one; handing over takes 1 µs.
+/// Two devices, one fast that draws ten watts, one slow that draws one; a transfer takes 1 µs.
 fn fast_and_slow() -> World {
     let mut world = chain(8);
     for (device, ns, milliwatts) in [(0, 10_000, 1_000), (1, 2_000, 10_000)] {
@@ -352,7 +352,7 @@ fn plan_reports_binding_limits_and_their_cost() {
     let dearer = world.partition().unwrap();
     world.check(&dearer).unwrap();
     assert!(dearer.totals.time > plan.totals.time);
-    // nobody draws so little: the least, which says by how much it is over
+    // no placement draws so little: the result draws the least, and reports its excess
     world.targets[0].idle = None;
     world.objective = Objective::latency().within_power(Milliwatts::new(400));
     let least = world.partition().unwrap();
@@ -426,7 +426,7 @@ fn unknown_energy_is_not_invented() {
     assert_eq!(
         plan.parts[0].device.index(),
         0,
-        "only the slow device says what it draws"
+        "only the slow device states its power"
     );
     let text = report(&world, &plan);
     assert!(text.contains("not used: fast:0 (energy unknown)"), "{text}");

@@ -12,8 +12,8 @@ use polychip_partitioner::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The objective of a placement in words of its own, straight from the inputs: node costs, a launch per part, a transfer per
-/// tensor and destination.
+/// Computes the objective of a placement straight from the inputs: node costs, a launch per part, a
+/// transfer per tensor and destination.
 fn priced(world: &World, placement: &[usize]) -> Option<u64> {
     let World {
         graph,
@@ -474,7 +474,7 @@ fn limits_are_kept_or_reported() {
     );
     assert!(plan.certificate.bound <= plan.certificate.objective);
     assert!(plan.certificate.bound >= free.certificate.objective);
-    // nobody can be as fast as this: the fastest plan, which says by how much it is late
+    // no plan is this fast: the result is the fastest one, and reports by how much it is late
     world.objective = Objective::latency();
     let fastest = world.partition().unwrap();
     for objective in [Objective::energy(), Objective::latency()] {
@@ -495,7 +495,7 @@ fn limits_are_kept_or_reported() {
         let report = polychip_partitioner::Report::new(&world.graph, &plan, Vec::new()).to_string();
         assert!(report.contains("deadline: missed by"), "{report}");
     }
-    // an energy budget that nobody can keep to is an error
+    // an energy budget below any placement is an error
     world.objective = Objective::latency().within_energy(polychip_partitioner::Energy::from_nanojoules(1));
     let error = world.partition().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OverLimit);

@@ -89,7 +89,7 @@ fn slowest_limit_bounds_time() {
         .find(|held| held.limit == Limit::Slowest)
         .unwrap();
     assert!(line.binds() && !line.is_exceeded(), "{line:?}");
-    // whoever moves the bound, or the figure, is caught
+    // a changed bound or figure is caught
     let mut lies = plan.clone();
     lies.limits.retain(|held| held.limit != Limit::Slowest);
     lies.fastest = Some(Time::from_nanoseconds(3_000_000));

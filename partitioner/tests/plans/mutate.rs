@@ -40,7 +40,7 @@ pub(crate) fn mutate(world: &World, plan: &Plan, kind: usize, random: &mut Rando
             let more = Energy::from_nanojoules(1);
             plan.totals.energy = Some(plan.totals.energy?.checked_add(more)?);
         }
-        // a node stands in two parts
+        // a node is in two parts
         6 => {
             let to = (0..parts).find(|&to| to != part)?;
             let node = plan.parts[part].nodes[0];

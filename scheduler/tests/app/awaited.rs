@@ -29,7 +29,7 @@ fn run_can_be_awaited_on_any_executor() {
             assert_eq!(pollster::block_on(answer()).unwrap(), [-2.0; 6]);
             assert_eq!(tokio().block_on(answer()).unwrap(), [-2.0; 6]);
         }
-        // and threads wait for the same session's runs as ever
+        // and threads can still wait for the same session's runs
         let outputs = session.submit(&[&input]).unwrap().wait(PATIENCE).unwrap();
         assert_eq!(outputs.get("b").unwrap().values::<f32>().unwrap()[..], [2.0; 6]);
     }

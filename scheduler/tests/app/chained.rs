@@ -78,7 +78,7 @@ fn shared_memory_has_one_writer_or_many_readers() {
     assert!(error.to_string().contains("output \"a\""), "{error}");
     let outputs = reading.wait(PATIENCE).unwrap();
     assert_eq!(outputs.get("b").unwrap().values::<f32>().unwrap()[..], [1.0; 6]);
-    // a run that nobody waits for lets go of it in the end
+    // a run without a waiter releases it in the end
     drop(second.submit(&[&read]).unwrap());
     soon(|| {
         drop(second.submit(&[&filled(&second, 0.0)])?);

@@ -16,8 +16,9 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Two devices: nodes with `a` run on the first, those with `b` on the second, all others on both. Abs takes 8 ms and on the
-/// second one 9.5, Neg 20, Relu 60. `more` is said of the first.
+/// Two devices: nodes with `a` run on the first, those with `b` on the second, all others on both.
+/// Abs takes 8 ms and on the second one 9.5, Neg 20, Relu 60. `more` adds to the first one's
+/// description.
 fn runtime(more: &str) -> Runtime {
     runtime_with(more, Builder::virtual_time)
 }
@@ -198,7 +199,7 @@ fn certificate_lists_its_evidence() {
     }
     drop(admission);
     assert!(runtime.admitted().is_none());
-    // half as much again as is predicted, where nobody measured
+    // half as much again as predicted, without a measurement
     let speech = Wanted::new("speech", &chain(&runtime, SPEECH), urgent(ms(100)));
     let admission = runtime.admit([speech]).unwrap();
     assert_eq!(
@@ -301,7 +302,7 @@ fn cut_plan_is_restored_after_session_drop() {
         "{}",
         background.report()
     );
-    // the devices did what they were told: another one is one too many
+    // the script allows no further compilation: another session is one too many
     drop(streams);
     let speech = wanted(&runtime, "speech", SPEECH, urgent(ms(100)));
     let admitted = runtime.admit([speech]).unwrap().admitted().unwrap();

@@ -10,7 +10,7 @@ use polychip::{Access, Memory, Policy, Runtime, Session};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// In place of what a script says of a device.
+/// In place of a script's device description: the node runs on the CPU.
 const ON_CPU: &str = "";
 
 /// A model that negates `x` into `a`, on the null device, and makes `b` of `a` on the CPU where that is asked for.

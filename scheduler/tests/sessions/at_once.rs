@@ -133,7 +133,8 @@ fn branches_on_two_plugins_overlap_and_their_join_waits_for_both() {
     }
 }
 
-/// `a1 → b1 → a2` is the long way, and `b2` is as well done later: the plan leaves `twin` idle until `b1` can start.
+/// `a1 → b1 → a2` is the critical path, and `b2` may run later: the plan leaves `twin` idle until
+/// `b1` can start.
 fn patient(of_null: &str) -> (Session, TracedRun) {
     let times = [("Neg", 4.0), ("Abs", 1.0), ("Exp", 40.0), ("Relu", 20.0)];
     let runtime = two_plugins(&times, of_null, true);

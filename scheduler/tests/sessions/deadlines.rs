@@ -290,7 +290,7 @@ fn device_that_overheats_is_excluded_until_cool() {
     let [out, back] = [EventKind::LeftOut, EventKind::LetIn].map(|kind| limited.count(kind));
     assert!(out >= 2 && back + 1 >= out, "{limited}");
     assert!(limited.to_string().contains("left out: null:0: 6"), "{limited}");
-    // where nothing else runs the model, the plan goes on
+    // without another device for the model, the plan stays in use
     let alone = Policy::latency().devices(["null:0"]);
     let alone = late(alone.max_temperature(MilliCelsius::new(60_000)));
     assert_eq!(

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::scripted::{PATIENCE, filled, right, runtime};
 use polychip::{MilliCelsius, Milliwatts, Policy, Warning};
 
-/// A fast NPU that says nothing of energy, and a slow CPU that says what it takes: two nodes of a millisecond each,
-/// beside 4 ms and 8 mJ.
+/// A fast NPU that states no energy, and a slow CPU that states its own: two nodes of a millisecond
+/// each, beside 4 ms and 8 mJ.
 const SILENT: &str = "
     [[device]]
     name = \"npu\"
@@ -67,7 +67,7 @@ fn device_with_modelled_energy_is_used_with_a_warning() {
 
 #[test]
 fn power_limit_uses_the_upper_bound() {
-    // an NPU that nobody knows draws 2 W, and may draw 10
+    // an unknown NPU draws 2 W, and may draw 10
     let limited = |milliwatts| {
         devices(
             SILENT,
@@ -104,7 +104,7 @@ fn balanced_plan_is_at_most_1_5_times_slower_without_a_price() {
     assert_eq!(used, ["null:1"]);
 }
 
-/// An NPU of 5 ms that says nothing of energy, and a CPU of 40 ms that says what it takes.
+/// An NPU of 5 ms that states no energy, and a CPU of 40 ms that states its own.
 const BACKGROUND: &str = "
     [[device]]
     name = \"npu\"

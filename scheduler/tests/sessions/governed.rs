@@ -141,7 +141,7 @@ fn lost_device_is_left_at_once_and_used_after_reset() {
     let counts = [EventKind::Lost, EventKind::Switched, EventKind::Retried].map(|kind| report.count(kind));
     assert_eq!(counts, [1, 1, 1], "{report}");
     assert_eq!(report.count(EventKind::Reset), 0, "no run waits for a reset");
-    // the device is mended between runs
+    // the device recovers between runs
     session.govern().unwrap();
     let report = session.report();
     assert_eq!(
@@ -371,7 +371,7 @@ fn governor_observes_late_runs() {
     assert_eq!(session.report().late, 2);
 }
 
-/// The late runs that the governor was told of.
+/// The late runs in the governor's observations.
 fn late_runs(session: &Session) -> u64 {
     let log = session.decisions().unwrap();
     let late = log

@@ -17,7 +17,8 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Two devices: what has a name with `b` runs on the second one, all else on the first. `more` is said of the first.
+/// Two devices: nodes with `b` in their name run on the second one, all others on the first. `more`
+/// adds to the first one's description.
 fn runtime_with(more: &str, build: impl FnOnce(Builder) -> Builder) -> Runtime {
     let device = |refused: &str, more: &str| {
         format!(
@@ -62,7 +63,7 @@ fn submit(session: &Session) -> Run {
     session.submit(&[&filled(session)]).unwrap()
 }
 
-/// Goes on with all runs at once until each has its outputs; by how much each was late.
+/// Drives all runs concurrently until each has its outputs. Returns the lateness of each.
 fn drive(mut runs: Vec<Run>) -> Vec<Option<Duration>> {
     let mut ended: Vec<Option<Option<Duration>>> = vec![None; runs.len()];
     while ended.contains(&None) {
@@ -442,7 +443,7 @@ fn sessions_on_separate_threads_all_progress() {
                         let outputs = run.wait(PATIENCE).unwrap();
                         assert_eq!(outputs.at(0).unwrap().values::<f32>().unwrap()[0].abs(), answer);
                     }
-                    // goes on by itself
+                    // a run without a waiter continues by itself
                     drop(session.submit(&[&input]).unwrap());
                 }
             });

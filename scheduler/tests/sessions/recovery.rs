@@ -143,7 +143,7 @@ fn unresettable_device_is_excluded_at_once() {
     assert_eq!(report.count(EventKind::ResetFailed), 1);
     assert_eq!(device_of(&other), "null:1");
 
-    // where nothing may be moved, or nothing else is there, every run says so
+    // if nodes must not be moved, or no other device is there, every run reports the loss
     for policy in [both().replan(false), both().devices(["null:0"])] {
         let session = session(script, policy);
         run(&session, 0.0).unwrap();

@@ -281,7 +281,7 @@ fn state_is_fed_back_reset_saved_and_loaded_in_place() {
         session.set_state("before", &shape, &saved).unwrap();
         assert_eq!(step(), [-4.0, -8.0]);
         assert_eq!(session.report().copies, 0);
-        // another session goes on where this one was
+        // another session continues from this one's state
         let other = self::session(&counter(width), Policy::latency());
         other.bind_state("before", "after").unwrap();
         other.set_state("before", &shape, &saved).unwrap();

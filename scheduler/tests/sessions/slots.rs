@@ -266,7 +266,7 @@ fn endless_run_can_be_cancelled_and_does_not_block_the_session() {
     run.cancel();
     let error = run.wait(PATIENCE).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
-    // the last of a session ends what nobody waits for
+    // dropping a session's last handle ends its run, even without a waiter
     drop(session.submit(&[&input]).unwrap());
     drop((session, input));
 }

@@ -24,7 +24,7 @@ pub(super) struct Drawn {
     pub(super) energy_nj: Option<u64>,
     /// Mean power in milliwatts.
     pub(super) power_mw: Option<u64>,
-    /// The counter, or why there is none.
+    /// The counter, or the reason for its absence.
     pub(super) from: String,
     pub(super) emulated: bool,
 }

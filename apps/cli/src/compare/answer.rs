@@ -41,7 +41,7 @@ pub(crate) struct Answer {
     pub(super) alone_a: Vec<String>,
     /// Layers of B that have no counterpart.
     pub(super) alone_b: Vec<String>,
-    /// Failed `--fail-on` gates in words; if there is any, the exit code is 1.
+    /// Failed `--fail-on` gates as text; if there is any, the exit code is 1.
     pub(super) failed: Vec<String>,
     #[serde(skip)]
     pub(super) shows_all: bool,

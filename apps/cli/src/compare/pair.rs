@@ -27,7 +27,7 @@ pub(super) enum Matched {
     Clamped,
 }
 
-/// How integers of a QLinear op stand for reals: `scale · (stored − zero)`.
+/// Maps integers of a QLinear op to reals: `scale · (stored − zero)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scale {
     scale: f64,
@@ -35,7 +35,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// The real that a stored integer stands for.
+    /// Converts a stored integer to its real value.
     pub(super) fn real(self, stored: f64) -> f64 {
         self.scale * (stored - self.zero)
     }
@@ -50,7 +50,7 @@ pub(super) struct Layer {
     pub(super) tensor: TensorId,
     /// What is read for it: the result, or what it is dequantised to.
     pub(super) value: TensorId,
-    /// What is read holds integers, which stand for reals.
+    /// Scale of the stored integers; `None` if the values are reals.
     pub(super) scale: Option<Scale>,
 }
 
@@ -90,7 +90,7 @@ pub(super) fn sought<'g>(graph: &'g Graph, layer: &Layer) -> &'g str {
     }
 }
 
-/// How the integers that a QLinear op gives stand for reals; none where that differs by channel, or for other ops.
+/// Scale of a QLinear op's output; `None` if it differs by channel, and for other ops.
 fn scale_of(graph: &Graph, node: &Node) -> Option<Scale> {
     if !matches!(node.op, Op::QLinearConv | Op::QLinearMatMul) {
         return None;
@@ -163,7 +163,8 @@ fn varying(graph: &Graph) -> Vec<bool> {
     varies
 }
 
-/// What a model goes on with in place of a tensor: where all its readers quantise it, what that is dequantised to.
+/// Returns the tensor that readers use instead of the given one: if all of them quantise it, the
+/// dequantised result.
 fn settled(graph: &Graph, tensor: TensorId) -> TensorId {
     let readers = graph.consumers(tensor);
     if graph.is_output(tensor) || readers.is_empty() {
@@ -262,8 +263,8 @@ fn clamped(graph: &Graph, layer: &Layer, other: &Layer, has: impl Fn(&str) -> bo
     (is_clamp && !has(&graph.tensor(result).name)).then_some(result)
 }
 
-/// Whether two tensors of one name may be the same: another shape is a difference where the same op gives it, and says that
-/// the name means something else where not.
+/// Whether two tensors of one name may be the same. A different shape counts as a difference if the
+/// labels of their nodes are equal; otherwise the name has another meaning.
 fn may_be_same(a: &Graph, one: &Layer, b: &Graph, other: &Layer) -> bool {
     let (x, y) = (a.tensor(one.tensor), b.tensor(other.tensor));
     x.ty.sizes() == y.ty.sizes() || a.node(one.node).label() == b.node(other.node).label()

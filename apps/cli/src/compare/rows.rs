@@ -26,7 +26,7 @@ pub(super) struct Row {
     pub(super) tensor: Option<TensorId>,
     pub(super) a: String,
     pub(super) b: String,
-    /// How integers of either side stand for reals.
+    /// Scale of each side's integers.
     pub(super) scales: [Option<Scale>; 2],
     /// Bytes that it holds once.
     bytes: usize,

@@ -74,7 +74,7 @@ impl<'a> ModelSide<'a> {
         names.map(str::to_owned).collect()
     }
 
-    /// Whether the model computes in integers that stand for reals.
+    /// Whether the model computes in quantised integers.
     pub(super) fn is_quantised(&self) -> bool {
         use polychip_ops::Op;
         let graph = self.planned.graph();
@@ -193,8 +193,8 @@ impl<'a> ModelSide<'a> {
     }
 }
 
-/// The values for another model's inputs: those of the same name, or where there is none, in the same place; floats of another
-/// size are converted.
+/// Values for another model's inputs, matched by name, else by position. Floats of another size are
+/// converted.
 pub(super) fn inputs_of(model: &Model, given: &[Given]) -> anyhow::Result<(Model, Vec<Given>)> {
     let path = model.path().display().to_string();
     let graph = model.graph();

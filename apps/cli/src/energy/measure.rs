@@ -25,7 +25,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// What each device says of its energy.
+    /// Energy sensors of each device.
     pub(super) fn sensors(&self) -> Vec<SensorLine> {
         let mut sampler = self.bench.sampler();
         sampler.sample();

@@ -6,7 +6,7 @@ use polychip_partitioner::report::count;
 
 use super::Answer;
 
-/// An energy in microjoules in words, with half of its interval.
+/// Formats an energy in microjoules with half of its interval.
 fn energy(interval: &Interval) -> String {
     let (scale, unit) = match interval.mean.abs() {
         mean if mean >= 1e6 => (1e6, "J"),

@@ -1,7 +1,7 @@
 //! `polychip farm run`: measures models on all boards.
 //!
 //! Invariants:
-//! 1. Boards with the same tags are twins: any of them does each item, once. Different boards each do every item.
+//! 1. Boards with the same tags are interchangeable: one of them does each item, once. Different boards each do every item.
 //! 2. The run folder holds all records, however the command ends; `--resume` continues from them.
 
 use std::collections::BTreeMap;
@@ -237,7 +237,7 @@ fn of_folder(error: RunError) -> anyhow::Error {
     }
 }
 
-/// Drives the run, and says how far it is.
+/// Drives the run and shows its progress.
 fn driven(
     folder: &RunFolder,
     boards: &[Equipped],
@@ -443,7 +443,7 @@ fn suspects(path: &Path, places: &[Place]) -> anyhow::Result<Vec<Wanted>> {
             return Err(wrong(format!("{} names no board", wanted.item)));
         }
     }
-    // twins each do it, so that the turns of two builds meet on a board
+    // interchangeable boards each do it, so that the turns of two builds meet on a board
     let on_each = items.into_iter().flat_map(|Wanted { item, places }| {
         let each = places.into_iter().map(move |place| (item.clone(), place));
         each.map(|(item, place)| Wanted {

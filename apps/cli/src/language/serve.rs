@@ -19,7 +19,7 @@ use crate::exit::{Code, failure, usage, warn};
 use crate::output::Output;
 use crate::progress::Progress;
 
-/// Names the key, so that it stands in no list of processes.
+/// Holds the API key, which would otherwise appear in process lists.
 const KEY: &str = "POLYCHIP_API_KEY";
 
 #[derive(Debug, clap::Args)]
@@ -71,7 +71,7 @@ struct ServerArguments {
     /// Maximum seconds of a request, from its arrival to the end of its answer
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..))]
     timeout: u32,
-    /// Seconds for running answers to finish once the server is told to stop
+    /// Seconds for running answers to finish once the server is asked to stop
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     grace: u32,
 }

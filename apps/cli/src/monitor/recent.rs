@@ -30,7 +30,7 @@ pub(crate) struct LastSecond {
 }
 
 impl LastSecond {
-    /// What there is of it, in words.
+    /// The known figures as text.
     pub(super) fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         words.extend(self.power_mw.map(|mw| format!("together {}", in_watts(mw))));
@@ -111,7 +111,7 @@ mod tests {
         let mut recent = Recent::default();
         assert_eq!(recent.add(tick(0, 900, 0, &[])).power_mw, Some(900));
         for step in 1..=30 {
-            // each other sample is of twice the power: so is none of the means
+            // every other sample has twice the power, so no mean equals a sample
             let power = if step % 2 == 0 { 200 } else { 100 };
             let latency = if step == 3 { 5_000 } else { 1_000 };
             let second = recent.add(tick(step * 100, power, step * 4, &[latency, 2_000, 1_000]));

@@ -190,7 +190,7 @@ impl Runner {
         self.session.governed()
     }
 
-    /// The error of a thread that has ended before it was told to.
+    /// Returns the error of a thread that ended before it was asked to stop.
     pub(crate) fn check(&mut self) -> anyhow::Result<()> {
         match self.thread.take_if(|thread| thread.is_finished()) {
             Some(thread) => ended(thread),

@@ -24,7 +24,7 @@ pub(crate) struct SensorLine {
     pub(super) subject: String,
     /// The reading, in thousandths of a degree Celsius, mW, µJ, kHz, mV, mA or thousandths.
     pub(super) value: Option<i64>,
-    /// Why there is none.
+    /// Reason for a missing value.
     pub(super) reason: Option<String>,
     /// Limits of a thermal zone.
     pub(super) trips: Vec<polychip::telemetry::Trip>,

@@ -150,7 +150,7 @@ impl Totals {
         }
     }
 
-    /// Ends the runs, and says what all was like.
+    /// Ends the runs and summarizes them.
     pub(super) fn summary(
         self,
         runner: Option<Runner>,

@@ -1,6 +1,6 @@
 //! Another plan that the page's plan is compared with.
 //!
-//! Invariant: what changed is said in the words of `polychip plan diff`.
+//! Invariant: changes have the wording of `polychip plan diff`.
 
 use polychip::Planned;
 use polychip_partitioner::{self as partitioner, Plan};

@@ -31,7 +31,7 @@ pub(super) struct Nodes<'a> {
 struct OnDevice {
     time_ps: Vec<Option<u64>>,
     energy_nj: Vec<Option<u64>>,
-    /// Where the cost comes from; none where there is none.
+    /// Origin of the cost; `None` if it is unknown.
     provenance: Vec<Option<usize>>,
     emulated: Vec<u8>,
     /// Why the node is not there: the kind of the reason; none where it is.

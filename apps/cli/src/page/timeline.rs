@@ -70,7 +70,8 @@ impl Spans<'_> {
         self.all
     }
 
-    /// On several devices at once: parts at their starts; a link carries one tensor at a time, in the plan's order.
+    /// Concurrent devices: parts at their starts; a link carries one tensor at a time, in the
+    /// plan's order.
     fn at_once(mut self, starts: &[Time]) -> Vec<Span> {
         let plan = self.plan;
         let mut links: BTreeMap<(DeviceIndex, DeviceIndex), u64> = BTreeMap::new();

@@ -221,7 +221,7 @@ impl ModelAnswer {
         }
     }
 
-    /// What is said of a deadline beyond the period.
+    /// Note on a deadline beyond the period.
     fn note(&self) -> Option<String> {
         let (period, deadline) = (self.period_ns?, self.deadline_ns?);
         (deadline > period).then(|| {

@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. Runs come when the simulation lets them come (same pattern, same seed), whatever became of the runs before; a run's time
 //!    is from then to its outputs.
-//! 2. A model runs one run at a time, in the order in which they came; one that comes while another goes on waits for it.
+//! 2. A model runs one run at a time, in order of arrival; a run that arrives during another waits
+//!    for it.
 //! 3. Sessions are made, and have run, before the first run comes.
 //!
 //! Deliberately not here: what is admitted (`answer`). Inputs hold zeros: what is computed takes the same time.

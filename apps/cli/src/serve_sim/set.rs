@@ -1,7 +1,7 @@
 //! The file of a set: models that share devices, in TOML.
 //!
-//! Invariants: a key that is not known, a period of zero and a device that nobody has are errors that name the model;
-//! a part's time is stated in the file or comes from a plan, and says which.
+//! Invariants: an unknown key, a period of zero and a missing device are errors that name the
+//! model; a part's time is stated in the file or comes from a plan, and the output names which.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ struct PartRow {
     time_ms: f64,
 }
 
-/// A set, and what is said of its models beside.
+/// A set, with further data on its models.
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) set: TaskSet,
@@ -89,11 +89,11 @@ pub(super) struct Read {
     pub(super) runtime: Option<Runtime>,
 }
 
-/// What is said of a model.
+/// Data on a model beside its tasks.
 #[derive(Debug)]
 pub(super) struct Told {
     pub(super) priority: Urgency,
-    /// Where the times of its parts come from, in words.
+    /// Origins of its parts' times, as text.
     pub(super) times: Vec<String>,
     /// The plan of a model with a path, and what it was planned by.
     pub(super) planned: Option<(Planned, Policy)>,
@@ -188,7 +188,7 @@ impl DeviceRow {
         }
     }
 
-    /// How its queue goes on.
+    /// Settings of its queue.
     fn queue(&self) -> anyhow::Result<Settings> {
         let usual = Settings::default();
         let share = |class: Class, percent: Option<f64>| match percent {

@@ -54,7 +54,7 @@ fn measurements_and_plans_use_the_requested_period() {
         explained["nodes"][0]["device"].as_str().unwrap().to_owned()
     };
     assert_eq!([planned("0"), planned("100ms")], ["null:0", "null:1"]);
-    // nobody measured this one
+    // no measurement of this one exists
     let explained = command("explain", &["--period", "30ms"]);
     assert_eq!(explained["measured"][0]["inherited"], true, "{explained}");
     let benched = command("bench", &["--period", "30ms", "--iters", "3", "--warmup", "1"]);

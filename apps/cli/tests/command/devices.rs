@@ -101,7 +101,7 @@ fn refused_libraries_are_listed_with_their_reason() {
     assert_eq!(json["devices"][0]["name"], "cpu:0");
     let text = polychip(&["devices", "--plugins", plugins]).ok();
     assert!(text.contains("not used:\n"), "{text}");
-    // a run goes on without them, and says so; one that asks for them cannot
+    // a run continues without them and reports it; one that asks for them cannot
     let done = polychip(&["run", &shapes(), "--fill", "1", "--plugins", plugins]);
     assert!(
         done.stderr.contains("warning: not used: ") && done.stderr.contains("garbage"),
@@ -367,7 +367,7 @@ fn compile_refusals_are_reported_remembered_and_forgotten() {
         "{event}"
     );
     call("run", &["--fill", "1", "--no-replan"]).fails(5, &["null:0", "graph finalize failed", "6001"]);
-    // a plan alone does not compile; with --compile it does, and the reason stands at each node
+    // a plan alone does not compile; with --compile it does, and each node has the reason
     assert!(!call("explain", &[]).ok().contains("finalize"));
     let text = call("explain", &["--compile"]).ok();
     assert!(text.contains(words), "{text}");

@@ -59,7 +59,7 @@ fn colours_need_a_terminal_and_respect_no_color() {
         assert!(done.stderr.contains("error:"), "{}", done.stderr);
         done.stderr.contains('\u{1b}')
     };
-    // a usage error is said by what reads command lines, the others are ours
+    // the command-line parser words a usage error, our code words the others
     for line in [&wrong[..], &["run", "--frobnicate"]] {
         assert!(!is_coloured(&[], line));
         assert!(is_coloured(&[("CLICOLOR_FORCE", "1")], line));

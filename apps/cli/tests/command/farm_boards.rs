@@ -38,7 +38,7 @@ fn boards_are_listed_with_details_or_connection_errors() {
         board["system"].as_str().unwrap().contains(std::env::consts::ARCH),
         "{value}"
     );
-    // port 1 is nobody's; without ssh on this machine, that is the reason
+    // no server uses port 1; without ssh on this machine, that is the reason
     let text = "[[board]]\nname = \"far\"\ntransport = \"ssh\"\naddress = \"nobody@127.0.0.1\"\nport = 1\n";
     let farm = desk(folder.path(), text);
     let done = polychip(&["farm", "boards", "--farm", &farm]);

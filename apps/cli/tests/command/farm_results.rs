@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use crate::tool::{polychip, profiling};
 
-/// Eight rounds of one model on one board, so much slower; `side` says which of two builds had its turn.
+/// Eight rounds of one model on one board, slowed down by this factor; `side` selects which of two
+/// builds ran.
 fn run(folder: &Path, side: u64, slower: f64) -> String {
     let id = ["base", "new"][side as usize];
     let place = Place {
@@ -130,7 +131,7 @@ fn regression_is_exit_code_1_only_if_requested() {
 fn suspects_file_is_accepted_by_farm_run() {
     let folder = tempfile::tempdir().unwrap();
     let (base, new) = (run(folder.path(), 0, 1.0), run(folder.path(), 1, 1.5));
-    // all of NEW a day later: nobody knows what else changed
+    // all of NEW a day later, so other changes are possible
     let path = Path::new(&new).join("records/desk.jsonl");
     let later = text(&path).replace("\"started_s\":1", "\"started_s\":91");
     std::fs::write(&path, later).unwrap();
@@ -265,7 +266,7 @@ fn a_bundle_is_signed_by_a_key_that_is_written_once() {
     let source = &parts[0].batches[0].source;
     assert_eq!(source, "bundle \"SM8650\" version 3: run base, place desk");
 
-    // nobody is trusted who was not named
+    // keys that were not named are not trusted
     let runtime = polychip::Runtime::builder()
         .only_given_folders()
         .profiles(&file)

@@ -1,6 +1,6 @@
 //! A profiler that is killed in the middle: the database opens and has every row that was committed.
 //!
-//! `POLYCHIP_KILLS` says how often (20 where it is not set; the claim is made of 200).
+//! `POLYCHIP_KILLS` sets the number of kills (default 20; the published claim covers 200).
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};

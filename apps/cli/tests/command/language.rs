@@ -49,7 +49,8 @@ fn text_and_json_answers_match() {
     assert_eq!(json["tokens"].as_array().unwrap().len(), 5);
     assert_eq!(json["finish"], "length");
     assert!(json["decode_tokens_per_s"].as_f64().unwrap() > 0.0);
-    // a layer's keys and values of 2 heads of 64 in 2 bytes each, of the prompt and all tokens but the last
+    // a layer's KV cache of 2 heads of 64 in 2 bytes each, for the prompt and all tokens but the
+    // last
     let positions = json["prompt_tokens"].as_u64().unwrap() + 4;
     assert_eq!(json["kv_bytes"], positions * 2 * 2 * 64 * 2);
 
@@ -123,7 +124,7 @@ fn answer_follows_schema_or_grammar() {
     let grammar = file("grammar.lark", "start: (\"yes\" | \"no\") \"!\"~2\n");
     let text = ask(&["--grammar", &grammar]).ok();
     assert!(["yes!!\n", "no!!\n"].contains(&&*text), "{text}");
-    // what it cannot do, a file that is none, both at once
+    // an unsupported schema, a file that is not JSON, both options together
     let wrong = file("wrong.json", r#"{"type": "array", "uniqueItems": true}"#);
     ask(&["--json-schema", &wrong]).fails(3, &["wrong.json", "uniqueItems"]);
     ask(&["--json-schema", &grammar]).fails(3, &["grammar.lark: no JSON"]);
@@ -279,7 +280,7 @@ fn logits_are_a_row_for_each_token() {
     polychip(&with("logits", &model, &asked)).ok();
     assert_eq!(read_npy(Path::new(&kept)).1, "2");
 
-    // tokens that are none, and too many of them
+    // invalid tokens, and too many tokens
     std::fs::write(path("bad.npy"), npy("<i8", "(1,)", &(-1i64).to_le_bytes())).unwrap();
     let bad = path("bad.npy");
     polychip(&with("logits", &model, &["--tokens", &bad, "--save", &save]))

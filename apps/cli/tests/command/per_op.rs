@@ -142,7 +142,7 @@ fn plain_loop_nodes_are_marked_in_reports() {
         text.contains("plain loops instead of a kernel in 1 of 2 steps, ") && text.contains(": LpPool"),
         "{text}"
     );
-    // without the option nothing runs, and nothing is said of it
+    // without the option nothing runs, and the output does not mention it
     let plain = polychip(&["explain", &model, "--devices", "cpu", "--json"]).json("explain");
     assert!(plain["per_op"].is_null() && plain["node_steps"].is_null());
 }

@@ -67,7 +67,7 @@ fn measurements_are_stored_and_not_repeated() {
         plan["report"]["parts"][0]["cost"]["provenance"], "measured",
         "{plan}"
     );
-    // and says of how many runs
+    // and states the number of runs
     let figure = &plan["measured"][0];
     assert_eq!((&figure["device"], &figure["part"]), (&"cpu:0".into(), &0.into()));
     let [used, all] = ["batches", "all_batches"].map(|name| figure[name].as_u64().unwrap());

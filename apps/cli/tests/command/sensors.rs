@@ -1,4 +1,5 @@
-//! `monitor` and `energy`: what is printed holds to its schema, and what no sensor says is said to be unknown.
+//! `monitor` and `energy`: the output matches its schema, and values without a sensor are reported
+//! as unknown.
 
 use std::path::Path;
 

@@ -33,7 +33,7 @@ pub struct Assignment {
     /// When it is measured.
     #[serde(default)]
     pub limits: Limits,
-    /// The inventory says that the board is emulated.
+    /// Whether the inventory lists the board as emulated.
     #[serde(default)]
     pub emulated: bool,
 }

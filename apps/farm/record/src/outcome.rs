@@ -11,14 +11,14 @@ pub enum Outcome {
     Measured(Box<Measured>),
     /// Its devices do not run it; that is a result, and it is not tried again.
     Refused {
-        /// Why, in words.
+        /// Reason, as text.
         reason: String,
     },
     /// It should have run and did not.
     Failed(Failure),
     /// It was not tried: the board was throttled, hot or in use, or has no such plugin.
     Skipped {
-        /// Why, in words.
+        /// Reason, as text.
         reason: String,
     },
 }
@@ -39,7 +39,7 @@ impl Outcome {
 /// Why an item failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Failure {
-    /// What went wrong, in words.
+    /// Cause, as text.
     pub reason: String,
     /// The board or the way to it failed, not the item: another board may do it.
     pub board: bool,
@@ -120,7 +120,7 @@ pub struct RefusedOps {
     pub op: String,
     /// Nodes.
     pub nodes: u64,
-    /// Why, in words.
+    /// Reason, as text.
     pub reason: String,
 }
 

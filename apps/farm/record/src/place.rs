@@ -15,7 +15,7 @@ pub struct Place {
     pub tags: Vec<String>,
 }
 
-/// What a board says of itself.
+/// Description of a board, as read on the board itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Board {
     /// Name of the SoC (`/sys/devices/soc0`, `ro.soc.model`, device tree).

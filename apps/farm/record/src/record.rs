@@ -46,7 +46,7 @@ pub struct RunHeader {
     pub id: String,
     /// When it began: seconds since 1970 in UTC.
     pub started_s: u64,
-    /// Commit under test, where the driver was told.
+    /// Commit under test, if the driver was given one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// Places that were to take part.

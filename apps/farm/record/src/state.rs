@@ -20,8 +20,8 @@ pub struct State {
     /// What sets the clock, by device or cluster.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub governors: BTreeMap<String, String>,
-    /// Share of the processors that other programs used, in thousandths: before a measurement over the last second, after it
-    /// while it went on.
+    /// Share of the processors that other programs used, in thousandths. A state from before a
+    /// measurement covers the last second; one from after it covers the measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_by_others_millis: Option<u32>,
     /// Charge of the battery, in percent.

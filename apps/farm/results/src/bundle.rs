@@ -165,7 +165,7 @@ fn sustained(records: &[&Record], item: &Item) -> Option<Sustained> {
     soaks.max_by_key(|soak| soak.lasted_ms)
 }
 
-/// Settings in words; empty where nothing was asked.
+/// Settings as text; empty without any.
 fn words(settings: &Settings) -> String {
     let item = Item {
         job: Job::Bench,

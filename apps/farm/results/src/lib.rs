@@ -1,8 +1,9 @@
 //! Results of farm runs: reading, merging, comparing and reporting.
 //!
-//! [`Run::read`] reads the folder of a run ([`polychip_farm_record`] says what it holds), [`Selection`] chooses the
-//! records that a comparison is about, [`compare()`] says of each item and kind of board whether it became slower, and
-//! [`Report`] shows them, and [`bundle`] makes of them what ships with an app.
+//! [`Run::read`] reads the folder of a run (format: [`polychip_farm_record`]), and [`Selection`]
+//! chooses the records to compare. [`compare()`] decides for each item and kind of board whether it
+//! became slower, [`Report`] shows the results, and [`bundle`] makes of them what ships with an
+//! app.
 //!
 //! Invariants:
 //! 1. Every figure states its runs, places and builds.

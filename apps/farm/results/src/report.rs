@@ -57,7 +57,7 @@ pub struct SnapshotLine {
     pub runs: Vec<String>,
     /// Commits under test, if given.
     pub commits: Vec<String>,
-    /// Builds that measured, in words.
+    /// Builds that measured, as text.
     pub builds: Vec<String>,
     /// Records.
     pub records: usize,
@@ -66,7 +66,7 @@ pub struct SnapshotLine {
 /// An item on a kind of board.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Cell {
-    /// The item, in words.
+    /// The item, as text.
     pub item: String,
     /// What was done.
     pub job: Job,

@@ -45,7 +45,7 @@ pub struct Torn {
 pub struct Missing {
     /// The run.
     pub run: String,
-    /// The item, in words.
+    /// The item, as text.
     pub item: String,
     /// Names of the places that may have done it.
     pub places: Vec<String>,
@@ -60,7 +60,7 @@ pub struct Silent {
     pub run: String,
     /// Name of the place.
     pub place: String,
-    /// The driver's record of it; absent if there is none.
+    /// The reason that the driver recorded; absent without one.
     pub reason: Option<String>,
 }
 

@@ -59,7 +59,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// A build in words: its commit, or the digest of the runner.
+/// Text for a build: its commit, or the digest of the runner.
 pub(crate) fn build_words(build: &Build) -> String {
     match &build.commit {
         Some(commit) => format!("{} ({})", build.version, short(commit)),

@@ -51,7 +51,7 @@ fn end_with_runner() {
         }
         // a suite that hangs in a driver would hold the device
         let _ = rustix::process::kill_current_process_group(rustix::process::Signal::KILL);
-        // nobody is left who could be told
+        // no process is left to receive an error
         #[allow(clippy::exit, reason = "no other way ends a run inside a vendor's library")]
         std::process::exit(1);
     };

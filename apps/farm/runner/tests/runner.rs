@@ -177,7 +177,7 @@ fn runner_survives_a_lost_reader_and_a_second_runner_waits() {
     let folder = tempfile::tempdir().unwrap();
     let all = [bench(1), bench(2)];
     let mut cut = start(folder.path(), &list(&all));
-    // the way is cut: nobody reads any more
+    // the connection is cut: the output has no reader any more
     drop(cut.stdout.take());
     // by now it may not even have begun; whichever is first, the other one finds what that measured
     let records = serve(folder.path(), &all);
@@ -251,7 +251,7 @@ fn profiles_and_soaks_are_measured() {
 #[test]
 fn journal_write_failure_is_reported_after_the_record() {
     let folder = tempfile::tempdir().unwrap();
-    // the limit of a process' files stands in for a full disk; a device of this kind takes no byte
+    // a limit on file sizes emulates a full disk; at 0, no byte can be written
     std::fs::create_dir_all(folder.path().join("runs/run")).unwrap();
     let script = format!(
         "trap '' XFSZ; ulimit -f 0; exec {} serve --folder {}",

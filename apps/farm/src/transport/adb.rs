@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. Each board of a driver has an adb server of its own, with a port and a home folder of its own ([`Server`]): all servers
 //!    of a user share the key pair and the log file of their home, whatever their port.
-//! 2. The home is nobody else's: made anew, for its owner only, and removed with the server.
+//! 2. The home is private: created anew for this user only, and removed with the server.
 
 use std::fs::DirBuilder;
 use std::net::{Ipv4Addr, TcpListener};
@@ -61,7 +61,8 @@ impl Server {
                 words: "it has a thousand adb server homes (polychip-adb-*): remove them".to_owned(),
             })
         })?;
-        // whoever takes the port between makes adb fail, and the next try have another one
+        // if another process takes the port in between, adb fails, and the next try uses another
+        // port
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
         match free {
             Ok(address) => Ok(Server {

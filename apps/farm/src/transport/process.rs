@@ -102,7 +102,7 @@ pub(crate) fn run(
 /// Ends the program and all of its group.
 fn end_group(child: &Child) {
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        // there may be nobody left
+        // the group may be empty already
         let _ = kill_process_group(group, Signal::KILL);
     }
 }
@@ -178,7 +178,7 @@ mod tests {
         let (ended, text) = run_sh("cat; echo no >&2; exit 7", b"hello", Limits::default());
         assert_eq!((text.as_str(), ended.stderr.as_str()), ("hello", "no"));
         assert_eq!((ended.status.code(), ended.limit), (Some(7), None));
-        // more than a pipe holds, which nobody reads
+        // more than a pipe holds, without a reader
         let (ended, _) = run_sh("exit 3", &vec![0; 1 << 20], Limits::default());
         assert_eq!(ended.status.code(), Some(3));
     }

@@ -1,7 +1,8 @@
-//! Boards that run a script of their shell: what local, ssh and adb share, each of which says how it starts one ([`Shell`]).
+//! Boards that run a shell script: the common part of local, ssh and adb. Each implements how it
+//! starts a shell ([`Shell`]).
 //!
-//! A script prints a line before it begins, and its exit code after it has ended. A way that loses exit codes, or has codes
-//! of its own for its own failures, so cannot be mistaken for the command.
+//! A script prints a line before it begins, and its exit code after it has ended. A transport that
+//! loses exit codes, or fails with codes of its own, therefore cannot be mistaken for the command.
 
 use std::fmt::Debug;
 use std::io::Write as _;

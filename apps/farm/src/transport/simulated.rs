@@ -23,7 +23,7 @@ use crate::clock::Clock;
 /// last two.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Faults {
-    /// The way is cut; the runner goes on and what it finishes is in its journal.
+    /// The connection is cut; the runner continues and writes finished items to its journal.
     pub cut: u32,
     /// The runner is killed before it wrote its record.
     pub killed: u32,

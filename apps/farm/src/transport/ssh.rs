@@ -12,7 +12,7 @@ pub struct Ssh {
     pub address: String,
     /// Port, where it is not the usual one.
     pub port: Option<u16>,
-    /// File of the private key, where it is none of the usual ones.
+    /// File of the private key, unless it is one of ssh's defaults.
     pub key: Option<PathBuf>,
     /// Further options, each as `-o` takes it.
     pub options: Vec<String>,
@@ -23,7 +23,8 @@ impl Shell for Ssh {
 
     fn program(&self, script: &str) -> Program {
         let mut program = Program::new("ssh");
-        // nobody is there who could answer; a cable that was cut is noticed within 15 seconds
+        // no prompts, since no user could answer them; a cut connection is noticed within 15
+        // seconds
         for option in [
             "BatchMode=yes",
             "ConnectTimeout=10",

@@ -42,7 +42,7 @@ fn model_is_profiled_and_timed_without_duplicate_transfers() {
         "{} bytes",
         database.len()
     );
-    // what a driver that ended in between had not fetched yet is fetched when its run goes on
+    // a resumed run fetches what the ended driver had not fetched yet
     drop(run);
     std::fs::remove_file(path.join("profiles/here.profile")).unwrap();
     let run = RunFolder::open(&path).unwrap();
@@ -216,7 +216,7 @@ fn missing_board_is_reported_and_its_twin_takes_over() {
     let folder = tempfile::tempdir().unwrap();
     let gone = Ssh {
         address: "nobody@127.0.0.1".into(),
-        // no server listens at this port, which is nobody's
+        // no server listens at this port
         port: Some(1),
         ..Ssh::default()
     };
@@ -231,7 +231,7 @@ fn missing_board_is_reported_and_its_twin_takes_over() {
     assert_eq!((summary.measured, summary.lost), (3, 0), "{summary:?}");
     assert!(!summary.lost_boards["gone"].is_empty());
     assert_eq!(records(&path, "here").len(), 3);
-    // without its twin, its items are reported by name
+    // without an interchangeable board, its items are reported by name
     boards.truncate(1);
     let path = folder.path().join("alone");
     let run = created(&path, header("alone", &boards, &[Job::Bench], 2));

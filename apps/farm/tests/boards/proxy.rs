@@ -47,7 +47,7 @@ impl Cable {
         }
     }
 
-    /// Mends it.
+    /// Restores the connection.
     pub(crate) fn mend(&self) {
         self.is_cut.store(false, Ordering::SeqCst);
     }

@@ -59,7 +59,7 @@ impl Server {
                 }
             }
         }
-        // whoever takes the port between makes the server fail, and the test say so
+        // if another process takes the port in between, the server fails, and the test reports it
         let port = std::net::TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()

@@ -183,7 +183,7 @@ fn common_prefixes_share_the_kv_cache() {
     while desk.rounds.active.len() == 2 {
         desk.round();
     }
-    // its answer goes on from its own sequence, and what is left of it is the longest beginning of a third
+    // its answer continues its own sequence, which then is the longest prefix for a third prompt
     let mut third = desk.ask(0..90, 1);
     desk.round();
     let Some(Event::Ended(ended)) = drain(&mut third).pop() else {

@@ -146,7 +146,7 @@ fn cached_prefix_is_not_recomputed() {
     let begun = "hello world 12 ".repeat(10);
     let first = server.ok(TEXT, &reusing(&begun, 20));
     assert_eq!(cached(&first), Some(0));
-    // the chat goes on
+    // continue the chat
     let whole = format!("{begun}{}", first["choices"][0]["text"].as_str().unwrap());
     let second = server.ok(TEXT, &reusing(&format!("{whole} and"), 20));
     assert!(
@@ -160,7 +160,7 @@ fn cached_prefix_is_not_recomputed() {
     open.next();
     let other = server.ok(TEXT, &reusing(&format!("{begun}yz"), 5));
     assert!(cached(&other) > Some(60), "{other}");
-    // what was copied says what was read
+    // a copied cache gives the same answer as a fresh one
     let fresh = server.ok(TEXT, &greedy(&format!("{begun}yz"), 5));
     assert_eq!((cached(&fresh), &fresh["choices"]), (Some(0), &other["choices"]));
     let counted = server.metric("polychip_reused_tokens_total") as u64;
@@ -193,7 +193,7 @@ fn disconnected_client_frees_its_slot() {
     server.wait_for("polychip_answers_active", 1.0);
     drop(socket);
     server.wait_for("polychip_answers_total{why=\"gone\"}", 4.0);
-    // and with bytes behind it that nobody reads: it is looked for them now and then, and an answer may be sooner at its end
+    // also behind unread bytes: the server polls for that, and the answer may end before it looks
     let request = head + &body + "\r\n";
     let is_let_go = (0..20).any(|_| {
         let mut socket = TcpStream::connect(server.address).unwrap();
@@ -496,7 +496,7 @@ fn metrics_count_events() {
         assert_eq!(server.metric(name), value, "{name}");
     }
     assert!(server.metric("polychip_prompt_tokens_total") > tokens);
-    // what both read is kept, for those who go on with it, in pages, and with the inputs of their chunks
+    // both caches are kept for chats that continue, in pages, with the inputs of their chunks
     let model = model();
     let inputs: u64 = [128, 32, 8, 1].map(|rows| model.input_bytes(rows)).iter().sum();
     let (least, most) = (model.sequence_bytes(10), model.sequence_bytes(40));

@@ -1,4 +1,4 @@
-//! Requests that are wrong: each gets a status that says so, and the server goes on.
+//! Malformed requests: each gets the right status, and the server continues.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::site::{Running, greedy};
 
-/// Sends bytes as they are, and gives all that comes back; says that no more come where `is_cut`.
+/// Sends raw bytes and returns the whole reply; closes the sending side first if `is_cut`.
 fn raw(server: &Running, bytes: &[u8], is_cut: bool) -> String {
     let mut socket = TcpStream::connect(server.address).unwrap();
     // it may have been sent away before the end
@@ -162,7 +162,7 @@ fn each_error_has_its_own_status() {
             status.is_some_and(|status| statuses.contains(&status)),
             "{name}: {statuses:?} expected, found {found:?}"
         );
-        // what is HTTP gets a body that says what is wrong
+        // a reply that has a body must describe the problem
         if let Some((_, body)) = found.split_once("\r\n\r\n").filter(|(_, body)| !body.is_empty())
             && status != Some(200)
         {

@@ -18,7 +18,7 @@ pub(crate) const LONG: Duration = Duration::from_secs(120);
 const TEMPLATE: &str =
     "{% for message in messages %}{{ message['role'][0] + message['content'] }}{% endfor %}";
 
-/// The model. Greedy, it goes on for hundreds of tokens.
+/// The model. With greedy decoding it continues for hundreds of tokens.
 pub(crate) fn model() -> LanguageModel {
     let tiny = TinyModel {
         architecture: Architecture::Llama,

@@ -46,7 +46,8 @@ pub struct polychip_wanted {
 /// Reads a list of sessions.
 ///
 /// # Safety
-/// `wanted` is null, or so many structs stand there, each as long as its `struct_size` says, and all alike.
+/// `wanted` is null, or points to `count` structs, each as long as its `struct_size` states, all of
+/// one size.
 unsafe fn wanted(wanted: *const polychip_wanted, count: usize) -> Result<Vec<Wanted>> {
     let mut all = Vec::with_capacity(count.min(64));
     let mut next = wanted;
@@ -129,7 +130,7 @@ pub unsafe extern "C" fn polychip_runtime_admit(
 }
 
 /// Returns the proof for all sessions that are admitted now, in the format POLYCHIP_FORMAT_*; empty
-/// if there are none. Thread-safe.
+/// without such sessions. Thread-safe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_runtime_admitted(
     runtime: polychip_runtime_t,

@@ -58,14 +58,14 @@ pub struct polychip_run_options {
     pub user: *mut c_void,
 }
 
-/// What was said of a run.
+/// Options and callback of a run.
 struct Said {
     options: RunOptions,
     on_done: polychip_done_callback_t,
     user: *mut c_void,
 }
 
-/// Reads what is said of a run.
+/// Reads a run's options and callback.
 ///
 /// # Safety
 /// `options` is null or as rule 4 of the header says.

@@ -267,7 +267,7 @@ fn imported(_: &polychip_import, _: &Form) -> Result<Memory> {
     ))
 }
 
-/// A descriptor of our own of the file that the app's stands for.
+/// Duplicates the app's descriptor; the result refers to the same file.
 #[cfg(unix)]
 pub(super) fn duplicated(descriptor: i32) -> Result<std::os::fd::OwnedFd> {
     use std::os::fd::{FromRawFd, OwnedFd};
@@ -284,7 +284,7 @@ pub(super) fn duplicated(descriptor: i32) -> Result<std::os::fd::OwnedFd> {
             format!("descriptor {descriptor}: {error}"),
         ));
     }
-    // SAFETY: the descriptor was made just now and nobody else has it.
+    // SAFETY: the descriptor was made just now, and no other code has it.
     Ok(unsafe { OwnedFd::from_raw_fd(own) })
 }
 

@@ -58,8 +58,8 @@ fn model(nodes: &[Vec<u8>], inputs: &[Vec<u8>], outputs: &[Vec<u8>]) -> Vec<u8> 
     .concat()
 }
 
-/// Writes `relu.onnx` (y = max(x, 0)), `twice.onnx` (y = x + x), `sum.onnx` (t = x + s, z = t), and a file that is called as
-/// a plugin and is none.
+/// Writes `relu.onnx` (y = max(x, 0)), `twice.onnx` (y = x + x), `sum.onnx` (t = x + s, z = t), and
+/// a file that has a plugin's name but is not a plugin.
 pub(crate) fn write(folder: &Path) -> std::io::Result<()> {
     let relu = model(&[node("Relu", &["x"], "y")], &[row("x", "N")], &[row("y", "N")]);
     let twice = model(

@@ -9,12 +9,13 @@ use crate::run::{Missing, Silent, Torn};
 use crate::selection::Source;
 use crate::statistics;
 
-/// Rounds by turns that find 5 % on a board whose clock has two modes and little load (`docs/farm-results.md`): another
-/// measurement has no fewer.
+/// Fewest interleaved rounds of a repeated measurement. They find 5 % on a lightly loaded board
+/// whose clock has two modes (`docs/farm-results.md`).
 pub const FEW_ROUNDS: usize = 12;
 
-/// Rounds by turns that another measurement has at most. They found 19 of 20 slowdowns of 5 % on a virtual machine where
-/// twelve found none (`docs/farm-results.md`); who needs more needs a quieter board.
+/// Most interleaved rounds of a repeated measurement. They found 19 of 20 slowdowns of 5 % on a
+/// virtual machine where twelve found none (`docs/farm-results.md`); beyond that, use a quieter
+/// board.
 pub const MOST_ROUNDS: usize = 100;
 
 /// An item to be measured again, in the file of `farm compare --suspects`; `farm run --suspects` takes it for a [`Wanted`].
@@ -52,7 +53,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// In words.
+    /// The verdict as text.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -97,7 +98,7 @@ pub struct Comparison {
 /// An item on a kind of board.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
-    /// The item, in words.
+    /// The item, as text.
     pub item: String,
     /// The kind of board.
     pub kind: String,
@@ -121,7 +122,7 @@ pub struct Row {
     pub rounds: usize,
     /// Batches that are in no round, by reason.
     pub left_out: Vec<String>,
-    /// Reasons, in words.
+    /// Reasons, as text.
     pub notes: Vec<String>,
     /// The item itself.
     #[serde(skip)]

@@ -21,7 +21,7 @@ pub(super) enum Ended {
 }
 
 impl Ended {
-    /// How these records ended; none where there are none.
+    /// The worst outcome of these records; `None` without records.
     pub(super) fn of(records: &[&Record]) -> Option<Ended> {
         let mut worst: Option<Ended> = None;
         for record in records {

@@ -165,7 +165,7 @@ impl Comparison {
     }
 }
 
-/// Builds and runs of a side, in words.
+/// Builds and runs of a side, as text.
 pub(super) fn of_side(sources: &[Source]) -> String {
     let mut names: Vec<String> = Vec::new();
     for source in sources {

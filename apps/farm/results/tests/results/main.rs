@@ -1,4 +1,4 @@
-//! Runs of a farm, made up with all that makes times on real boards hard to compare, and what is said of them.
+//! Judges made-up farm runs with all the effects that make times on real boards hard to compare.
 
 mod bundles;
 mod folders;

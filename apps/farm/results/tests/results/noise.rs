@@ -91,7 +91,7 @@ const ITEMS: usize = 200;
 const ROUNDS: usize = 12;
 const BOARDS: usize = 4;
 
-/// In which order the builds take turns.
+/// Order in which the builds run.
 #[derive(Clone, Copy, PartialEq)]
 enum Turns {
     /// BASE first in each round: a board that warms up is always warmer for NEW.

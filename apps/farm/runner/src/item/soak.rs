@@ -65,7 +65,7 @@ fn thinned(samples: &[u64]) -> Vec<u64> {
     samples.iter().copied().step_by(step).collect()
 }
 
-/// A window that goes on.
+/// The current window.
 #[derive(Debug, Default)]
 struct Window {
     times: Vec<u64>,

@@ -156,7 +156,7 @@ fn interrupted_transfer_leaves_no_file() {
         }
     );
     assert!(short.may_pass() && !to.exists() && !folder.path().join("to.part").exists());
-    // a disk that takes a part of it: the limit of a process' files stands in for it
+    // a limit on file sizes emulates a disk that has room for a part of the file
     let full = put(&Broken("trap '' XFSZ; ulimit -f 8; sh -c SCRIPT"), &blob, name).unwrap_err();
     assert!(matches!(full, TransportError::NoSpace { .. }), "{full:?}");
     assert!(!full.may_pass() && !to.exists());
