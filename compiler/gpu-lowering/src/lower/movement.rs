@@ -272,9 +272,7 @@ fn split(l: &mut Lowering<'_>, node: &Node, x: TensorIndex) -> Outcome<()> {
         None => {
             let whole = node.outputs.iter().map(|output| match output {
                 Some(t) => l.dims(*t).map(|dims| dims.get(axis).copied().unwrap_or(0) as u64),
-                None => Err(Refusal::op(
-                    "a Split without sizes and with an unused output",
-                )),
+                None => Err(Refusal::op("a Split without sizes and with an unused output")),
             });
             whole.collect::<Outcome<_>>()?
         }
