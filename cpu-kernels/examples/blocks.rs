@@ -1,9 +1,9 @@
 //! Products with weights in ggml's blocks: the share of the memory's bandwidth that one row reaches, and of the peak of
 //! multiplications of bytes that many rows reach.
 //!
-//! `cargo run --release -p polychip-cpu-kernels --example blocks -- [THREADS] [ISA] [WORD ...]`: `auto` stands for the widest
-//! instruction set; words name layouts and shapes (`576x1536`), all of them where there are none. Weights go by in turn, so
-//! many of them that caches do not hold them; the bandwidth is that of reading as many bytes in the same run.
+//! `cargo run --release -p polychip-cpu-kernels --example blocks -- [THREADS] [ISA] [WORD ...]`: `auto` selects the
+//! widest instruction set; words name layouts and shapes (`576x1536`), by default all of them. The example cycles
+//! through more weights than the caches hold; the bandwidth is that of reading as many bytes in the same run.
 #![allow(clippy::print_stdout)] // an example's output
 
 use polychip_cpu_kernels::quantised::{BlockLayout, BlockPlan};

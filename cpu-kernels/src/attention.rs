@@ -1,14 +1,14 @@
 //! Attention: `softmax(scale · Q Kᵀ + mask) V`, per head and block of queries, so that scores stay in the caches.
 //!
-//! 1. Operands are read and written through strides: no head is ever copied or transposed in memory, but for the
-//!    packing of its keys and values into panels, once per head and chunk; for a few queries not even that.
+//! 1. Operands are read and written through strides: no head is ever copied or transposed in memory, except for
+//!    packing its keys and its values into panels, once per head and chunk; a few queries need no packing.
 //! 2. A query that may see no key gives zeros; a NaN among its scores gives NaN.
 //! 3. Scores, mask, maximum, exponentials and their sum are `f32` whatever the operands are; weights are rounded to
 //!    the operands' elements after they were divided by their sum.
 //!
-//! Keys and values in a cache beside new ones have a plan of their own, [`CachedAttentionPlan`].
+//! Attention over a KV cache and new positions has a plan of its own, [`CachedAttentionPlan`].
 //!
-//! Not here: writing to caches, which is the callers'.
+//! Not here: writing to caches, which callers do.
 #![allow(unsafe_code)]
 
 mod cached;
@@ -101,7 +101,7 @@ pub struct AttentionParams {
     pub batch: usize,
     /// Heads of the queries.
     pub heads: usize,
-    /// Heads of keys and values, of which `heads` is a multiple; neighbouring heads of the queries share one.
+    /// KV heads. `heads` is a multiple of their number; neighbouring query heads share one.
     pub kv_heads: usize,
     /// Queries of each head.
     pub queries: usize,

@@ -1,8 +1,9 @@
-//! Changes of element type: between `f32` and floats of 16 bits, between numbers, and between numbers and integers that stand
-//! for them.
+//! Changes of element type: between `f32` and 16-bit floats, between numbers, and between numbers and integers that
+//! encode them.
 //!
 //! Invariants:
-//! 1. Rounding is to nearest even; integers saturate where they stand for reals, and floats are cut off to integers otherwise.
+//! 1. Rounding is to nearest even; integers saturate where they encode reals; otherwise floats are truncated to
+//!    integers.
 //! 2. Plain loops over slices are compiled for each instruction set.
 //!
 //! Not here: arithmetic in 16 bits.

@@ -46,10 +46,10 @@ impl<T: Copy + PartialEq + Default> Kernel for Counted<'_, T> {
     }
 }
 
-/// The places in their rows of the elements that are not zero, of which there are as many as `found` is long.
+/// The columns of the elements that are not zero. `found` has one place for each of them.
 ///
 /// # Panics
-/// If there are more.
+/// If there are more than `found` holds.
 pub fn columns_non_zero<T: Copy + PartialEq + Default>(x: &[T], columns: usize, found: &mut [i64]) {
     let mut rest = found;
     for row in x.chunks_exact(columns.max(1)) {

@@ -85,8 +85,8 @@ pub enum Row<'a, T> {
 /// A function of two operands, over rows. If the first is one value, the caller repeats it.
 pub type Rows<T, U> = fn(Isa, &mut [U], &[T], Row<'_, T>);
 
-/// How many times a first operand that is one value for all of a row is written down at a time: the loops over it are those
-/// over rows of values, of which there is one for each function, type and instruction set.
+/// Copies of a first operand with a single value per row that are written at a time, to reuse the loops over rows of
+/// values: there is one such loop for each function, type and instruction set.
 pub(crate) const REPEATED: usize = 1024;
 
 /// A function of one operand, over a slice.

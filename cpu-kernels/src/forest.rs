@@ -1,6 +1,6 @@
 //! Ensembles of decision trees over rows of f32, several rows or trees at a time.
 //!
-//! 1. A node stands in 16 bytes, its "no" behind its "yes", so that a step adds 0 or 1 to an index and has no branch.
+//! 1. A node has 16 bytes, its "no" behind its "yes", so that a step adds 0 or 1 to an index and has no branch.
 //! 2. A leaf is a node that leads to itself: lanes that have arrived wait for those that have not.
 //! 3. Weights are added in the order of the trees, whatever the number of threads or rows.
 //!

@@ -147,7 +147,7 @@ mod mapped {
             (start.wrapping_add(size), HUGE_PAGE - head),
         ] {
             if len > 0 {
-                // SAFETY: whole pages of the new mapping that nobody uses.
+                // SAFETY: whole, unused pages of the new mapping.
                 unsafe { libc::munmap(piece.cast(), len) };
             }
         }

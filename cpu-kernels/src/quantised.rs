@@ -1,6 +1,6 @@
 //! Kernels on 8-bit codes: products, depthwise convolutions, sums, pools and conversions, summed in integers.
 //!
-//! 1. A code is an unsigned byte; code `q` of a tensor stands for `(q - zero) * scale`. Signed bytes are made codes by
+//! 1. A code is an unsigned byte; code `q` of a tensor encodes `(q - zero) * scale`. Signed bytes become codes by
 //!    flipping their top bit, which moves the zero by 128.
 //! 2. Sums of products are exact in 32 bits: a plan refuses a depth that could overflow.
 //! 3. A result is `round(sum * factor) + zero`, rounded to nearest even, then clamped to the allowed codes; `factor`

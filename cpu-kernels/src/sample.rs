@@ -509,7 +509,7 @@ impl RegionPlan {
     /// `y` `[regions, c, cells]` of `x` `[n, c, h, w]`, at regions `[regions, 4]` of x, y, x and y.
     ///
     /// # Errors
-    /// The number of an image that there is none of.
+    /// The number of a nonexistent image.
     ///
     /// # Panics
     /// If a slice is too short.

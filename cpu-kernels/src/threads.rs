@@ -193,7 +193,8 @@ impl ThreadPool {
     }
 
     /// As [`new`](Self::new), with threads that run on the processors `cpus` only, and so does the caller while a
-    /// [`region`](Self::region) is open; an empty list stands for all. What the system does not allow is left.
+    /// [`region`](Self::region) is open; an empty list means all. Processors that the system does not allow are left
+    /// out.
     #[must_use]
     pub fn pinned(threads: usize, cpus: &[usize]) -> Self {
         let cpus = (!cpus.is_empty()).then(|| CpuSet::new(cpus));
@@ -299,7 +300,7 @@ impl ThreadPool {
         let Step { open, call: to, data } = &shared.step.0;
         to.store(run as *mut (), Relaxed);
         data.store(given.cast_mut(), Relaxed);
-        // no chunk is running, so nobody adds to it now
+        // no chunk is running, so no thread adds to it now
         let ended = shared.ended.0.load(Relaxed);
         // the first chunk is the caller's
         open.store(word(1, chunks as u64), SeqCst);

@@ -16,7 +16,7 @@ use crate::isa::{Kernel, Load, Simd};
 use crate::{Epilogue, Isa, Residual, Unary};
 use std::ops::Range;
 
-/// Zeros that stand for a missing bias; as wide as the widest panel.
+/// Zeros in place of a missing bias; as wide as the widest panel.
 pub(crate) static ZEROS: [f32; 64] = [0.0; 64];
 
 /// Width of a full panel of `isa`.
@@ -234,7 +234,7 @@ struct Args<A, E> {
     /// In elements; 1 where a word holds several.
     a_step: usize,
     panel: *const f32,
-    /// In words.
+    /// The unit is a word.
     b_step: usize,
     bias: *const f32,
     ahead: Ahead,

@@ -1,6 +1,5 @@
-//! Scaled dot-product attention in one kernel: no matrix of scores reaches memory. Keys and values may be of two kinds:
-//! those of the queries' own positions, and a memory of earlier positions (a KV cache) of which only so many are read as
-//! a mask shows.
+//! Scaled dot-product attention in one kernel: no matrix of scores reaches memory. Its positions may come from two
+//! sources: the new ones, and a KV cache of earlier positions, of which only those that a mask shows are read.
 //!
 //! Invariants:
 //! 1. Products, exponentials and sums are in f32, whatever the storage.
@@ -32,8 +31,8 @@ pub struct Mask {
 }
 
 /// `softmax(scale * q k' + mask) v`. Bindings: q `[batch, heads, queries, depth]`, k `[batch, kv_heads, keys,
-/// depth]`, v `[batch, kv_heads, keys, value_depth]`, keys and values of the past and its visible positions if there is
-/// one, the mask if any, output `[batch, heads, queries, value_depth]`. A mask's columns are the positions of the past,
+/// depth]`, v `[batch, kv_heads, keys, value_depth]`, the past's keys, values and visible positions if there is one,
+/// the mask if any, output `[batch, heads, queries, value_depth]`. A mask's columns are the positions of the past,
 /// then the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Attention {
@@ -43,7 +42,7 @@ pub struct Attention {
     pub batch: u64,
     /// Heads of queries.
     pub heads: u64,
-    /// Heads of keys and values, a divisor of `heads`.
+    /// KV heads, a divisor of `heads`.
     pub kv_heads: u64,
     /// Queries.
     pub queries: u64,
@@ -61,13 +60,13 @@ pub struct Attention {
     pub mask: Option<Mask>,
     /// Whether heads lie inside the sequence, `[batch, queries, heads, depth]` and so on, in all tensors but the past.
     pub heads_inside: bool,
-    /// Keys and values of earlier positions. Excludes `causal`.
+    /// The KV cache of earlier positions. Excludes `causal`.
     pub past: Option<Past>,
 }
 
-/// What a tile of keys and values is read from.
+/// The source of a tile of keys and their values.
 struct Source<'a> {
-    /// Bindings of keys and values.
+    /// The key binding and the value binding.
     names: [&'a str; 2],
     /// Whether heads lie inside the sequence.
     heads_inside: bool,
@@ -235,7 +234,7 @@ impl Attention {
         }
     }
 
-    /// What the variant's name says of keys and masks.
+    /// The part of the variant's name about keys and masks.
     fn ways(&self) -> String {
         let causal = if self.causal.is_some() { "-causal" } else { "" };
         let mask = match self.mask {
@@ -249,7 +248,7 @@ impl Attention {
         format!("{causal}{mask}{past}-{}", self.scalar.name())
     }
 
-    /// A kernel that stages tiles of keys and values.
+    /// A kernel that stages tiles of keys and their values.
     fn tiled(&self, limits: &Limits) -> Result<Kernel> {
         let t = self.tiles(limits)?;
         let Attention {

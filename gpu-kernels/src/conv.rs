@@ -4,7 +4,8 @@
 //! Invariants:
 //! 1. The output has channels last; floats are summed in f32, bytes in i32.
 //! 2. Weights are packed once by [`Conv::pack_weights`] or [`Conv::pack_bytes`]: of each group rows of four
-//!    neighbouring columns, as many rows as a whole number of four steps of the sum, zeros where there are none.
+//!    neighbouring columns, with the number of rows rounded up to whole groups of four steps of the sum, zeros
+//!    beyond.
 //! 3. Padding is zero; for bytes it is the zero point.
 //!
 //! Not here: one filter per channel (`depthwise`).

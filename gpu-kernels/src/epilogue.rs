@@ -39,7 +39,7 @@ impl Broadcast {
         }
     }
 
-    /// Index of the element that stands at a row and column.
+    /// Index of the element at a row and column.
     #[must_use]
     pub fn index(self, row: u64, column: u64, columns: u64) -> u64 {
         match self {
@@ -97,7 +97,7 @@ impl Epilogue {
         }
     }
 
-    /// What a variant's name says of it.
+    /// Its part of a variant's name.
     pub(crate) fn name(&self) -> &'static str {
         if self.columns.is_some() { "-columns" } else { "" }
     }
@@ -135,7 +135,7 @@ impl Epilogue {
     /// Declares the operands and then the output (`output`) as the next bindings, for a launch of so many columns.
     ///
     /// # Errors
-    /// Where a type is none that an epilogue reads or writes, or a part of the columns is none.
+    /// If an epilogue cannot read or write a type, or the part of the columns is invalid.
     pub fn declare(&self, text: &mut WgslBuilder, rows: u64, columns: u64) -> Result<DeclaredEpilogue<'_>> {
         let Columns64 { first, all } = self.within(columns);
         let end = first.saturating_add(columns);

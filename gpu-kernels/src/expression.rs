@@ -1,5 +1,5 @@
 //! Element-wise arithmetic as an expression: what a chain of ops computes at one place of its output, whether
-//! it is a kernel of its own or stands at the end of a product or a convolution.
+//! it is a kernel of its own or the epilogue of a product or a convolution.
 //!
 //! Invariants:
 //! 1. The text and [`Expression::evaluate`] mean the same; floats are computed in f32, whatever their storage.
@@ -279,7 +279,7 @@ impl Expression {
         }
     }
 
-    /// One more than the highest operand, 0 where there is none.
+    /// One more than the highest operand, 0 without operands.
     #[must_use]
     pub fn operands(&self) -> u32 {
         match self {

@@ -122,7 +122,7 @@ pub trait Generate {
     /// Inputs for this kernel, and what it must compute of them, by plain scalar code.
     fn sample(&self) -> Sample;
 
-    /// A smaller instance of the same variant, whose sample is quickly computed; `None` where there is none.
+    /// A smaller instance of the same variant, whose sample is quickly computed; `None` if there is no such instance.
     fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         None
     }

@@ -13,12 +13,12 @@ pub struct Features {
     pub subgroups: bool,
     /// `dot4I8Packed` and `dot4U8Packed`; every device has them, some as a row of instructions.
     pub dot4: bool,
-    /// Side of the square f16 tile that the matrix units multiply, summing in f32; 0 where there are none.
+    /// Side of the square f16 tile that the matrix units multiply, summing in f32; 0 without matrix units.
     pub cooperative: u32,
 }
 
 impl Features {
-    /// The first thing that `self` needs and `there` has not, in words.
+    /// Names the first feature that `self` needs and `there` lacks.
     #[must_use]
     pub fn missing(&self, there: &Features) -> Option<&'static str> {
         let needs = [

@@ -79,7 +79,7 @@ pub struct Pad {
     pub before: Vec<i64>,
     /// Elements after each axis; negative ones are cut away.
     pub after: Vec<i64>,
-    /// What stands there.
+    /// The values of the added elements.
     pub mode: PadMode,
     /// Bits of the value of [`PadMode::Constant`], in the tensor's type.
     pub fill: u64,

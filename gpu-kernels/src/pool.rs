@@ -276,7 +276,7 @@ impl Generate for Pool {
 pub struct GlobalPool {
     /// The input, `[n, h, w, c]`.
     pub image: Image,
-    /// What is computed; padding there is none.
+    /// The reduction; there is no padding.
     pub kind: PoolKind,
     /// F32 or F16.
     pub scalar: Scalar,

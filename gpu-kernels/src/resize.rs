@@ -228,7 +228,7 @@ impl Resize {
                 let outside = line.is_none();
                 let line = line.unwrap_or_default();
                 for tap in 0..most as usize {
-                    // an index beyond all images says that the output is extrapolated
+                    // an index beyond all images marks an extrapolated output
                     let index = if outside {
                         u32::MAX
                     } else {

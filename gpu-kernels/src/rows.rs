@@ -99,8 +99,8 @@ impl Rows {
         text
     }
 
-    /// Text that finds, of the values named `value` of a row's threads and of what stands for each in the shared
-    /// array `places`, the pair that `beats` all others; it ends in element `x` of both arrays.
+    /// Text that finds the pair that `beats` all others, among the values named `value` of a row's threads, each
+    /// paired with its entry in the shared array `places`. The result is in element `x` of both arrays.
     pub(crate) fn pairs(&self, array: &str, places: &str, value: &str) -> String {
         let mut text = format!("    {array}[slot] = {value};\n    workgroupBarrier();\n");
         let mut half = self.y / 2;

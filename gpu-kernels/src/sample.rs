@@ -88,7 +88,7 @@ impl Values {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -178,7 +178,7 @@ impl Sample {
         }
     }
 
-    /// Compares the bytes of binding `index` after a run; the first value that is too far off, in words.
+    /// Compares the bytes of binding `index` after a run. The error describes the first value that is too far off.
     ///
     /// # Errors
     /// Where a value is wrong.

@@ -58,7 +58,7 @@ impl Scalar {
         }
     }
 
-    /// Type of one element of the array that is declared in WGSL: bytes travel in words.
+    /// Type of one element of the array that is declared in WGSL: bytes travel packed into words.
     #[must_use]
     pub fn stored(self) -> &'static str {
         match self {

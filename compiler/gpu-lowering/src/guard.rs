@@ -44,15 +44,15 @@ enum Verdict {
     Wrong(String),
 }
 
-/// Where verdicts are kept, and who is told.
+/// Storage for verdicts, and the receiver of messages about them.
 pub trait Keep: Send + Sync {
     /// The value of a key.
     fn read(&self, key: &str) -> Option<Vec<u8>>;
     /// Keeps a value; where that fails, the variant is judged again in the next process.
     fn write(&self, key: &str, value: &[u8]);
-    /// Says that something is wrong.
+    /// Reports a problem.
     fn warn(&self, message: &str);
-    /// Says what is worth knowing and not wrong.
+    /// Reports information that is not a problem.
     fn note(&self, message: &str);
 }
 

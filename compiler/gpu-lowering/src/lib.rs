@@ -1,8 +1,8 @@
 //! Lowering for GPUs: a part of a graph becomes launches of generated kernels, whatever driver runs them.
 //!
 //! Invariants:
-//! 1. [`supports`] says what is supported by lowering each node alone; [`lower`] compiles nothing else.
-//! 2. Everything that depends on constants only happens here. A program says where every value lies.
+//! 1. [`supports`] decides support by lowering each node alone; [`lower`] compiles nothing else.
+//! 2. Everything that depends on constants only happens here. A program gives the location of every value.
 //! 3. A blob holds all that the part needs, so that a cached one loads without the model.
 //!
 //! Not here: any call of a driver (`plugins/gpu`, `plugins/opencl`), shader text (`gpu-kernels`).

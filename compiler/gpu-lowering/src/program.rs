@@ -2,10 +2,10 @@
 //!
 //! Invariants:
 //! 1. Values of the arena that are alive at one step do not overlap; each starts at a multiple of [`ALIGN`].
-//! 2. Steps stand in order; a step sees what the steps before it wrote.
+//! 2. Steps are in execution order; a step sees what the steps before it wrote.
 //! 3. The constants are packed once, in the order and form that the kernels read.
 //!
-//! Not here: how steps come about (`lower`), who runs them (`exec`).
+//! Not here: making steps (`lower`), running them (`exec`).
 
 use polychip_gpu_kernels::{Kernel, Limits};
 use polychip_sdk::{Error, Port, Result};
@@ -37,7 +37,7 @@ pub struct Value {
 /// One launch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// Node it stands for, or the last of several; for messages.
+    /// The node it computes, or the last of several; for messages.
     pub node: u32,
     /// Index of the kernel in [`Program::kernels`].
     pub kernel: u32,

@@ -1,5 +1,5 @@
-//! Imports every model below the given folders and says which fail, and where the inferred shape of an
-//! output is not that of the data beside the model (`test_data_set_*/output_*.pb`).
+//! Imports every model below the given folders. Reports failed imports, and outputs whose inferred shape differs from
+//! that of the data beside the model (`test_data_set_*/output_*.pb`).
 //!
 //! `cargo run -p polychip-graph --example survey -- DIR...`; with `VERBOSE` set, a line per model.
 

@@ -79,7 +79,7 @@ pub fn sizes_of<'a>(
 /// Binds named sizes, as `--dim NAME=N` does.
 ///
 /// # Errors
-/// If a name is none of the graph's, or the sizes break a rule of some op.
+/// If the graph has no such name, or the sizes violate an op's rule.
 pub fn bind_dims(graph: &mut Graph, dims: &BTreeMap<String, usize>) -> Result<(), Error> {
     bind_values(graph, dims).map(drop)
 }

@@ -4,12 +4,12 @@
 //! 1. `bytes` is little-endian, packed (first element in the low bits), in row-major order; strings
 //!    are stored as [`Literal`] stores them.
 //! 2. Cloning never copies the elements.
-//! 3. Where `file` is given, the same bytes stand at that place of that file.
+//! 3. Where `file` is given, that file holds the same bytes at that offset.
 
 use bytes::Bytes;
 use polychip_ops::{Literal, TensorType};
 
-/// Where a constant stands in the model's files.
+/// A constant's location in the model's files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileSlice {
     /// Index into [`Graph::files`](crate::Graph::files) of the outermost graph.
@@ -32,12 +32,12 @@ pub struct FileSlice {
 pub struct Constant {
     /// The elements.
     pub bytes: Bytes,
-    /// Where they stand in a file, if they do.
+    /// The location of the bytes in a file, if they come from one.
     pub file: Option<FileSlice>,
 }
 
 impl Constant {
-    /// A constant that stands in no file.
+    /// A constant that is not stored in a file.
     pub fn new(bytes: impl Into<Bytes>) -> Constant {
         Constant {
             bytes: bytes.into(),

@@ -1,11 +1,11 @@
-//! How the integers of a quantised tensor stand for real values.
+//! How the integers of a quantised tensor encode real values.
 //!
 //! Invariants:
 //! 1. real = (stored − zero point) × scale.
 //! 2. There is one scale per tensor, per index of the axis, or per block along it; as many zero
 //!    points, or none, which means zero.
-//! 3. Blocks that hold their own scales have neither; they stand for what their layout says, and are constants of `u8`
-//!    whose shape counts values.
+//! 3. Blocks that hold their own scales have neither: their layout defines the encoded values. They are constants of
+//!    `u8` whose shape counts values.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl Encoding {
         self.axis == EncodingAxis::PerTensor
     }
 
-    /// Blocks of this layout that stand for `f32`.
+    /// Blocks of this layout that encode `f32` values.
     pub fn blocks(layout: BlockLayout) -> Encoding {
         Encoding {
             axis: EncodingAxis::Blocks(layout),

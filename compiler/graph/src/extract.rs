@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. The part computes what its nodes compute in the whole graph: it has the same tensors, constants
 //!    (slices of the same memory), bodies and decompositions.
-//! 2. Its inputs and outputs stand in the order given; a group is kept where all its nodes are.
+//! 2. Its inputs and outputs keep the given order; a group is kept where all its nodes are.
 //!
 //! Not here: which nodes belong together (`partitioner`).
 
@@ -13,10 +13,9 @@ use crate::{Body, Capture, Graph, Group, Node, NodeId, State, Tensor, TensorId};
 
 /// The nodes as a graph of their own, reading `inputs` from outside and giving `outputs`.
 ///
-/// The graph is sorted, so that its groups are found by their first nodes: what this takes depends on the part, not on
-/// the graph around it. Nodes stand in the order of the whole graph. A tensor that the nodes read, that none of them
-/// writes, and that is neither constant nor listed becomes a tensor without producer, which the
-/// verifier refuses.
+/// The graph is sorted, so that its groups are found by their first nodes: the cost depends on the part, not on the
+/// graph around it. Nodes keep the order of the whole graph. If the nodes read a tensor that none of them writes, and
+/// the tensor is neither constant nor listed, it becomes a tensor without producer, which the verifier refuses.
 pub fn extract(graph: &Graph, nodes: &[NodeId], inputs: &[TensorId], outputs: &[TensorId]) -> Graph {
     let mut part = Graph::new(graph.name.clone());
     part.files.clone_from(&graph.files);

@@ -8,7 +8,7 @@
 //!    which are axes, sizes and the like.
 //!
 //! Each node is hashed from what it reads (inputs first), then again with what reads it, so that nodes
-//! that look alike are told apart by their use; the graph is the hash of all of them, sorted.
+//! that look alike differ by their use; the hash of the graph is the hash of all of them, sorted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub fn content(graph: &Graph) -> [u8; 32] {
 /// read and write, and which of them reads what which of them writes. The rest of the graph does not count, nor do
 /// indices, so that it stays the same while other nodes come and go.
 ///
-/// Unlike the hashes of whole graphs this one counts the names of nodes, by which repeated blocks are told apart.
+/// Unlike the hashes of whole graphs this one includes node names, which distinguish repeated blocks.
 pub fn nodes(graph: &Graph, nodes: &[NodeId]) -> [u8; 32] {
     let context = Context {
         content: false,
@@ -236,8 +236,8 @@ impl Context {
         feed.done()
     }
 
-    /// Each node's hash joined with those of what reads its outputs, back from the outputs. A
-    /// constant that several nodes share is told from copies of it by the readers' hashes.
+    /// Each node's hash joined with those of the readers of its outputs, back from the outputs. The readers' hashes
+    /// distinguish a constant that several nodes share from copies of it.
     fn uses(&self, graph: &Graph, order: &[NodeId], forward: &[Hash], tensors: &[Option<Hash>]) -> Vec<Hash> {
         let mut used = forward.to_vec();
         let readers = |tensor: TensorId, used: &[Hash]| {

@@ -3,8 +3,8 @@
 //! Invariants:
 //! 1. Every tensor has at most one producer; `producer` and `consumers` follow each edit.
 //! 2. An id names the same item until [`Graph::sort`], which numbers the items anew.
-//! 3. After `sort` the nodes stand in canonical order: depth first from the outputs, inputs left to
-//!    right, then captures, so that a node stands right before its first use. The order depends on the graph, not on
+//! 3. After `sort` the nodes are in canonical order: depth first from the outputs, inputs left to
+//!    right, then captures, so that a node comes right before its first use. The order depends on the graph, not on
 //!    the order in which the nodes were added (but for nodes that no output needs, which come last).
 //!
 //! Not here: rules of well-formed graphs (`verify`), types (`infer`).
@@ -52,8 +52,8 @@ pub struct Graph {
     pub groups: Vec<Group>,
     /// In-out pairs.
     pub states: Vec<State>,
-    /// Files that constants stand in: the model itself first, as `""`, then external data by its
-    /// location. Empty in body graphs, whose constants refer to the outermost graph's files.
+    /// Files that hold constants: the model itself first, as `""`, then external data by its location. Empty in body
+    /// graphs, whose constants refer to the outermost graph's files.
     pub files: Vec<String>,
     nodes: Vec<Option<Node>>,
     tensors: Vec<Tensor>,
@@ -266,7 +266,7 @@ impl Graph {
         &mut node.attributes
     }
 
-    /// Makes whoever reads `from` (nodes, captures, the graph's outputs and states) read `to`.
+    /// Makes every reader of `from` (nodes, captures, the graph's outputs and states) read `to`.
     pub fn replace_uses(&mut self, from: TensorId, to: TensorId) {
         for id in self.consumers(from).to_vec() {
             self.edit_node(id, |node| {

@@ -39,8 +39,8 @@ pub struct TrueShapes {
 /// it is at `sizes`. Names that neither lists keep a size that is not known.
 ///
 /// # Errors
-/// [`ErrorKind::Mixed`](crate::ErrorKind::Mixed) where that cannot be proved, with the first node that mixes positions;
-/// or a name is none of the graph's, or the sizes break a rule of some op.
+/// [`ErrorKind::Mixed`](crate::ErrorKind::Mixed) where that cannot be proved, with the first node that mixes
+/// positions. Also if the graph lacks one of the names, or the sizes violate an op's rule.
 pub fn true_shapes(
     graph: &Graph,
     padded: &BTreeMap<String, usize>,

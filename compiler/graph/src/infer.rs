@@ -79,7 +79,7 @@ pub(crate) fn value_of(graph: &Graph, values: &Values, id: TensorId) -> Option<V
     (tensor.ty.elements()? <= VALUE_ELEMENTS).then(|| data.to_literal(&tensor.ty).map(Value::Literal))?
 }
 
-/// Whether an op reads and writes the integers of tensors with an encoding, not what they stand for.
+/// Whether an op reads and writes the stored integers of tensors with an encoding, not the reals that they encode.
 fn stores(node: &Node) -> bool {
     matches!(node.op, Op::QuantizeLinear | Op::DequantizeLinear)
 }

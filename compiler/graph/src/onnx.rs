@@ -1,10 +1,10 @@
 //! Reading ONNX models: bytes in, canonical opset 28 graph out.
 //!
 //! Invariants:
-//! 1. Weights stay in the memory that the caller handed over.
+//! 1. Weights stay in the memory that the caller passed in.
 //! 2. Every name of the model is resolved, or the error names it; nothing panics on bad bytes.
 //! 3. The graph that comes out uses opset 28 of the default domain only, functions are inlined, and
-//!    its nodes stand in canonical order.
+//!    its nodes are in canonical order.
 //!
 //! Not here: opening files ([`ExternalData`] is the caller's), computing anything.
 //!

@@ -13,7 +13,7 @@
 //!   needs one to have its name; an Identity between two encodings rounds from the one to the other;
 //! - a node with a `decomposition` is a recomposed op: compute the node, or the primitive graph inside
 //!   it, whose inputs and outputs are the node's present ones in order;
-//! - a tensor with an `encoding` holds integers that stand for reals. A node that reads it computes on
+//! - a tensor with an `encoding` holds integers that encode reals. A node that reads it computes on
 //!   the reals; a result with an encoding is quantised: divided by the scale, rounded half to even,
 //!   moved by the zero point, clamped. Inputs and outputs of one node may be mixed, with encodings and
 //!   floats. Scales of constants may be negative or zero. QuantizeLinear and DequantizeLinear alone read and write the stored integers;
@@ -155,7 +155,7 @@ impl Pipeline<'_> {
                 self.clean(graph, report, false)?;
             }
         }
-        // what dequantises constants for nobody's encoding is folded like anything else
+        // a dequantised constant that no encoding uses is folded like any other node
         self.clean(graph, report, true)?;
         self.pass(graph, report, "padding", padding::run)?;
         if self.options.groups {

@@ -71,7 +71,7 @@ pub struct Tensor {
     pub container: Container,
     /// The elements, if this is a constant.
     pub data: Option<Constant>,
-    /// How its integers stand for real values.
+    /// How its integers encode real values.
     pub encoding: Option<Encoding>,
 }
 

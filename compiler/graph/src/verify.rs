@@ -189,7 +189,7 @@ fn encoding(tensor: &Tensor, encoding: &Encoding) -> Result<(), Error> {
                 || !encoding.zero_points.is_empty()
             {
                 return bad(format!(
-                    "is blocks of {layout}: the tensor must be a constant of u8, stand for f32 without other scales, and its \
+                    "is blocks of {layout}: the tensor must be a constant of u8, encode f32 without other scales, and its \
                      last size be a multiple of {}; it is {}",
                     layout.elements(),
                     tensor.ty

@@ -2,7 +2,7 @@
 //!
 //! Invariant: each op is in one class; the compiler holds that the table is whole.
 //!
-//! Not here: whether a device lowers a node of a class (its own dry run says so).
+//! Not here: whether a device lowers a node of a class (its own dry run decides).
 
 use polychip_ops::Op;
 
@@ -29,7 +29,7 @@ pub enum OpClass {
     Pooling,
     /// An image of another size, or points sampled of one.
     Resize,
-    /// Between real values and integers that stand for them.
+    /// Between real values and integers that encode them.
     Quantise,
     /// A state that is handed from step to step of an axis.
     Recurrent,

@@ -1,4 +1,4 @@
-//! The values of constants: numbers, integers, and the reals that quantised ones stand for.
+//! The values of constants: numbers, integers, and the reals that quantised ones encode.
 //!
 //! Invariants:
 //! 1. Values narrower than a byte are read low bits first, as ONNX packs them.

@@ -11,7 +11,7 @@ pub enum Storage {
     Real,
     /// What an op sees, rounded to bf16.
     Bf16,
-    /// Unsigned bytes that stand for what an op sees, whatever type the tensor has at a port.
+    /// Unsigned bytes that encode the values an op computes on, whatever type the tensor has at a port.
     Codes,
     /// Integers of the tensor's own type, with its encoding.
     Stored,

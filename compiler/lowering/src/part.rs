@@ -1,9 +1,9 @@
 //! A part, owned: the flat graph of the contract with constants still in place.
 //!
 //! Invariants:
-//! 1. Indices of tensors are in range and nodes stand in execution order (the SDK's view has checked both).
+//! 1. Indices of tensors are in range and nodes are in execution order (the SDK's view has checked both).
 //! 2. `dims` is given only where every extent is known before the run and is exact.
-//! 3. A [`Constant`] is never copied; whoever made the part vouches for its life (see there).
+//! 3. A [`Constant`] is never copied; the part's creator guarantees its lifetime (see there).
 //!
 //! Not here: some nodes of a part as a part of their own (`extract`), recomposed nodes as what they were made of
 //! (`decompose`), the values of constants (`constant`).
@@ -187,7 +187,7 @@ impl Part {
         uses
     }
 
-    /// Readers of each tensor, by node, in order; a node that reads it twice stands there twice.
+    /// Readers of each tensor, by node, in order; a node that reads it twice is listed twice.
     pub fn readers(&self) -> Vec<Vec<usize>> {
         let mut readers = vec![Vec::new(); self.tensors.len()];
         for (index, node) in self.nodes.iter().enumerate() {

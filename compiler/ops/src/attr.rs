@@ -212,7 +212,7 @@ attrs! {
     ValuesTensor = POLYCHIP_ATTRIBUTE_VALUES_TENSOR "values_tensor",
 }
 
-/// Every attribute by name: those that later opsets add stand at the end of the codes.
+/// Every attribute by name: codes of later opsets' additions come last.
 static BY_NAME: LazyLock<Vec<Attr>> = LazyLock::new(|| {
     let mut names = Attr::ALL.to_vec();
     names.sort_by_key(|attr| attr.name());

@@ -213,7 +213,7 @@ impl Attributes {
         }
     }
 
-    /// Keys and values in the order of the keys.
+    /// Key-value pairs in key order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&AttrKey, &AttrValue)> {
         self.entries.iter().map(|(key, value)| (key, value))
     }
@@ -223,7 +223,7 @@ impl Attributes {
         self.entries.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no attributes.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

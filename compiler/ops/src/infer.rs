@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. Inputs that are certainly wrong are an error; what is only unknown flows through.
-//! 2. A size that is given is right for every run, or a bound where `upper_bound` says so.
+//! 2. A given size is right for every run, or a bound where `upper_bound` is set.
 //! 3. Without symbols and with the values of shape inputs, every size comes out known, but those
 //!    that text decides.
 //!

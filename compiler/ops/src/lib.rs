@@ -1,7 +1,7 @@
 //! The vocabulary of Polychip: ops, attributes, element types, and shape functions over plain shapes.
 //!
 //! Invariants:
-//! 1. There is one op table; whoever needs an arity, a default or a dtype rule reads it here.
+//! 1. There is one op table; arities, defaults and dtype rules are read from it alone.
 //! 2. Nothing here knows a graph or a device; shape functions serve at import and at run time.
 //! 3. Bad input is an [`InferError`], never a panic and never a wrong shape.
 //!

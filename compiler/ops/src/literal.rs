@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. `bytes` holds exactly the elements of `shape`, little-endian, packed, in row-major order
-//!    (checked by [`Literal::new`]; whoever fills the fields itself owes it).
+//!    (checked by [`Literal::new`]; code that fills the fields directly must ensure it).
 //! 2. Strings are stored one after the other as a `u32` byte count and UTF-8 text.
 //!
 //! Not here: weights; they stay in the memory they came in (`graph`).

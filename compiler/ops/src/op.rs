@@ -27,7 +27,7 @@ macro_rules! ops {
             /// Every op but `Custom`, in the order of their codes.
             pub const ALL: &'static [Op] = &[$(Op::$op),*];
 
-            /// The ONNX op type; `Custom` for a custom op, whose own name stands in its node.
+            /// The ONNX op type; `Custom` for a custom op, whose node holds its own name.
             pub const fn name(self) -> &'static str {
                 match self {
                     Op::Custom => "Custom",
@@ -40,7 +40,7 @@ macro_rules! ops {
 
 polychip_abi::for_each_op!(ops);
 
-/// Every op but `Custom` by name: ops that later opsets add stand at the end of the codes.
+/// Every op but `Custom` by name: codes of later opsets' additions come last.
 static BY_NAME: LazyLock<Vec<Op>> = LazyLock::new(|| {
     let mut ops = Op::ALL.to_vec();
     ops.sort_by_key(|op| op.name());

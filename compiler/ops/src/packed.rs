@@ -10,7 +10,7 @@
 
 use crate::{DType, Literal};
 
-/// Most bytes that a packed value has where nobody says otherwise: the size of a buffer for one.
+/// Default maximum size of a packed value in bytes, which is also the size of its buffer.
 pub const PACKED_BYTES: usize = 4 << 20;
 
 /// Bytes of a buffer for a tensor of which not even a bound is known before the run. Systems that commit memory at its first

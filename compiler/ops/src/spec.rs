@@ -21,7 +21,7 @@ pub struct OpSpec {
     pub inputs: &'static [Port],
     /// Outputs in their order.
     pub outputs: &'static [Port],
-    /// The element types that each type variable of the ports may stand for.
+    /// The element types that each type variable of the ports may take.
     pub types: &'static [TypeVar],
     /// Attributes in the order of their names.
     pub attributes: &'static [AttrSpec],
@@ -54,12 +54,12 @@ pub enum PortKind {
     },
 }
 
-/// A type variable: a name, and what it may stand for.
+/// A type variable: a name, and the element types that it may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TypeVar {
     /// The ONNX name, as `T1`.
     pub name: &'static str,
-    /// What it may stand for.
+    /// The element types that it may take.
     pub allowed: Types,
 }
 
@@ -108,7 +108,7 @@ pub enum AttrKind {
     Strings,
     Tensor,
     SparseTensor,
-    /// A body graph, which stands in the node of the graph, not among its attributes.
+    /// A body graph, which the graph's node holds itself, not among its attributes.
     Graph,
     /// A type, which only ops on optionals carry.
     Type,

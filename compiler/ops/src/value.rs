@@ -1,7 +1,7 @@
 //! What is known of a tensor's values while shapes are inferred: all of it, or element by element.
 //!
 //! Invariants:
-//! 1. The values stand in row-major order; their shape is that of the tensor's type.
+//! 1. The values are in row-major order; their shape is that of the tensor's type.
 //! 2. An element that is a symbol is the size of that name; `Unknown` is any number.
 //!
 //! Not here: arithmetic over them (`infer::arithmetic`).

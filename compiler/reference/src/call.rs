@@ -17,7 +17,7 @@ pub(crate) struct Call<'a> {
     pub(crate) outputs: usize,
 }
 
-/// The outputs of a node, or why there are none.
+/// The outputs of a node, or the error that prevented them.
 pub(crate) type Outputs = Result<Vec<Tensor>>;
 
 /// A single output.

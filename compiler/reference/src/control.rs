@@ -30,8 +30,8 @@ pub trait Body {
     fn output_type(&self, output: usize) -> Option<(Element, Vec<usize>)>;
 }
 
-/// Computes an If, Loop, Scan or SequenceMap node with its bodies by the attributes that held them; `packed` says which
-/// inputs are sequences or optionals, none beyond its end.
+/// Computes an If, Loop, Scan or SequenceMap node with its bodies by the attributes that held them; `packed` marks
+/// the inputs that are sequences or optionals; inputs beyond its end are not.
 ///
 /// # Errors
 /// If a body fails, is missing, or does not fit the op.

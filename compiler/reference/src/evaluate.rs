@@ -42,8 +42,8 @@ pub fn evaluate(
     evaluate_packed(op, attributes, inputs, &[], outputs)
 }
 
-/// As [`evaluate`], told which inputs are sequences or optionals packed into bytes ([`polychip_ops::Packed`]) and no
-/// tensors of bytes; those beyond the end of `packed` are none.
+/// As [`evaluate`]; `packed` marks the inputs that are sequences or optionals packed into bytes
+/// ([`polychip_ops::Packed`]) instead of byte tensors. Inputs beyond its end are not packed.
 ///
 /// # Errors
 /// As [`evaluate`].

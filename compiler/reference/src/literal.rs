@@ -8,7 +8,7 @@ use polychip_ops::{DType, Literal};
 /// The reference kernels' name of an element type.
 ///
 /// # Panics
-/// Never: both lists hold the same codes (a test says so).
+/// Never: both lists hold the same codes (a test checks this).
 #[must_use]
 pub fn element(dtype: DType) -> Element {
     Element::from_code(dtype.code()).expect("invariant: the two lists of element types agree")
@@ -17,7 +17,7 @@ pub fn element(dtype: DType) -> Element {
 /// The ops' name of an element type.
 ///
 /// # Panics
-/// Never: both lists hold the same codes (a test says so).
+/// Never: both lists hold the same codes (a test checks this).
 #[must_use]
 pub fn dtype(element: Element) -> DType {
     DType::from_code(element.code()).expect("invariant: the two lists of element types agree")

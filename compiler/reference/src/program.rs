@@ -232,8 +232,8 @@ impl Program {
         self.run_until(inputs, &|| false)
     }
 
-    /// As [`Program::run`], and given up where `stop` says so: it is asked ahead of each node, those of
-    /// bodies in every round as well.
+    /// As [`Program::run`], and cancelled when `stop` returns true: it is called before each node, including those of
+    /// bodies in every round.
     ///
     /// # Errors
     /// As [`Program::run`], or [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled).
@@ -241,10 +241,10 @@ impl Program {
         self.go(inputs, stop, |_| Ok(()))
     }
 
-    /// As [`Program::run`], asking `before` ahead of each node (by its index) whether to go on.
+    /// As [`Program::run`], but calls `before` with the index of each node ahead of it, and stops at its error.
     ///
     /// # Errors
-    /// As [`Program::run`], or what `before` says.
+    /// As [`Program::run`], or the error of `before`.
     pub fn run_watched<E: From<EvaluateError>>(
         &self,
         inputs: Vec<Tensor>,

@@ -1,6 +1,6 @@
 //! Reduction ops, ArgMax and ArgMin, running sums and products.
 //!
-//! Invariant: axes come from an input where ONNX says so, from an attribute otherwise.
+//! Invariant: axes come from an input where ONNX defines one, from an attribute otherwise.
 
 use polychip_cpu_kernels::reference::index;
 use polychip_cpu_kernels::reference::reduce::{self as kernel, Reduction};

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. A sequence or optional is a `u8` vector here; what follows its own bytes in a larger one is not looked at.
-//! 2. The elements of a sequence are of one element type, whoever made it.
+//! 2. The elements of a sequence are of one element type, whatever its origin.
 //!
 //! Not here: SequenceMap, which has a body (`control`).
 

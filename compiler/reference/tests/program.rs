@@ -123,7 +123,7 @@ fn give_bodies(node: &mut abi::polychip_node, bodies: Vec<abi::polychip_body>) {
 }
 
 fn view(graph: *const abi::polychip_graph) -> GraphView<'static> {
-    // SAFETY: every pointer comes from a leaked vector that nobody writes.
+    // SAFETY: every pointer comes from a leaked vector that is never written.
     unsafe { GraphView::new(graph) }.unwrap()
 }
 

@@ -90,7 +90,7 @@ pub struct polychip_device_info {
     pub peak_bytes_per_s: u64,
     /// Everything else that affects the speed of its parts or the contents of its blobs: cores and
     /// threads, instruction set, clock, configuration. Entries `key=value`, sorted by key and
-    /// separated by spaces; empty if there are none. Together with the texts above it is the key
+    /// separated by spaces; empty without entries. Together with the texts above it is the key
     /// under which measured times and blobs are stored, so devices or configurations of different
     /// speed must differ here.
     pub settings: polychip_text,

@@ -40,7 +40,7 @@ pub struct polychip_error {
     pub struct_size: u32,
     /// One of `POLYCHIP_STATUS_*`, equal to the call's return value.
     pub status: u32,
-    /// The vendor's own error code; 0 if there is none.
+    /// The vendor's own error code; 0 without one.
     pub vendor_code: i64,
     /// Index of the node concerned in the call's graph, or `POLYCHIP_NO_INDEX`.
     pub node: u32,

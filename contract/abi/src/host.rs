@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. Every call takes `user` as its first argument and may be made from any thread.
 //! 2. The services live as long as the plugin instance.
-//! 3. Each plugin has its own store; it never sees the keys and values of another plugin.
+//! 3. Each plugin has its own store; it never sees the entries of another plugin.
 
 use crate::sized::sized;
 use crate::span::{polychip_bytes, polychip_text};

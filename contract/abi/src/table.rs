@@ -1,6 +1,6 @@
 //! The function table of a plugin, and the one symbol that returns it.
 //!
-//! The rules for every call stand at the top of the C header (`cbindgen.toml`). The comment of a
+//! The rules for every call are at the top of the C header (`cbindgen.toml`). The comment of a
 //! field states what its call does, its thread-safety, whether it may block, and any deviation from
 //! those rules. A required call is never null. An optional call is null if the plugin does not
 //! offer it.

@@ -1,5 +1,5 @@
-//! The build id of a plugin, which its build script computes from its sources, so nobody maintains
-//! it by hand.
+//! The build id of a plugin, which its build script computes from its sources. It needs no manual
+//! upkeep.
 //!
 //! A plugin's `build.rs` calls [`emit`]; `polychip_sdk::build_id!` then returns the id. The id
 //! covers:

@@ -73,7 +73,7 @@ fn section(line: &str) -> Option<&str> {
     (!inner.starts_with('[')).then_some(inner)
 }
 
-/// Keys and values of the sections that are meant.
+/// Key-value pairs of the sections that `is_meant` selects.
 fn lines_of(text: &str, is_meant: impl Fn(&str) -> bool) -> impl Iterator<Item = (&str, &str)> {
     let mut inside = false;
     text.lines().filter_map(move |line| {

@@ -177,8 +177,8 @@ pub struct AccessGuard<'a> {
     open: bool,
 }
 
-// SAFETY: calls on a buffer come from any thread, one at a time, which `accessing` sees to; the bytes are used by
-// whoever has the guard alone.
+// SAFETY: calls on a buffer come from any thread, one at a time, which `accessing` ensures; only the guard's owner
+// uses the bytes.
 unsafe impl Send for AccessGuard<'_> {}
 
 impl AccessGuard<'_> {

@@ -137,7 +137,7 @@ impl Error {
         &self.0.message
     }
 
-    /// The vendor's own code; 0 if there is none.
+    /// The vendor's own code; 0 without one.
     #[must_use]
     pub fn vendor_code(&self) -> i64 {
         self.0.vendor_code

@@ -356,7 +356,7 @@ impl Drop for Fence {
 }
 
 unsafe extern "C" fn signalled(user: *mut c_void, status: u32) {
-    // SAFETY: `user` is the signal that `on_signal` handed over, given back once.
+    // SAFETY: `user` is the signal that `on_signal` passed in, and it is returned once.
     let signal = unsafe { Arc::from_raw(user.cast_const().cast::<Signal>()) };
     let failed = (status != abi::POLYCHIP_STATUS_OK).then(|| ErrorKind::of_status(status));
     (signal.0)(failed);

@@ -306,7 +306,7 @@ mod tests {
         whole.read_at(5001, &mut some).unwrap();
         assert_eq!(&some, b"ode");
         assert!(whole.read_at(5007, &mut some).is_err());
-        // the file goes on, the model does not
+        // the file continues past the model's end
         assert!(open(0, Some(5)).unwrap().read_at(3, &mut some).is_err());
         // a device would map the file from its first byte
         assert_eq!(

@@ -176,7 +176,7 @@ impl<'a> BlobReader<'a> {
     /// The first section of a kind.
     ///
     /// # Errors
-    /// `BadBlob` if there is none.
+    /// `BadBlob` if the section is missing.
     pub fn section(&self, kind: u32) -> Result<&'a [u8]> {
         self.sections()
             .find_map(|(of, bytes)| (of == kind).then_some(bytes))

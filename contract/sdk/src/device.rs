@@ -44,7 +44,7 @@ pub enum Preemption {
 }
 
 impl Preemption {
-    /// The code of the contract, and the bound in nanoseconds; 0 if there is none.
+    /// The code of the contract, and the bound in nanoseconds; 0 if unbounded.
     pub(crate) fn record(self) -> (u32, u64) {
         let bound = |bound: Option<NonZeroU64>| bound.map_or(0, NonZeroU64::get);
         match self {

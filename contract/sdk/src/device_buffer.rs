@@ -64,13 +64,13 @@ pub struct DeviceBuffer<S: Side> {
     view: Mutex<Option<(u64, Arc<S::Piece>)>>,
     side: S,
     host: HostBuffer,
-    /// Bytes from the start that nobody else's data lies in.
+    /// Bytes from the start that are exclusive to this buffer.
     writable: u64,
     /// Whether the device has memory of its own for it.
     mirrored: bool,
     /// Whether the device wrote to a mirrored buffer since the host read it.
     stale: AtomicBool,
-    /// Whether what the device wrote went with its opening, and nobody wrote anew.
+    /// Whether the device's data was lost with its opening and not rewritten since.
     lost: AtomicBool,
     /// Whether the host opened a mirrored buffer for writing.
     written: AtomicBool,

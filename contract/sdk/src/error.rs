@@ -135,7 +135,7 @@ impl Error {
         self.kind
     }
 
-    /// The vendor's own code; 0 if there is none.
+    /// The vendor's own code; 0 without one.
     #[must_use]
     pub fn vendor_code(&self) -> i64 {
         self.vendor_code

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Age up to which equally urgent claims may overtake a waiting one. Handing slots to a sleeping
 /// thread leaves them idle until it has woken, some 50 to 300 µs on a virtual machine. Runs of
-/// microseconds would take many times as long if slots were handed over every time.
+/// microseconds would take many times as long if every slot went to the sleeping thread.
 const OVERTAKING_LIMIT: Duration = Duration::from_millis(1);
 
 /// Number of waiters for which nothing is allocated.

@@ -135,7 +135,7 @@ pub trait Fence: Send + Sync + Sized + 'static {
     /// A sync file that the caller closes.
     ///
     /// # Errors
-    /// There is none.
+    /// If there is no such file.
     fn export_fd(&self) -> Result<i64> {
         Err(Error::unsupported("sync files are not offered"))
     }

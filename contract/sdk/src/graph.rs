@@ -51,7 +51,7 @@ impl<'a> GraphView<'a> {
     ///
     /// # Safety
     /// Every non-null pointer of the graph is readable for the count, stride or size beside it during
-    /// `'a`, and nobody writes there. Constant data are so as long as any [`Constant`] taken from the
+    /// `'a`, and is not written to. The same holds for constant data as long as any [`Constant`] taken from the
     /// view is used: the host keeps a model alive as long as the executables made of it.
     pub unsafe fn new(graph: *const abi::polychip_graph) -> Result<GraphView<'a>> {
         // SAFETY: as the caller promises.
@@ -395,7 +395,7 @@ pub struct BodyView<'a> {
 }
 
 impl<'a> BodyView<'a> {
-    /// Tensors of the outer graph, each with the input of the body that stands for it.
+    /// Tensors of the outer graph, each with the body input that represents it.
     pub fn captures(&self) -> impl ExactSizeIterator<Item = (u32, u32)> + 'a {
         self.captures.iter().map(|capture| (capture.outer, capture.inner))
     }

@@ -168,7 +168,7 @@ impl<'a, T: Fields + abi::Sized> Rows<'a, T> {
 /// A slice of plain values.
 ///
 /// # Safety
-/// A non-null, aligned `data` is readable for `count` values during `'a`, and nobody writes there.
+/// A non-null, aligned `data` is readable for `count` values during `'a`, and is not written to.
 pub(crate) unsafe fn slice<'a, T: Copy>(data: *const T, count: u64, what: &str) -> Result<&'a [T]> {
     if count == 0 {
         return Ok(&[]);

@@ -20,11 +20,11 @@ use crate::{Buffer, Error, Fence, Result};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Priority {
-    /// Nobody waits for it.
+    /// Background work.
     Batch = abi::POLYCHIP_PRIORITY_BATCH,
-    /// The usual.
+    /// Normal work.
     Normal = abi::POLYCHIP_PRIORITY_NORMAL,
-    /// Someone waits for it.
+    /// A user waits for it.
     Urgent = abi::POLYCHIP_PRIORITY_URGENT,
 }
 

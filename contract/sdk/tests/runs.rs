@@ -17,7 +17,7 @@ use polychip_sdk::{
     RunQueue, Runner, Span, Submit, Support, plugin_query,
 };
 
-/// What a run is told by the byte of its input; any other byte is copied to the output.
+/// Commands to a run, as the byte of its input; any other byte is copied to the output.
 const PANIC: u8 = 101;
 const UNTIL_CANCELLED: u8 = 102;
 const UNTIL_LET_GO: u8 = 103;
@@ -181,7 +181,7 @@ impl<const MAY_HANG: bool> Plugin for Toy<MAY_HANG> {
     }
 }
 
-/// A loaded part, and what its runs were told in the order in which they computed.
+/// A loaded part, and the commands of its runs in the order in which they computed.
 struct Bench {
     host: Host,
     part: Loaded,

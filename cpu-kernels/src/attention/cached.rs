@@ -1,9 +1,9 @@
-//! Attention of new queries over a cache of keys and values and over the new keys themselves, as language models decode.
+//! Attention of new queries over a KV cache and over the new positions themselves, as in language model decoding.
 //!
 //! 1. The cache is read where it lies, each row once for all heads of the queries that share it and for a block of queries;
 //!    elements of 16 bits are widened in registers or tile by tile.
-//! 2. New keys and values are rounded to the cache's element first: a result depends neither on how a prompt was cut into
-//!    chunks, nor on whether a position is new or past, but for the rounding of sums.
+//! 2. New keys and new values are rounded to the cache's element first: a result depends neither on how a prompt was
+//!    cut into chunks, nor on whether a position is new or past, but for the rounding of sums.
 //! 3. Scores, exponentials and sums are `f32`. Positions go by in tiles with a running maximum (Milakov and Gimelshein, *Online
 //!    normalizer calculation for softmax*, 2018), so no row of scores is as long as the context. Where heads are fewer than
 //!    threads keep busy, ranges of positions are summed apart (Dao et al., *Flash-Decoding*, 2023), and the thread that ends the last
@@ -99,8 +99,9 @@ pub struct CachedAttentionPlan {
 }
 
 impl CachedAttentionPlan {
-    /// Plans the attention of `rows` new rows of `heads` queries and `kv_heads` keys and values of `size` values, over a cache
-    /// of `capacity` positions. The scale is `1 / sqrt(size)`, unless [`with_scale`](Self::with_scale) says otherwise.
+    /// Plans the attention of `rows` new rows of `heads` query heads and `kv_heads` KV heads of `size` values, over a
+    /// cache of `capacity` positions. The scale is `1 / sqrt(size)`, unless [`with_scale`](Self::with_scale) sets
+    /// another.
     ///
     /// # Errors
     /// If `heads` is no multiple of `kv_heads`, or a size does not fit the address space.
@@ -210,7 +211,7 @@ impl CachedAttentionPlan {
         }
     }
 
-    /// Floats that all threads share: new keys and values, then what [`partials`](Self::partials) counts.
+    /// Floats that all threads share: new keys, new values, then what [`partials`](Self::partials) counts.
     fn shared(&self, threads: usize) -> usize {
         2 * self.rows * self.kv_heads * self.size + self.partials(threads)
     }
@@ -227,8 +228,8 @@ impl CachedAttentionPlan {
     /// (`[rows, kv_heads, size]`), of which row `r` sees the new rows up to itself, into `out` (`[rows, heads, size]`).
     ///
     /// # Panics
-    /// If a slice's length is not that of its shape, keys and values are cached in different elements, `past` is beyond the
-    /// capacity, or scratch is too short.
+    /// If a slice's length is not that of its shape, the key and value caches differ in element type, `past` is
+    /// beyond the capacity, or scratch is too short.
     pub fn run<'a>(
         &self,
         pool: &ThreadPool,
@@ -248,7 +249,7 @@ impl CachedAttentionPlan {
             (Cache::F16(keys), Cache::F16(values)) => {
                 self.typed(pool, [q, k, v], [keys, values], past, out, scratch);
             }
-            _ => panic!("{NAME}: keys and values are cached in different elements"),
+            _ => panic!("{NAME}: the key and value caches differ in element type"),
         }
     }
 

@@ -1,5 +1,6 @@
-//! A few queries over keys and values as they lie: packing these would cost more than it saves, since each is met a few
-//! times only. A language model's next token is one query, as is an encoder's token that a decoder asks for.
+//! A few queries over keys and their values as they lie: packing would cost more than it saves, since each is used
+//! only a few times. A language model's next token is one query, and so is a decoder's token over an encoder's
+//! output.
 //!
 //! Values are summed before they are divided: where one times the number of keys is beyond `f32`, a result is infinite.
 

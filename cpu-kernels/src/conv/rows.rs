@@ -17,7 +17,7 @@ pub(crate) struct Inner {
     /// Values per tap.
     pub(crate) k: usize,
     pub(crate) taps: usize,
-    /// Taps of the window, along the width, that one tap stands for.
+    /// Taps of the window, along the width, that one tap covers.
     pub(crate) step: usize,
     /// Images of one channel each, one behind the other, whose taps follow each other; else 1.
     pub(crate) planes: usize,

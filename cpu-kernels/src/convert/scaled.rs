@@ -1,4 +1,4 @@
-//! Between reals and integers that stand for them, with scales and zeros per tensor, per axis or per block.
+//! Conversion between reals and integers that encode them, with scales and zeros per tensor, per axis or per block.
 //!
 //! Invariants:
 //! 1. A quotient is rounded to `f32`, then to the nearest integer, ties to even; then the zero is added and the sum saturates.
@@ -10,7 +10,7 @@ use crate::isa::{Kernel, Simd};
 use crate::threads::{CHUNK, Parts, share};
 use crate::{Isa, ThreadPool};
 
-/// An integer that stands for a real.
+/// An integer that encodes a real.
 pub trait Integer: Copy + Send + Sync + 'static {
     /// The least and the greatest one, as floats.
     const LIMITS: [f32; 2];
@@ -197,7 +197,7 @@ struct Whole<'a, T> {
     y: &'a mut [T],
 }
 
-/// The integer that stands for `x`.
+/// The integer that encodes `x`.
 #[inline(always)]
 fn whole<T: Integer>(x: f32, scale: f32, zero: f32) -> T {
     let [low, high] = T::LIMITS;

@@ -41,7 +41,7 @@ impl Lane {
         unsafe { p.cast::<Raw>().write_unaligned(self.0) };
     }
 
-    /// The first halves, then the second halves of two lanes, with elements of `W` bytes by turns.
+    /// The first halves, then the second halves of two lanes, with elements of `W` bytes interleaved.
     #[inline(always)]
     #[cfg(target_arch = "x86_64")]
     fn zip<const W: usize>(self, other: Self) -> (Self, Self) {
@@ -58,7 +58,7 @@ impl Lane {
         (Self(low), Self(high))
     }
 
-    /// The first halves, then the second halves of two lanes, with elements of `W` bytes by turns.
+    /// The first halves, then the second halves of two lanes, with elements of `W` bytes interleaved.
     #[inline(always)]
     #[cfg(target_arch = "aarch64")]
     fn zip<const W: usize>(self, other: Self) -> (Self, Self) {
@@ -81,7 +81,7 @@ impl Lane {
         (Self(low), Self(high))
     }
 
-    /// The first halves, then the second halves of two lanes, with elements of `W` bytes by turns.
+    /// The first halves, then the second halves of two lanes, with elements of `W` bytes interleaved.
     #[inline(always)]
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     fn zip<const W: usize>(self, other: Self) -> (Self, Self) {

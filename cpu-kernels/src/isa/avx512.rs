@@ -17,7 +17,7 @@ pub(crate) struct Proof;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {}
 
-/// What a token is made of, for who detects the features.
+/// The proof that a token needs, for feature detection.
 pub(crate) const PROOF: Option<Proof> = {
     #[cfg(feature = "avx512")]
     let proof = Some(Proof);

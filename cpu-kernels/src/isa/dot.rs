@@ -153,7 +153,7 @@ pub(crate) struct Rounding<S: Simd> {
 
 /// Products of unsigned bytes of rows and signed bytes of panels, and the operations of kernels on bytes.
 ///
-/// A vector of `i32` also stands for four times as many bytes in memory order.
+/// A vector of `i32` also represents four times as many bytes in memory order.
 pub(crate) trait Bytes: Product<Row = I<Self>, Panel = I<Self>, Sum = I<Self>> {
     /// What [`Product::dot`] takes off each byte of the row before it multiplies.
     const OFFSET: i32;

@@ -98,7 +98,7 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
         // SAFETY: a vector is no longer than these doubles.
         unsafe { self.load(lanes.as_ptr().cast()) }
     }
-    /// `a * b + c` of doubles that take two lanes each, rounded once where [`FUSES`](Self::FUSES) says so.
+    /// `a * b + c` of doubles that take two lanes each, rounded once where [`FUSES`](Self::FUSES) is true.
     #[inline(always)]
     fn mul_add_doubles(self, a: Self::F, b: Self::F, c: Self::F) -> Self::F {
         let mut lanes = [[0f64; MOST_LANES / 2]; 3];
@@ -113,7 +113,7 @@ pub(crate) unsafe trait Simd: Copy + Send + Sync + 'static {
         // SAFETY: as above.
         unsafe { self.load(sums.as_ptr().cast()) }
     }
-    /// Each lane of the number that stands in that lane of `lanes`, which are below [`LANES`](Self::LANES).
+    /// Lane `lanes[i]` of `a` in each lane `i`. Indices are below [`LANES`](Self::LANES).
     #[inline(always)]
     fn permute(self, a: Self::F, lanes: Self::I) -> Self::F {
         let (mut from, mut at) = ([0.0; MOST_LANES], [0; MOST_LANES]);

@@ -50,7 +50,7 @@ fn turn<S: Simd>(s: S, x: S::F) -> (S::I, S::F, S::F) {
     (s.to_int(n), sine, s.add(below, s.splat(1.0)))
 }
 
-/// The sine where `quarters` is even, else the cosine, negated if `quarters` says so.
+/// The sine where `quarters` is even, else the cosine, negated where `quarters` requires it.
 #[inline(always)]
 fn quadrant<S: Simd>(s: S, quarters: S::I, sine: S::F, cosine: S::F) -> S::F {
     let odd = s.to_float(s.and_i(quarters, s.splat_i(1)));

@@ -142,6 +142,6 @@ unsafe fn rows_of(
                 .write_bytes(0, stride - block.taps * bytes)
         };
     }
-    // rows that there are none of are multiplied too, and left
+    // rows beyond `len` are multiplied too, and their results ignored
     (to.cast_const(), stride)
 }

@@ -33,7 +33,7 @@ pub struct AveragePlan {
 }
 
 impl AveragePlan {
-    /// Plans an average; padding counts as zeros where `count_padding` says so.
+    /// Plans an average; padding counts as zeros if `count_padding`.
     ///
     /// # Errors
     /// If a kernel size, stride or dilation is zero, or a size does not fit the address space.

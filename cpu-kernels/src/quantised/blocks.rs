@@ -329,8 +329,8 @@ impl<'a> BlockProduct<'a> {
     }
 }
 
-/// Several products of the same rows `[rows, depth]`, such as those of an attention's queries, keys and values: the rows are
-/// rounded once, and the threads meet once.
+/// Several products of the same rows `[rows, depth]`, such as the query, key and value projections of attention: the
+/// rows are rounded once, and the threads synchronize once.
 ///
 /// # Panics
 /// If plans differ in depth, instruction set or pieces of rows, a slice's length is not that of its shape, or scratch is shorter than

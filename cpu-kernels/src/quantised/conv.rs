@@ -1,8 +1,8 @@
 //! Convolutions and matrix products of codes: rows by pointers, weights packed once, the result rounded in place.
 //!
 //! 1. A tap outside the image reads a row of the input's zero.
-//! 2. Rows are read in words of four codes. Where the channels are not whole words, the input is copied first, so that
-//!    the last word of the last row is readable; what it holds besides is multiplied by zeros.
+//! 2. Rows are read four codes (one word) at a time. Where the channels are not whole words, the input is copied
+//!    first, so that the last word of the last row is readable; its extra bytes are multiplied by zeros.
 //! 3. The zero of the input and what the instruction set takes off each code are folded into the packed bias.
 #![allow(unsafe_code)]
 

@@ -230,7 +230,7 @@ impl Int4Plan {
     }
 }
 
-/// What a row is scaled by where its code stands in a word; the last code is shifted down, for the sign.
+/// The factor of a row's value by the position of its code in a word; the last code is shifted down, for the sign.
 const PLACES: [f32; WORD] = [
     1.0,
     1.0 / 16.0,

@@ -1,6 +1,6 @@
 //! The range of 8-bit codes that a result may take.
 
-/// The range of codes that a result may take, and the code that stands for zero.
+/// The range of codes that a result may take, and the code that encodes zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodeRange {
     /// The code of zero.

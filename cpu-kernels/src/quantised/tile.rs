@@ -92,7 +92,7 @@ pub(crate) struct Finish {
     pub(crate) stride: usize,
 }
 
-// SAFETY: addresses and numbers; whoever writes through them answers for it.
+// SAFETY: addresses and numbers only; code that writes through the addresses has its own proof.
 unsafe impl Sync for Finish {}
 
 /// The element type of the output.

@@ -289,7 +289,7 @@ fn int_pow(base: i128, exponent: i128) -> i128 {
 /// The sum of all operands, broadcasting, divided by their number if `mean`; rounded once.
 ///
 /// # Errors
-/// If there are none, the shapes do not broadcast, or they are not of one numeric type.
+/// If there are no operands, the shapes do not broadcast, or they are not of one numeric type.
 pub fn sum(operands: &[&Tensor], mean: bool) -> Result<Tensor> {
     let Some(first) = operands.first() else {
         refuse!("a sum needs an operand");

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-/// Operands that a reference kernel cannot compute with, in words.
+/// Text that describes operands which a reference kernel cannot compute with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(String);
 

@@ -115,7 +115,7 @@ impl Branch {
 }
 
 impl Forest {
-    /// The trees as they are, or why they are none.
+    /// Returns the trees if they are well-formed.
     ///
     /// # Errors
     /// If a child, a target or the base does not exist, or branches lead in a circle.

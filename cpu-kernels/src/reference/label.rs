@@ -1,4 +1,4 @@
-//! Elements looked up in a table: texts, integers and floats that stand for others.
+//! Elements looked up in a table: texts, integers and floats mapped to others.
 //!
 //! Invariants: the first of equal keys counts; NaN is a key like another, and zeros of both signs are one.
 //!

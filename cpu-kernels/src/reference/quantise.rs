@@ -8,7 +8,7 @@ use super::{Element, Storage, Tensor, index, minifloat};
 /// For each element of a tensor of `shape`, its scale's index.
 ///
 /// # Errors
-/// If the scale's shape is none of the three granularities.
+/// If the scale's shape matches no granularity: tensor, axis or block.
 pub fn scale_index(shape: &[usize], scale: &[usize], axis: i64, block: usize) -> Result<Vec<usize>> {
     let n = index::product(shape);
     if index::product(scale) == 1 && block == 0 {

@@ -27,7 +27,7 @@ pub fn transpose(x: &Tensor, perm: &[usize]) -> Result<Tensor> {
 /// The tensors one after the other along `axis`.
 ///
 /// # Errors
-/// If there are none, or they differ in another dim or in type.
+/// If the list is empty, or the tensors differ in another dim or in type.
 pub fn concat(list: &[&Tensor], axis: usize) -> Result<Tensor> {
     let Some(first) = list.first() else {
         refuse!("nothing to concatenate");

@@ -26,7 +26,7 @@ pub(crate) struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// The error says what the device lacks.
+    /// The error names what the device lacks.
     pub(crate) fn new(gpu: Arc<Gpu>) -> Result<Stopwatch, String> {
         if !gpu.device.features().contains(wgpu::Features::TIMESTAMP_QUERY) {
             return Err(format!("{} has no timestamps", gpu.name));

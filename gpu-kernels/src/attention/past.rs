@@ -8,15 +8,15 @@ use crate::{
     Access, Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Values, WgslBuilder, element,
 };
 
-/// Keys and values of earlier positions, which stand before the others: `[batch, kv_heads, capacity, depth]` and `[batch,
-/// kv_heads, capacity, value_depth]`.
+/// The KV cache of earlier positions, which come before the others: `[batch, kv_heads, capacity, depth]` and
+/// `[batch, kv_heads, capacity, value_depth]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Past {
     /// Type: `f32` or `f16`.
     pub scalar: Scalar,
     /// Positions that it has room for.
     pub capacity: u64,
-    /// Numbers that [`VisiblePast`] gives; the largest says how many positions may be seen.
+    /// Count of the numbers that [`VisiblePast`] writes; the largest of them is the number of visible positions.
     pub partials: u64,
 }
 
@@ -149,13 +149,14 @@ impl Generate for VisiblePast {
     }
 }
 
-/// Copies the seen part of keys and values. Bindings: keys `[batch, kv_heads, capacity, depth]`, values `[batch, kv_heads,
-/// capacity, value_depth]`, the numbers of [`VisiblePast`], both outputs, of whose other positions nothing is written.
+/// Copies the visible part of a KV cache. Bindings: keys `[batch, kv_heads, capacity, depth]`, values `[batch,
+/// kv_heads, capacity, value_depth]`, the numbers of [`VisiblePast`], both outputs. Their other positions are not
+/// written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PastCopy {
     /// The memory.
     pub past: Past,
-    /// Batches times heads of keys and values.
+    /// Batches times KV heads.
     pub heads: u64,
     /// Values of a key.
     pub depth: u64,

@@ -2,7 +2,7 @@
 //!
 //! The estimate was fitted to the times of some fifty tiles on each layer of MobileNetV2 and ResNet-50 at batch 1
 //! on a device of 132 multiprocessors (`benches/convolutions`): what it puts first took 10 % longer than the
-//! best tile of each layer, over whole networks. Where tiles are timed, it only says which to time first.
+//! best tile of each layer, over whole networks. Where tiles are timed, it only orders them for timing.
 
 use super::{Conv, ConvTile, Sizes, Threads};
 use crate::{Generate, Limits, Scalar};

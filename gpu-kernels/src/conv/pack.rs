@@ -8,7 +8,7 @@ use super::{Conv, Direction, Sizes};
 use crate::{Error, Result, Scalar};
 
 impl Conv {
-    /// Where the weight of step `k` and column `column` of `group` stands in ONNX's order, if there is one:
+    /// The position in ONNX's order of the weight of step `k` and column `column` of `group`, if there is one:
     /// `[m, c / g, kh, kw]`, transposed `[c, m / g, kh, kw]`.
     pub(super) fn place(&self, sizes: &Sizes, group: u32, k: u32, column: u32) -> Option<usize> {
         let channel = group * sizes.inside + k % sizes.inside;
@@ -35,7 +35,7 @@ impl Conv {
     /// Packs the weights of floats, given in ONNX's order: `[m, c / g, kh, kw]`, transposed `[c, m / g, kh, kw]`.
     ///
     /// # Errors
-    /// Where the number of weights is wrong, or the convolution is none of floats.
+    /// If the number of weights is wrong, or the convolution does not compute floats.
     pub fn pack_weights(&self, weights: &[f32]) -> Result<Vec<u8>> {
         let sizes = self.sizes()?;
         self.check_count(weights.len())?;
@@ -62,7 +62,7 @@ impl Conv {
     /// image's zero point adds to each column.
     ///
     /// # Errors
-    /// Where the number of weights is wrong, or the convolution is none of bytes.
+    /// If the number of weights is wrong, or the convolution does not compute bytes.
     pub fn pack_bytes(&self, weights: &[i8]) -> Result<Vec<u8>> {
         let sizes = self.sizes()?;
         self.check_count(weights.len())?;

@@ -31,7 +31,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
         "isneginf",
         "(x: $T) -> $B { return bitcast<$U>(x) == $U(0xff800000u); }",
     ),
-    // NaN is told by its bits: of a choice by `x < 0` NVIDIA's driver makes a maximum, which loses it
+    // NaN is detected by its bits: NVIDIA's driver turns a select on `x < 0` into a maximum, which loses NaN
     (
         "relu",
         "(x: $T) -> $T { return select(max(x, $T(0.0)), x, px_isnan$W(x)); }",

@@ -63,7 +63,7 @@ pub(super) struct Product<'a> {
     pub(super) batch: &'a [BatchAxis],
     pub(super) m: u32,
     pub(super) n: u32,
-    /// In floats, or in words.
+    /// Counted in floats, or in packed words.
     pub(super) k: u32,
     pub(super) transposed_a: bool,
     pub(super) b: Right,

@@ -3,7 +3,7 @@
 use super::{Gather, GatherElements, GatherNd, map};
 use crate::{Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Values, WgslBuilder, element};
 
-/// Refuses what is no type of indices, and axes without elements, of which there is nothing to pick.
+/// Refuses types that are not index types, and indexed axes without elements.
 pub(super) fn check(op: &str, index: Scalar, dims: &[u64]) -> Result<()> {
     if !matches!(index, Scalar::I32 | Scalar::I64) {
         return Err(Error::new(format!("{op}: indices of {}", index.name())));

@@ -114,7 +114,7 @@ pub(super) fn kernel(
     text.kernel(variant, [size, 1, 1], groups, total, &body, limits)
 }
 
-/// The elements of `values` at these places; zeros, or `fill`, where there is none.
+/// The elements of `values` at these places; `fill` for a missing place.
 pub(super) fn pick(scalar: Scalar, values: &Values, places: &[Option<usize>], fill: Number) -> Values {
     let numbers: Vec<Number> = places
         .iter()

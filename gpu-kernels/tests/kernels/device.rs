@@ -16,7 +16,7 @@ pub(crate) struct Gpu {
 }
 
 impl Gpu {
-    /// Opens the first device; the error says why there is none.
+    /// Opens the first device; the error gives the reason if it cannot.
     pub(crate) fn open() -> Result<Arc<Gpu>, String> {
         let instance = wgpu::Instance::new(wgpu::InstanceDescriptor::new_without_display_handle());
         let adapter = pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions {

@@ -120,7 +120,7 @@ impl Atc {
             .find(|file| file.exists());
         let Some(written) = written else {
             return Err(Error::unsupported(format!(
-                "{name} says that it is done and left no compiled part"
+                "{name} reported success but left no compiled part"
             )));
         };
         let om = read(&written, OM_BYTES)
@@ -170,7 +170,7 @@ fn is_reason(line: &str) -> bool {
     code.is_some_and(|code| code.len() == 5 && code.chars().all(|c| c.is_ascii_alphanumeric()))
 }
 
-/// The release that stands beside the program.
+/// The release given in a file beside the program.
 fn release(program: &Path) -> String {
     let program = program.canonicalize().unwrap_or_else(|_| program.to_owned());
     let folders = program

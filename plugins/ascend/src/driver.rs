@@ -89,7 +89,7 @@ impl Driver {
         (code as u32 == acl::ACL_OK).then(|| format!("{major}.{minor}.{patch}"))
     }
 
-    /// An error for a code that is none of success.
+    /// An error for a code other than success.
     fn check(self, call: &'static str, code: i32) -> Result<()> {
         if code as u32 == acl::ACL_OK {
             return Ok(());
@@ -171,7 +171,7 @@ mod tests {
             (207_001, ErrorKind::OutOfMemory, "memory"),
             (507_010, ErrorKind::DeviceLost, "anew"),
             (507_014, ErrorKind::Transient, "in time"),
-            // codes that nobody noted are no success
+            // unlisted codes are failures
             (-1, ErrorKind::Persistent, "failed"),
             (599_999, ErrorKind::Persistent, "failed"),
         ] {

@@ -13,7 +13,7 @@ pub(crate) struct Settings {
     pub(crate) lib_dir: Option<PathBuf>,
     /// The compiler; looked for where it is left out.
     pub(crate) atc: Option<PathBuf>,
-    /// Release of the toolkit, where nobody shall look for it.
+    /// The toolkit's release, if it is configured instead of looked up.
     pub(crate) cann: Option<String>,
     /// The chip's name, where the library does not say it.
     pub(crate) soc_version: Option<String>,
@@ -74,7 +74,7 @@ impl Settings {
     }
 }
 
-/// Whether a text may stand in a command line and in a blob's key.
+/// Whether a text may be part of a command line and of a blob's key.
 pub(crate) fn is_word(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     (1..=64).contains(&text.len()) && text.chars().all(plain)

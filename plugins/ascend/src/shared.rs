@@ -15,7 +15,7 @@ pub(crate) struct Common {
     pub(crate) settings: Settings,
     /// Name of the chip, as the compiler takes it.
     pub(crate) soc: String,
-    /// The compiler, or the reason why there is none.
+    /// The compiler, or the reason why it is missing.
     pub(crate) atc: Result<Atc, String>,
     /// Identity in blobs: a blob of another toolkit, chip or setting is refused.
     pub(crate) made_by: String,

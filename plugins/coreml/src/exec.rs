@@ -155,8 +155,8 @@ impl CoremlExecutable {
         let mut arrays = Vec::with_capacity(addresses.len());
         for (&address, named) in addresses.iter().zip(&self.named) {
             let address = std::ptr::with_exposed_provenance_mut(address);
-            // SAFETY: the port is bound to memory of its size, which lives during each run; between runs nobody reads
-            // an array. A set is used by runs that bind these very addresses only.
+            // SAFETY: the port is bound to memory of its size, which lives during each run; arrays are not read
+            // between runs. A set is used by runs that bind these very addresses only.
             let array = unsafe { Array::over(library, address, &named.dims, named.data) };
             arrays.push(array.map_err(failed)?);
         }

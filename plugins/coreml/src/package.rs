@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. The same program gives the same bytes.
-//! 2. Weights of [`SMALL`] bytes or fewer stand in the model, larger ones in the file of weights.
+//! 2. Weights of [`SMALL`] bytes or fewer are in the model, larger ones in the weight file.
 //!
 //! Not here: what a program is (`program`), compiling a package (`prepare`).
 
@@ -15,7 +15,7 @@ use std::path::Path;
 
 use crate::program::Program;
 
-/// Constants of this many bytes or fewer stand in the model itself.
+/// Constants of this many bytes or fewer are in the model itself.
 const SMALL: usize = 64;
 
 /// The bytes of a package.
@@ -23,7 +23,7 @@ const SMALL: usize = 64;
 pub(crate) struct Package {
     /// `model.mlmodel`.
     pub(crate) model: Vec<u8>,
-    /// `weights/weight.bin`; empty if there is none.
+    /// `weights/weight.bin`; empty without weights.
     pub(crate) weights: Vec<u8>,
 }
 

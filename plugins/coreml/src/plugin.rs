@@ -128,7 +128,7 @@ impl CoremlDevice {
             peak_macs_per_s: chip.macs_per_s(ane),
             peak_bytes_per_s: chip.bytes_per_s(),
             settings: polychip_sdk::settings([("precision", precision.to_owned()), ("unit", unit.clone())]),
-            // a Neural Engine runs whole models in the order of coming, and runs take turns here
+            // a Neural Engine runs whole models in order of arrival, and this plugin runs one at a time
             preemption: Preemption::None,
             queue_depth: 1,
             ..DeviceInfo::new(

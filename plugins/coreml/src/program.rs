@@ -1,7 +1,7 @@
 //! A part as an ML Program: values and operations, plain data.
 //!
 //! Invariants:
-//! 1. Operations stand in an order in which each value is made before it is read.
+//! 1. Operations are in an order in which each value is made before it is read.
 //! 2. Every value has the type and extents that its operation's rules give: Core ML infers them anew, and refuses a
 //!    program that says otherwise.
 //! 3. Names follow from places alone, so that equal parts give equal programs.
@@ -117,7 +117,7 @@ pub(crate) struct Program {
 }
 
 impl Operation {
-    /// Whether it makes a constant of its arguments, which stand in it, before a run.
+    /// Whether it makes a constant before a run, from arguments that it holds itself.
     pub(crate) fn is_constant(&self) -> bool {
         self.kind.starts_with("constexpr_")
     }

@@ -126,7 +126,7 @@ impl Need {
     /// An arena for a run.
     ///
     /// # Errors
-    /// There is none, and memory does not hold another.
+    /// If no free arena is large enough, and memory for one runs out.
     pub(crate) fn lend(&self) -> Result<Lent<'_>> {
         let arenas = &*self.arenas;
         let best = {

@@ -1,7 +1,7 @@
-//! Which processors runs may use: all, a class of cores, or a list, as configuration `cpu.cores` says.
+//! Which processors runs may use: all, a class of cores, or a list, as configuration `cpu.cores` sets.
 //!
-//! Classes come from what Linux says of each core's speed: `cpu_capacity` (Arm), else the highest clock. Cores of the
-//! lowest speed are `little`, all others `big`; where all are alike both mean all of them.
+//! Classes come from Linux's figures for each core's speed: `cpu_capacity` (Arm), else the highest clock. Cores of
+//! the lowest speed are `little`, all others `big`; where all are alike both mean all of them.
 //!
 //! Not here: pinning threads (`ThreadPool::pinned`).
 
@@ -13,7 +13,7 @@ use polychip_sdk::{Error, Result};
 /// The processors that configuration `text` names; empty for any.
 ///
 /// # Errors
-/// The text is none of `all`, `big`, `little` and a list such as `0,2-3`, or names a processor that is not there.
+/// If the text is not `all`, `big`, `little` or a list such as `0,2-3`, or names a missing processor.
 pub(crate) fn chosen(text: &str) -> Result<Vec<usize>> {
     chosen_under(Path::new("/sys"), text)
 }
@@ -34,7 +34,7 @@ fn chosen_under(sys: &Path, text: &str) -> Result<Vec<usize>> {
             let wrong =
                 |why: String| Error::bad_argument(format!("configuration cpu.cores is '{list}', {why}"));
             let cpus = parse(list)
-                .ok_or_else(|| wrong("which is none of all, big, little and a list such as 0,2-3".into()))?;
+                .ok_or_else(|| wrong("expected all, big, little or a list such as 0,2-3".into()))?;
             match cpus
                 .iter()
                 .find(|cpu| !all.iter().any(|(there, _)| there == *cpu))

@@ -4,9 +4,9 @@
 //! Invariants:
 //! 1. What is priced is what would run: the steps are those of `lower`, the reference evaluator's among them.
 //! 2. Nothing is measured here: rates are given (`rates`).
-//! 3. An estimate says so: it carries the error that prices are known to have.
+//! 3. An estimate is marked as one: it carries the known error of the prices.
 //!
-//! Not here: how often loops turn (`work`), how steps come about (`lower`), the prices themselves (`estimate/price`).
+//! Not here: trip counts of loops (`work`), making steps (`lower`), the prices themselves (`estimate/price`).
 
 mod price;
 

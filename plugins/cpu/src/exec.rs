@@ -330,7 +330,7 @@ impl CpuExecutable {
     }
 }
 
-/// What the host is told of a step.
+/// A step's measurement, as reported to the host.
 fn measured_step(step: &Step, time: Duration) -> polychip_sdk::Step {
     let class = step.work.class;
     polychip_sdk::Step {

@@ -4,9 +4,9 @@
 //! 1. `compile` decides everything: kernels, layouts, memory, packed weights. A run of known shapes makes no
 //!    decision, allocates nothing and holds no lock while it computes.
 //! 2. What a fast kernel does not cover runs on the reference evaluator: slow and right, never wrong.
-//! 3. The device has as many places as threads, and a run computes on as many as its part was compiled for, with a pool
-//!    of its own: runs go on beside each other as long as places are free. Within a run all threads of its pool work on
-//!    one step.
+//! 3. The device has as many places as threads, and a run computes on as many as its part was compiled for, with a
+//!    pool of its own: runs execute concurrently as long as places are free. Within a run all threads of its pool
+//!    work on one step.
 //!
 //! Not here: kernels (`cpu-kernels`), the meaning of ops (`reference`), the C symbol (`cdylib`).
 //! Start reading at [`CpuPlugin`], then `lower`, then `exec`.

@@ -84,8 +84,8 @@ fn part_of(graph: &GraphView<'_>) -> Part {
     part
 }
 
-/// Has products read weights of 16 bits where the part widens them to f32 beforehand: kernels do that as they go. A Cast that
-/// nobody reads any more reads nothing either.
+/// Has products read 16-bit weights where the part widens them to f32 beforehand: kernels widen them themselves. A
+/// Cast left without readers reads nothing either.
 pub(crate) fn read_halves(part: &mut Part) {
     let mut widened: BTreeMap<TensorIndex, TensorIndex> = BTreeMap::new();
     for node in part.nodes.iter().filter(|node| node.op == Op::Cast) {

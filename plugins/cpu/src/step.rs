@@ -76,7 +76,7 @@ pub(crate) type Run = Box<dyn Fn(&mut Operands<'_>) -> Result<()> + Send + Sync>
 
 /// One kernel call.
 pub(crate) struct Step {
-    /// Node it stands for, or the first of several.
+    /// The node it computes, or the first of several.
     pub(crate) node: u32,
     /// Those that it computes; none where it serves the whole part.
     pub(crate) nodes: Arc<[u32]>,

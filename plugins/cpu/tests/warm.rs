@@ -1,4 +1,4 @@
-//! A warm run of known shapes allocates nothing, whoever computes it.
+//! A warm run of known shapes allocates nothing, whatever kernel computes it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;

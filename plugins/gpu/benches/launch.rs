@@ -1,8 +1,8 @@
 //! What a run costs beside its kernels: from `execute` to the fence seen, for a part of one launch and one of a hundred
 //! that depend on each other.
 //!
-//! Commands recorded once and commands encoded for each run take turns. Without a GPU it runs on the driver in software
-//! that is there, or says that there is none.
+//! Runs with commands recorded once and runs that encode their commands are interleaved. Without a GPU the benchmark
+//! uses an installed software driver, or reports that it found none.
 //!
 //! `cargo bench -p polychip-gpu --bench launch -- DIR [RUNS]`, where DIR holds the plugin's library
 

@@ -9,7 +9,7 @@ use crate::driver::adapter::GpuAdapter;
 use crate::driver::gpu::Gpu;
 use crate::probe;
 
-/// What the configuration says of lowering.
+/// The configuration of lowering.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
     /// Whether the first use of a kernel's variant is judged.
@@ -20,7 +20,7 @@ pub(crate) struct Settings {
     pub(crate) rates: RatesWanted,
     /// Bytes that a kernel may bind of one tensor at most; `None`: as many as the device can.
     pub(crate) binding_bytes: Option<u64>,
-    /// Whether what stands in the host's memory is brought to the device's before it is used; `None`: as the device is.
+    /// Whether data in host memory is copied to device memory before use; `None`: depends on the device.
     pub(crate) carry: Option<bool>,
 }
 

@@ -1,7 +1,7 @@
 //! Constants of loaded parts: parts with the same bytes share one block of the GPU's memory, as the graphs of a language
 //! model do that differ in the number of tokens only.
 //!
-//! Invariant: a block is written before it is handed out, and never again.
+//! Invariant: a block is written before it is shared, and never again.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. Nothing of graphs or of the contract is known here but its error type and the kinds of memory.
-//! 2. Unsafe code of this plugin stands here only: raw Vulkan beneath wgpu, kernels that run without checks.
+//! 2. All unsafe code of this plugin is here: raw Vulkan beneath wgpu, kernels that run without checks.
 //!
 //! Not here: what runs (`exec`), what is compiled (`lower`).
 

@@ -5,7 +5,7 @@
 //! 2. Nothing here reads a graph: what is supported, what it costs and how it is computed is `lowering`'s.
 //!
 //! Not here: the C symbol (`cdylib`), the C contract itself (the SDK keeps it), parts as launches (`lowering`).
-//! Start reading at [`GpuPlugin`], then `lowering`, then `exec`. What each call must do stands in
+//! Start reading at [`GpuPlugin`], then `lowering`, then `exec`. The duties of each call are in
 //! `docs/adding-a-plugin.md`.
 
 #![deny(unsafe_code)]

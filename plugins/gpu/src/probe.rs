@@ -7,7 +7,7 @@
 //! 2. A measured figure is what this plugin's own kernels reach after the clocks have risen, not a data sheet's.
 //! 3. A software GPU is not measured: an order of magnitude suffices.
 //!
-//! Not here: the cost of a part (`Target` says what one would be made of).
+//! Not here: the cost of a part (`Target` describes its terms).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -75,7 +75,7 @@ fn shortest(timer: &KernelTimer<'_>) -> Result<f64> {
     while begin.elapsed() < EACH || best.is_infinite() {
         let all = timer.time(launches)?.as_secs_f64();
         best = best.min(all / f64::from(launches));
-        // long enough for the clock, short enough for whoever shares the device
+        // long enough for the clock, short enough for other users of the device
         if all < 2e-3 && launches < 256 {
             launches *= 2;
         }

@@ -40,7 +40,7 @@ pub(crate) enum Sensors {
     },
     /// Through files.
     Files(Files),
-    /// There are none.
+    /// No sensors.
     None,
 }
 

@@ -1,4 +1,4 @@
-//! A machine whose Vulkan loader finds no driver: the plugin says so, and what to do.
+//! A machine whose Vulkan loader finds no driver: the plugin reports this, and what to do.
 
 #![cfg(target_os = "linux")]
 

@@ -48,9 +48,9 @@ fn meaning(code: c_int) -> (ErrorKind, &'static str) {
         sys::NEURON_BAD_VERSION => (ErrorKind::Unsupported, "another version"),
         sys::NEURON_OUTPUT_INSUFFICIENT_SIZE => (ErrorKind::Persistent, "an output is too small"),
         sys::NEURON_UNAVAILABLE_DEVICE => (ErrorKind::DeviceLost, "the device is not available"),
-        sys::NEURON_MISSED_DEADLINE_TRANSIENT => (ErrorKind::Transient, "too late, in passing"),
+        sys::NEURON_MISSED_DEADLINE_TRANSIENT => (ErrorKind::Transient, "too late (transient)"),
         sys::NEURON_MISSED_DEADLINE_PERSISTENT => (ErrorKind::Persistent, "too late"),
-        sys::NEURON_RESOURCE_EXHAUSTED_TRANSIENT => (ErrorKind::Transient, "short of something, in passing"),
+        sys::NEURON_RESOURCE_EXHAUSTED_TRANSIENT => (ErrorKind::Transient, "short of something (transient)"),
         sys::NEURON_RESOURCE_EXHAUSTED_PERSISTENT => (ErrorKind::OutOfMemory, "short of something"),
         sys::NEURON_DEAD_OBJECT => (ErrorKind::DeviceLost, "the service behind it has died"),
         _ => (ErrorKind::Persistent, "a code that is not known"),
@@ -299,7 +299,7 @@ impl Api {
             )
         })?;
         bytes.resize(size, 0u8);
-        // SAFETY: as many bytes as the call is told.
+        // SAFETY: as many bytes as are passed to the call.
         let code = unsafe {
             symbols.NeuronCompilation_storeCompiledNetwork(compilation.raw, bytes.as_mut_ptr().cast(), size)
         };
@@ -538,8 +538,8 @@ impl Execution {
     /// The library refuses it.
     ///
     /// # Safety
-    /// The range lies in the buffer, and both live until the next run has ended. Nobody else uses it meanwhile where the
-    /// port is an output, nobody writes to it where it is an input.
+    /// The range lies in the buffer, and both live until the next run has ended. Meanwhile, an output's range has no
+    /// other user, and an input's range is not written to.
     pub(crate) unsafe fn bind(
         &mut self,
         output: bool,

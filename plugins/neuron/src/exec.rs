@@ -127,7 +127,7 @@ impl Compute for NeuronExecutable {
         for (bound, spare) in bound.iter().zip(&*spare) {
             if let Some(spare) = spare {
                 let bytes = bound.bytes().min(spare.bytes());
-                // SAFETY: the library has ended with it, and nobody else has it.
+                // SAFETY: the library has finished with it, and it has no other user.
                 let new = unsafe { spare.slice(0, bytes) }?;
                 bound.buffer().parts().1.copy_in(bound.offset(), new)?;
             }

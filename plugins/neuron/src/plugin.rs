@@ -56,7 +56,7 @@ fn word(host: &HostServices, key: &str, words: &[(&str, u32)], default: u32) -> 
     let known = words.iter().find(|(word, _)| *word == text.trim());
     known.map(|(_, code)| *code).ok_or_else(|| {
         let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        Error::bad_argument(format!("{key} {text:?} is none of {}", words.join(", ")))
+        Error::bad_argument(format!("{key} {text:?} is not one of {}", words.join(", ")))
     })
 }
 
@@ -184,7 +184,7 @@ impl NeuronDevice {
                 peak_macs_per_s: plugin.soc.macs_per_s,
                 peak_bytes_per_s: plugin.soc.bytes_per_s,
                 settings: said,
-                // a priority is of a compilation, all of ours have the same, and runs take turns
+                // a priority belongs to a compilation; all of ours are equal, and runs execute one at a time
                 preemption: Preemption::None,
                 queue_depth: 1,
                 ..DeviceInfo::new(DeviceKind::Npu, title)

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 /// Index of an operand in its program.
 pub(crate) type OperandId = usize;
 
-/// How integers stand for reals: (stored - zero) × scale; a scale of 0 where they do not.
+/// How integers encode reals: (stored - zero) × scale; a scale of 0 means plain integers.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Quant {
     pub(crate) scale: f32,

@@ -45,7 +45,7 @@ impl Soc {
         let known = SOCS.iter().find(|soc| soc.name.eq_ignore_ascii_case(wanted));
         known.copied().ok_or_else(|| {
             let names: Vec<&str> = SOCS.iter().map(|soc| soc.name).collect();
-            format!("soc {wanted:?} is none of {}", names.join(", "))
+            format!("soc {wanted:?} is not one of {}", names.join(", "))
         })
     }
 }

@@ -1,6 +1,6 @@
 //! The neuron plugin through the host, on the emulated library: answers, runs, blobs, faults, what lives at the end.
 //!
-//! Invariant: faults are the process's, so all that sets them stands in one test.
+//! Invariant: faults are global to the process, so one test sets all of them.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_char};

@@ -24,7 +24,8 @@ const EXPORT: usize = 1 << 20;
 /// Upper limit of a part's bytes.
 const MOST_EXPORTED: usize = 4 << 30;
 
-/// How compilations are made. What nobody chose is left to the driver: one that has no such choice refuses to build with it.
+/// Compilation settings. An unset one is left to the driver: a driver that lacks the setting refuses to build with
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) performance: Option<u32>,
@@ -238,7 +239,7 @@ impl Api {
         Ok(model)
     }
 
-    /// Tells the model how integers of a tensor stand for reals.
+    /// Tells the model how integers of a tensor encode reals.
     fn encode(&self, model: &Model, index: u32, quant: &Quant) -> Result<()> {
         let symbols = self.symbols();
         // SAFETY: no arguments.
@@ -253,7 +254,7 @@ impl Api {
         // SAFETY: a live object; the list lives during the call and has so many elements, here and below.
         let code = unsafe { symbols.OH_NNQuantParam_SetScales(param.raw, scales.as_ptr(), count) };
         check(code, "OH_NNQuantParam_SetScales")?;
-        // SAFETY: as above; a zero point stands beside each scale.
+        // SAFETY: as above; there is one zero point for each scale.
         let code = unsafe { symbols.OH_NNQuantParam_SetZeroPoints(param.raw, quant.zeros.as_ptr(), count) };
         check(code, "OH_NNQuantParam_SetZeroPoints")?;
         // SAFETY: as above.
@@ -494,7 +495,7 @@ impl Drop for Described {
     }
 }
 
-/// How a tensor's integers stand for reals.
+/// How a tensor's integers encode reals.
 struct QuantParam {
     symbols: &'static Symbols,
     raw: *mut sys::NN_QuantParam,

@@ -1,6 +1,6 @@
 //! Buffers: memory that host and runtime share behind a descriptor.
 //!
-//! Invariant: what a run is told of is the file that the host maps: nothing is copied.
+//! Invariant: a run gets the file that the host maps: nothing is copied.
 //!
 //! Not here: cache maintenance of dma-bufs (`polychip_sdk::HostBuffer`).
 
@@ -46,10 +46,10 @@ impl NnrtBuffer {
         Ok(Arc::new(NnrtBuffer { host, file, start }))
     }
 
-    /// A buffer of the requested kind; where the kind is not said, of one that the runtime takes.
+    /// A buffer of the requested kind, or without a request of one that the runtime supports.
     ///
     /// # Errors
-    /// If memory runs out, or the kind is none of the runtime's.
+    /// If memory runs out, or the runtime does not support the kind.
     pub(crate) fn create(emulated: bool, wanted: &Memory) -> Result<Arc<NnrtBuffer>> {
         let kind = match wanted.kind() {
             MemoryKind::Host if emulated => MemoryKind::Memfd,
@@ -75,7 +75,7 @@ impl NnrtBuffer {
     /// A buffer over the host's memory.
     ///
     /// # Errors
-    /// `Unsupported` if the kind is none of the runtime's.
+    /// `Unsupported` if the runtime does not support the kind.
     pub(crate) fn import(emulated: bool, memory: &Memory) -> Result<Arc<NnrtBuffer>> {
         if !kinds(emulated).contains(memory.kind()) {
             let what = format!("memory of kind {:?} would be copied", memory.kind());

@@ -97,7 +97,7 @@ impl NnrtExecutable {
         })
     }
 
-    /// The index in a port's list of the tensor over a range, made if there is none.
+    /// The index in a port's list of the tensor over a range, made if it is missing.
     fn place(
         &self,
         ranges: &mut VecDeque<RangeTensor>,
@@ -160,7 +160,7 @@ impl Compute for NnrtExecutable {
         for (bound, spare) in bound.iter().zip(&*spare) {
             let Some(spare) = spare else { continue };
             let bytes = bound.bytes().min(spare.bytes());
-            // SAFETY: the runtime has ended with it, and nobody else has it.
+            // SAFETY: the runtime has finished with it, and it has no other user.
             let new = unsafe { spare.host().slice(0, bytes) }?;
             bound.buffer().host().copy_in(bound.offset(), new)?;
         }

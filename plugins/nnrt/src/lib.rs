@@ -6,7 +6,8 @@
 //! 3. A tensor of a run is the host's memory behind its descriptor: the plugin copies none but new states.
 //!
 //! Not here: the C symbol (`cdylib`), the C contract (the SDK keeps it), the runtime's declarations (`polychip-sys`), how a part is
-//! read and its layouts planned (`polychip-lowering`). Integers that stand for reals are not lowered yet: they are refused.
+//! read and its layouts planned (`polychip-lowering`). Integers that encode reals are not lowered yet: they are
+//! refused.
 //! Start reading at [`NnrtPlugin`], then `caps`, then `lower`, then `exec`.
 
 #![deny(unsafe_code)]

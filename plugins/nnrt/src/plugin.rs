@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. Nothing is loaded or probed before `create`; the table query has no side effects.
-//! 2. The runtime's CPUs and GPUs are none of ours: they have plugins.
+//! 2. The runtime's CPUs and GPUs are not offered: they have plugins of their own.
 //! 3. A reset ends all runs and voids loaded parts. A run that hangs in the runtime is left behind with its thread and its
 //!    part: nothing can end it.
 
@@ -53,7 +53,7 @@ fn word(host: &HostServices, key: &str, words: &[&str]) -> Result<usize> {
         return Ok(0);
     };
     let place = words.iter().position(|word| *word == text.trim());
-    place.ok_or_else(|| Error::bad_argument(format!("{key} {text:?} is none of {}", words.join(", "))))
+    place.ok_or_else(|| Error::bad_argument(format!("{key} {text:?} is not one of {}", words.join(", "))))
 }
 
 impl Plugin for NnrtPlugin {
@@ -173,7 +173,7 @@ impl NnrtDevice {
                 peak_macs_per_s: plugin.soc.macs_per_s,
                 peak_bytes_per_s: plugin.soc.bytes_per_s,
                 settings: said.clone(),
-                // a priority is of a compilation, all of ours have the same, and runs take turns
+                // a priority belongs to a compilation; all of ours are equal, and runs execute one at a time
                 preemption: Preemption::None,
                 queue_depth: 1,
                 ..DeviceInfo::new(DeviceKind::Npu, title)

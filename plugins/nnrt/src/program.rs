@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// Index of a tensor in its program.
 pub(crate) type TensorId = usize;
 
-/// How a tensor's integers stand for reals: one scale, or one per channel.
+/// How a tensor's integers encode reals: one scale, or one per channel.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Quant {
     pub(crate) scales: Vec<f32>,

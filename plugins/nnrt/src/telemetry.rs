@@ -49,6 +49,6 @@ pub(crate) fn find(text: &str) -> Result<Soc, String> {
     let known = SOCS.iter().find(|soc| soc.name.eq_ignore_ascii_case(text.trim()));
     known.copied().ok_or_else(|| {
         let names: Vec<&str> = SOCS.iter().map(|soc| soc.name).collect();
-        format!("soc {text:?} is none of {}", names.join(", "))
+        format!("soc {text:?} is not one of {}", names.join(", "))
     })
 }

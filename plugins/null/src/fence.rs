@@ -95,7 +95,7 @@ impl NullFence {
         state.end_ns.filter(|_| !state.callbacks.is_empty())
     }
 
-    /// A run that goes on from `from_ns` at the earliest ends so much later: it gives way to another one.
+    /// Delays the end of a run that has not ended by `from_ns`: it gives way to another one.
     pub(crate) fn give_way(&self, from_ns: u64, by_ns: u64) {
         let mut state = self.state();
         if let Some(end_ns) = &mut state.end_ns
@@ -144,7 +144,7 @@ impl NullFence {
         if state.end_ns.is_some_and(|end_ns| end_ns <= now_ns) {
             Ok(state)
         } else {
-            Err(Error::new(ErrorKind::Timeout, "the run goes on"))
+            Err(Error::new(ErrorKind::Timeout, "the run has not ended"))
         }
     }
 }
@@ -163,7 +163,9 @@ impl Fence for NullFence {
                     self.tell();
                     return result;
                 }
-                _ if now_ns >= until_ns => return Err(Error::new(ErrorKind::Timeout, "the run goes on")),
+                _ if now_ns >= until_ns => {
+                    return Err(Error::new(ErrorKind::Timeout, "the run has not ended"));
+                }
                 None if timeout_ns == NO_TIMEOUT => {
                     // only a cancel or a reset ends it; the clock must not race away
                     let wait = self.changed.wait_timeout(state, Duration::from_millis(50));

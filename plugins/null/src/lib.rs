@@ -3,7 +3,7 @@
 //!
 //! Devices come from a TOML script (see [`Script`]): configuration `script` holds its text,
 //! `script_file` its path, or the environment variable `POLYCHIP_NULL_SCRIPT` its path. Without a
-//! script there are none.
+//! script there are no devices.
 //!
 //! Invariants:
 //! 1. Outputs are those of the scalar reference (`reference`), whatever the script states. A script

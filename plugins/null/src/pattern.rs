@@ -1,4 +1,4 @@
-//! Name patterns of scripts: `*` stands for any text.
+//! Name patterns of scripts: `*` matches any text.
 
 /// Whether a name matches a pattern.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {

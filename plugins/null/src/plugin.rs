@@ -139,7 +139,7 @@ impl Shared {
     fn run_timer(&self) {
         let mut state = self.state();
         while !state.closing {
-            // an ended run whose callbacks were made needs nobody
+            // an ended run whose callbacks were made needs no timer
             state
                 .in_flight
                 .retain(|fence| !fence.has_ended() || fence.end_to_tell().is_some());

@@ -19,7 +19,7 @@
 //! states_energy = true
 //! noise_permille = 20
 //! refuse = [{ node = "head*", reason = "vendor", detail = "known to be slow" }]
-//! compile_waits_for = "/tmp/go"     # a compilation goes on once this file is there
+//! compile_waits_for = "/tmp/go"     # a compilation waits until this file exists
 //! refuse_compile = [{ node = "gelu*", with = "softmax*", code = 6001, detail = "graph finalize failed" }]
 //! operating_point = [{ name = "slow", time_permille = 2000, energy_permille = 500, power_mw = 300 }]
 //! idle = { after_ms = 20, time_permille = 4000 } # what runs take after the device did nothing for so long
@@ -177,7 +177,7 @@ impl Default for DeviceScript {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Refuse {
-    /// Pattern of node names; `*` stands for any text.
+    /// Pattern of node names; `*` matches any text.
     pub node: String,
     /// `op`, `dtype`, `shape`, `rank`, `attribute`, `layout`, `memory`, `quarantined` or `vendor`.
     #[serde(default = "vendor")]
@@ -191,7 +191,7 @@ pub struct Refuse {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RefuseCompile {
-    /// Pattern of node names; `*` stands for any text.
+    /// Pattern of node names; `*` matches any text.
     pub node: String,
     /// Only if the part also holds a node of this pattern.
     #[serde(default)]
@@ -551,7 +551,7 @@ impl DeviceScript {
         Ok(())
     }
 
-    /// What the device says of how runs give way.
+    /// The preemption that the device states.
     pub(crate) fn preemption(&self) -> Preemption {
         let bound_ns = NonZeroU64::new(self.preemption_bound_ns);
         match self.preemption {

@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. What is supported and how a part is lowered is `polychip_gpu_lowering`'s: a kernel is never written twice. Its
 //!    WGSL is translated to OpenCL C ([`translate`]).
-//! 2. OpenCL's library is opened in `create`; where there is none, `create` refuses and says so.
+//! 2. OpenCL's library is opened in `create`, which fails and reports it if the library is missing.
 //! 3. A blob holds all that the part needs, the driver's binaries too.
 //!
 //! Not here: the C symbol (`cdylib`), the C contract itself (the SDK keeps it), sensors (OpenCL has none).

@@ -31,7 +31,7 @@ pub const ENTRY: &str = "polychip_main";
 /// Writes the OpenCL C 1.2 of a kernel.
 ///
 /// # Errors
-/// Where the text is no WGSL, or says what this writer does not know.
+/// If the text is not WGSL, or uses a construct that this writer does not support.
 pub fn translate(wgsl: &str, half: Half) -> Result<String> {
     let module = naga::front::wgsl::Frontend::new_with_options(naga::front::wgsl::Options {
         capabilities: naga::valid::Capabilities::all(),

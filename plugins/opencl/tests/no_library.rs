@@ -1,4 +1,5 @@
-//! A machine without OpenCL's library, and one with it and no driver: the plugin says so, and what to do.
+//! A machine without OpenCL's library, and one with the library but no driver: the plugin reports this, and what to
+//! do.
 
 #![cfg(target_os = "linux")]
 

@@ -74,7 +74,7 @@ fn words(symbols: &Symbols, status: ov::ov_status_e) -> String {
     tidy(&text)
 }
 
-/// One line of what matters: source positions of the vendor's build and its frames tell nobody anything.
+/// The relevant text as one line, without source positions of the vendor's build and its frames.
 fn tidy(text: &str) -> String {
     const FRAMES: [&str; 6] = [
         "Exception from ",
@@ -399,7 +399,7 @@ impl CompiledModel {
         )
     }
 
-    /// A property as text; `None` if there is none of that name.
+    /// A property as text; `None` if no property has that name.
     pub(crate) fn property(&self, key: &str) -> Option<String> {
         let key = c_text(key).ok()?;
         let mut value = std::ptr::null_mut();
@@ -445,13 +445,13 @@ impl Drop for CompiledModel {
     }
 }
 
-/// What runs a compiled model. Runs take turns by whoever holds it.
+/// An inference request of a compiled model. Its owner starts one run at a time.
 pub(crate) struct Request {
     symbols: &'static Symbols,
     raw: NonNull<ov::ov_infer_request_t>,
 }
 
-// SAFETY: a request may be used by any thread, by one at a time but for `cancel`; who holds it sees to that.
+// SAFETY: a request may be used by any thread, by one at a time except for `cancel`; its owner ensures that.
 unsafe impl Send for Request {}
 // SAFETY: as above.
 unsafe impl Sync for Request {}
@@ -485,7 +485,7 @@ impl Request {
 
     /// Runs, in this thread and those that the model was compiled for.
     pub(crate) fn infer(&self) -> Result<()> {
-        // SAFETY: the request lives, and nobody else runs it.
+        // SAFETY: the request lives, and no other thread runs it.
         let status = unsafe { call!(self.symbols, ov_infer_request_infer)(self.raw.as_ptr()) };
         self.done("running", status)
     }
@@ -513,7 +513,7 @@ impl Drop for Request {
     }
 }
 
-/// Memory of the host as the library sees it. It does not keep the memory: whoever runs with it does.
+/// Host memory as the library sees it. It does not keep the memory alive: the run does.
 pub(crate) struct HostTensor {
     symbols: &'static Symbols,
     raw: NonNull<ov::ov_tensor_t>,

@@ -218,7 +218,7 @@ fn ours(graph: &GraphView<'_>, node: &NodeView<'_>) -> Support {
         return Support::no(Reason::Op, what);
     }
     if node.bodies().len() > 0 {
-        return Support::no(Reason::Body, "bodies are not handed over");
+        return Support::no(Reason::Body, "bodies are not supported");
     }
     for tensor in node.inputs().chain(node.outputs()).flatten() {
         let tensor = graph.tensor(tensor);

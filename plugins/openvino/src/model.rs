@@ -10,10 +10,10 @@ use crate::api::{self, Core, Port};
 use crate::probe;
 use crate::shared::{Shared, Vendor};
 
-/// Constants of this many bytes and more are handed over by address. Shapes and axes stay in the model.
+/// Constants of this many bytes and more are passed by address. Shapes and axes stay in the model.
 pub(crate) const LARGE: usize = 1024;
 
-/// Whether a node is handed over as the primitive ops that it was recomposed from.
+/// Whether a node is passed to the library as the primitive ops that it was recomposed from.
 pub(crate) fn decompose(_node: &NodeView<'_>) -> bool {
     false
 }
@@ -65,7 +65,7 @@ pub(crate) fn properties(
         properties.push((c"LP_TRANSFORMS_MODE", text("NO")));
     }
     if shared.is_cpu {
-        // the cores are shared with the host's other threads, which pinned ones would stand in the way of
+        // the cores are shared with the host's other threads, which pinned ones would obstruct
         properties.push((c"ENABLE_CPU_PINNING", text("NO")));
         if threads > 0 {
             properties.push((c"INFERENCE_NUM_THREADS", text(&threads.to_string())));

@@ -188,7 +188,7 @@ impl OpenvinoDevice {
                 ("threads", settings.threads.to_string()),
             ]),
             rates_measured_s: peaks.measured_s,
-            // one stream, and calls that wait: its requests take turns, as those of an Intel NPU do in the order of coming
+            // one stream, and calls that wait: requests run one at a time, as on an Intel NPU in order of arrival
             preemption: Preemption::None,
             queue_depth: 1,
             ..DeviceInfo::new(

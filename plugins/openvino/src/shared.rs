@@ -11,7 +11,7 @@ use crate::cores::Cores;
 pub(crate) struct Vendor {
     pub(crate) library: &'static Library,
     pub(crate) core: Core,
-    /// Constants of this many bytes and more are handed over by address; `None` where the library cannot.
+    /// Constants of this many bytes and more are passed by address; `None` where the library cannot.
     pub(crate) by_address: Option<usize>,
 }
 

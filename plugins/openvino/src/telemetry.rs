@@ -48,7 +48,7 @@ pub(crate) fn cores() -> usize {
 }
 
 impl Peaks {
-    /// What is said of a device that nobody measured: the same in every process.
+    /// The stated peaks of a device without measurements: the same in every process.
     fn stated(shared: &Shared) -> Peaks {
         let cores = match shared.threads {
             0 => cores() as u64,

@@ -104,7 +104,7 @@ fn missing() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// `y = relu(x + c)`, all of `[4]`, beside a product with weights large enough to be handed over by address.
+/// `y = relu(x + c)`, all of `[4]`, beside a product with weights large enough to be passed by address.
 fn graph(scale: f32) -> Graph {
     let mut graph = Graph::new("sum");
     let x = tensor(&mut graph, "x", DType::F32, &[1, 4]);
@@ -381,11 +381,11 @@ fn a_cancelled_run_ends(device: &Device) {
             Ok(()) => assert_ne!(index, 2, "a run that had not begun was not cancelled"),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
-                assert_ne!(index, 1, "a run that nobody cancelled was");
+                assert_ne!(index, 1, "a run was cancelled without a request");
             }
         }
     }
-    // and the device goes on
+    // and the device keeps working
     let executable = load(device, &graph(1.0));
     assert_eq!(run(device, &executable, &[0.0; 4]).0, [1.0, 0.0, 0.5, 0.0]);
 }

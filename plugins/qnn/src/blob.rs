@@ -67,7 +67,7 @@ pub(crate) fn write(
         words.push(shape.len() as u32);
         words.extend(shape.iter().map(|&dim| dim as u32));
         match own.quant.per_tensor() {
-            // reported where the model itself says so
+            // reported where the model itself has an encoding
             Some((scale, zero)) if view.encoding().is_some() => {
                 let real = view
                     .encoding()

@@ -58,7 +58,7 @@ impl QnnBuffer {
     pub(crate) fn create(reach: Reach, wanted: &Memory) -> Result<Arc<QnnBuffer>> {
         let host = HostBuffer::create(wanted)?;
         let file = match (reach.way, wanted.kind()) {
-            // what a chip does not register is handed over by address
+            // memory that a chip does not register is passed by address
             (Way::Registered, kind) if reach.imports().contains(kind) => hold(&host.export(kind)?)?,
             _ => None,
         };

@@ -170,7 +170,8 @@ impl QnnDevice {
                 ),
                 ("soc", soc.id.to_string()),
             ]),
-            // contexts of different priorities could preempt each other by VTCM; all of ours have the same, and runs take turns
+            // contexts of different priorities could preempt each other by VTCM; all of ours are equal, and runs
+            // execute one at a time
             preemption: Preemption::None,
             queue_depth: 1,
             ..DeviceInfo::new(DeviceKind::Npu, title)

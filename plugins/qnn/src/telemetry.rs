@@ -10,7 +10,7 @@ use polychip_sdk::{Error, HostServices, OperatingPoint, Result};
 
 use crate::session::{MODES, Mode, Votes};
 
-/// What is voted for where nobody chose: the clocks that latency is measured at, without the last corner's heat.
+/// The default vote: the clocks that latency is measured at, without the last corner's heat.
 const USUAL: &str = "high_performance";
 
 /// The mode of the configuration; `None` if the library decides.
@@ -24,7 +24,7 @@ pub(crate) fn chosen(host: &HostServices) -> Result<Option<&'static Mode>> {
     found.map(Some).ok_or_else(|| {
         let names: Vec<&str> = MODES.iter().map(|mode| mode.name).collect();
         Error::bad_argument(format!(
-            "performance {wanted:?} is none of driver, {}",
+            "performance {wanted:?} is not one of driver, {}",
             names.join(", ")
         ))
     })

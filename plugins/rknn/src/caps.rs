@@ -51,7 +51,7 @@ fn node_support(shared: &Shared, graph: &GraphView<'_>, node: &NodeView<'_>) -> 
     }
 }
 
-/// Whether a node reads or writes integers that stand for reals, other than constants.
+/// Whether a node reads or writes integers that encode reals, other than constants.
 pub(crate) fn is_quantised(graph: &GraphView<'_>, node: &NodeView<'_>) -> bool {
     let mut tensors = node.inputs().chain(node.outputs()).flatten();
     tensors.any(|tensor| {
@@ -60,7 +60,7 @@ pub(crate) fn is_quantised(graph: &GraphView<'_>, node: &NodeView<'_>) -> bool {
     })
 }
 
-/// Whether the op may have integers that stand for reals; norms and sums stay in floats.
+/// Whether the op may have integers that encode reals; norms and sums stay in floats.
 fn integers(op: Op) -> bool {
     !matches!(
         op,

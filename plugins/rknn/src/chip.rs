@@ -73,7 +73,7 @@ impl Chip {
         let known = CHIPS.iter().find(|chip| chip.target.eq_ignore_ascii_case(name));
         known.copied().ok_or_else(|| {
             let names = CHIPS.map(|chip| chip.target).join(", ");
-            format!("target_platform {text:?} is none of {names}")
+            format!("target_platform {text:?} is not one of {names}")
         })
     }
 

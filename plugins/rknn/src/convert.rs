@@ -41,7 +41,7 @@ impl Linear {
         own == zero && (scale - self.scale).abs() <= self.scale * 1e-5
     }
 
-    /// What stored bytes stand for, as the bytes of f32.
+    /// Decodes stored bytes to reals, as the bytes of f32.
     pub(crate) fn reals(&self, stored: &[u8], to: &mut [u8]) {
         for (to, &byte) in to.chunks_exact_mut(Self::REAL_BYTES).zip(stored) {
             let number = if self.signed {

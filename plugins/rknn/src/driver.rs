@@ -71,7 +71,7 @@ impl Driver {
         self.library
     }
 
-    /// An error for a code that is none of success.
+    /// An error for a code other than success.
     fn check(call: &'static str, code: i32) -> Result<()> {
         match code {
             rk::RKNN_OK => Ok(()),
@@ -145,7 +145,7 @@ mod tests {
             (-7, ErrorKind::DeviceLost, "void"),
             (-13, ErrorKind::Unsupported, "target_platform"),
             (-99, ErrorKind::Persistent, "-99"),
-            // a code that nobody noted is no success
+            // an unlisted code is a failure
             (7, ErrorKind::Persistent, "7"),
         ] {
             let error = Driver::check("rknn_run", code).unwrap_err();

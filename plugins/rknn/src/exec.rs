@@ -46,7 +46,7 @@ struct KnownRange {
     memory: Arc<DeviceMemory>,
 }
 
-/// Room to copy through, and to convert where a port is of integers that stand for reals: the runtime is given f32.
+/// Room to copy through, and to convert where a port has integers that encode reals: the runtime is given f32.
 struct Room {
     stored: Vec<u8>,
     reals: Option<(Linear, Vec<u8>)>,

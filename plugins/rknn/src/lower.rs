@@ -196,7 +196,7 @@ fn agrees(seen: &Seen, dims: &[usize]) -> Result<Seen> {
 /// quantises it to or makes it of.
 fn keeps_scales(seen: &Seen, graph: &GraphView<'_>, tensor: u32) -> Result<()> {
     let Some((scale, zero)) = seen.scale() else {
-        // reals on the chip hold what any integers stand for
+        // reals on the chip can hold the values that any integers encode
         return Ok(());
     };
     let borders = |node: &NodeView<'_>, op: Op| node.op() == op && graph.tensor(tensor).encoding().is_none();

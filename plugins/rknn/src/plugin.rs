@@ -162,7 +162,7 @@ impl RknnDevice {
                 ),
                 ("target", chip.target.to_owned()),
             ]),
-            // a priority is of a context, and only says which of those that wait is next; each core takes a run
+            // a priority belongs to a context and only orders the waiting runs; each core executes one run
             preemption: Preemption::None,
             queue_depth: u32::try_from(lanes).unwrap_or(u32::MAX),
             ..DeviceInfo::new(

@@ -23,7 +23,7 @@ pub(crate) struct Quantise {
 pub(crate) enum Caches {
     /// The runtime at each run, and the host's accesses too.
     Run,
-    /// The host's accesses alone: nobody else touches the memory of ports.
+    /// The host's accesses alone: port memory has no other user.
     Access,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Settings {
     pub(crate) python: String,
     /// A program in its place.
     pub(crate) compiler: Option<PathBuf>,
-    /// The toolkit's version, where nobody shall ask for it.
+    /// The toolkit's version, if it is configured instead of queried.
     pub(crate) toolkit: Option<String>,
     /// Time limit of one compilation.
     pub(crate) patience: Duration,

@@ -17,7 +17,7 @@ pub(crate) struct Shared {
     pub(crate) driver: Driver,
     pub(crate) chip: Chip,
     pub(crate) settings: Settings,
-    /// The compiler, or the reason why there is none.
+    /// The compiler, or the reason why it is missing.
     pub(crate) toolkit: Result<Toolkit, String>,
     /// Identity in blobs: a blob of another toolkit, chip or setting is refused.
     pub(crate) made_by: String,

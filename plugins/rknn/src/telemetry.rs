@@ -57,7 +57,7 @@ fn with<T>(shared: &Shared, act: impl FnOnce(&mut BTreeMap<Hash, u64>) -> T) -> 
     act(costs)
 }
 
-/// Keeps what the compiler's table says of a part and of its nodes.
+/// Keeps the compiler table's figures for a part and its nodes.
 pub(crate) fn keep(shared: &Shared, graph: &GraphView<'_>, part: &Hash, rows: &[Row]) {
     let mut found: Vec<(Hash, u64)> = Vec::new();
     let mut whole = 0u64;

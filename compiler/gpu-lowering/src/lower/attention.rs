@@ -23,8 +23,8 @@ fn heads(dims: &[usize], count: Option<usize>) -> Option<([u64; 4], bool)> {
     }
 }
 
-/// What a node widens from f16 to f32, where only attention reads that, as its past: the kernels read f16 as it is. Keys and values
-/// are read so together or not at all.
+/// The tensor that a node widens from f16 to f32, where only attention reads the result, as its past: the kernels
+/// read f16 directly. Past keys and past values are both read this way, or neither is.
 pub(super) fn widened(part: &Part, node: &Node) -> Option<TensorIndex> {
     let x = widens(part, node)?;
     let y = node.output(0)?;
@@ -70,7 +70,7 @@ fn giver(part: &Part, tensor: TensorIndex) -> Option<&Node> {
         .find(|node| node.writes().any(|written| written == tensor))
 }
 
-/// Keys and values of earlier positions, where the device reads them, and how many of them may be seen.
+/// The KV cache of earlier positions, where the device reads it, and the number of visible positions.
 fn past(
     l: &mut Lowering<'_>,
     [keys, values]: [TensorIndex; 2],
@@ -109,7 +109,7 @@ fn past(
     let scalar = l.stored(own[0]).scalar;
     if l.stored(own[1]).scalar != scalar {
         return Err(Refusal::dtype(
-            "a past of keys and values of different types is not offered",
+            "a past whose keys differ in type from its values is not offered",
         ));
     }
     let past = Past {
@@ -135,7 +135,7 @@ fn past(
     Ok((past, [staged[0], staged[1], visible]))
 }
 
-/// Lowers Attention without a window or soft cap, and with a past where a mask of truth values says what of it is seen.
+/// Lowers Attention without a window or soft cap, and with a past where a boolean mask selects its visible positions.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
     if node.op != Op::Attention {
         return Ok(false);

@@ -225,9 +225,9 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// The first of several ways to compute the same that the device holds and that is not quarantined there; the
-    /// fastest of the first ones where kernels are timed. `plain` is the least of them, which says why where there
-    /// is none.
+    /// The first of several ways to compute the same that the device can run and that is not quarantined there; the
+    /// fastest of the first ones where kernels are timed. `plain` is the least demanding: if no way works, its
+    /// refusal is the reason.
     pub(super) fn first<G: Generate>(&self, plain: G, ways: impl Iterator<Item = G>) -> Outcome<(G, Kernel)> {
         let mut refused = None;
         let tuner = self.target.tuner.as_ref().filter(|_| !self.dry);

@@ -13,7 +13,7 @@ use super::builder::Lowering;
 use super::values::{is_float, scalar_of};
 use super::{attention, encoding, map};
 
-/// The expression of several nodes, and the tensors that its operands stand for.
+/// The expression of several nodes, and the tensors of its operands.
 pub(super) struct Chain {
     pub(super) expression: Expression,
     pub(super) operands: Vec<TensorIndex>,

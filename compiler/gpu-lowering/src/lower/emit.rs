@@ -58,11 +58,11 @@ impl<'a> Lowering<'a> {
             return Ok(());
         }
         if node.writes().all(|t| self.part.is_constant(t)) && node.writes().next().is_some() {
-            // whoever reads it makes it, as a constant
+            // its readers store it themselves, as a constant
             return node.writes().try_for_each(|t| self.stored_scalar(t).map(|_| ()));
         }
         if attention::widened(self.part, node).is_some() {
-            // who attends reads what it was widened from
+            // attention reads the tensor that it was widened from
             return Ok(());
         }
         class::lower(self, node)?;

@@ -113,7 +113,7 @@ impl EpilogueBuilder {
         let dims = l.dims(tensor)?;
         let broadcast = sheet
             .broadcast(dims, out)
-            .ok_or_else(|| Refusal::shape(format!("{dims:?} does not stand beside {out:?}")))?;
+            .ok_or_else(|| Refusal::shape(format!("{dims:?} does not broadcast to {out:?}")))?;
         if !is_float(l.part.real(tensor)) {
             return Err(Refusal::dtype("an operand that is no float"));
         }

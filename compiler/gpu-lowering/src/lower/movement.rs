@@ -66,7 +66,7 @@ pub(super) fn kept(l: &Lowering<'_>, x: TensorIndex) -> Outcome<Layout> {
     })
 }
 
-/// A list of a constant input, or what stands there where there is none.
+/// The list in a constant input; `None` for an absent input.
 pub(super) fn list(l: &Lowering<'_>, node: &Node, input: usize) -> Outcome<Option<Vec<i64>>> {
     node.input(input)
         .map(|t| {
@@ -174,7 +174,7 @@ fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) 
         return l.define(y, Layout::ChannelsLast, kind, value);
     }
     if plain && l.wishes[y].is_none() && (exists(l, Layout::RowMajor) || !l.is_channels_only(x)) {
-        // whoever reads it may read it so
+        // its readers may read it through the permutation
         let value = l.get(x, Layout::RowMajor, kind)?;
         l.forms[y].permuted = Permuted::new(value, &order);
         return Ok(());
@@ -272,9 +272,7 @@ fn split(l: &mut Lowering<'_>, node: &Node, x: TensorIndex) -> Outcome<()> {
         None => {
             let whole = node.outputs.iter().map(|output| match output {
                 Some(t) => l.dims(*t).map(|dims| dims.get(axis).copied().unwrap_or(0) as u64),
-                None => Err(Refusal::op(
-                    "a Split without sizes, one of whose outputs nobody wants",
-                )),
+                None => Err(Refusal::op("a Split without sizes and with an unused output")),
             });
             whole.collect::<Outcome<_>>()?
         }

@@ -47,7 +47,7 @@ fn windows(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) ->
         let count_padding = node.attributes.int(Attr::CountIncludePad).unwrap_or(0) != 0;
         PoolKind::Average { count_padding }
     };
-    // the largest integer stands for the largest real, where both have one encoding
+    // the largest integer encodes the largest real, where both have one encoding
     let carries = kind == PoolKind::Max && l.part.tensors[x].encoding == l.part.tensors[y].encoding;
     let element = if carries { Storage::Stored } else { Storage::Real };
     let element = if l.outer_kind(x) == Storage::Real {

@@ -74,7 +74,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         pool::whole(l, kind, x, y)?;
         return Ok(true);
     }
-    // what remains must stand in ONNX order
+    // the remaining axes must be in ONNX order
     if layout == Layout::ChannelsLast && !(spatial || axes.contains(&1)) {
         layout = Layout::RowMajor;
     }

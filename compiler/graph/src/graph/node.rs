@@ -141,6 +141,6 @@ impl Body {
 pub struct Capture {
     /// The tensor of the graph that holds the node.
     pub outer: TensorId,
-    /// The input of the body graph that stands for it.
+    /// The body graph's input that represents it.
     pub inner: TensorId,
 }

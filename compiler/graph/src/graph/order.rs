@@ -27,8 +27,8 @@ impl Renumbering {
 }
 
 impl Graph {
-    /// Brings the graph, its bodies and decompositions into canonical order, drops what was removed
-    /// and tensors that nobody mentions, and numbers the rest anew.
+    /// Brings the graph, its bodies and decompositions into canonical order, drops removed items and unreferenced
+    /// tensors, and numbers the rest anew.
     ///
     /// # Errors
     /// If nodes depend on each other in a circle.
@@ -66,7 +66,7 @@ enum Mark {
     Done,
 }
 
-/// The nodes in canonical order, or in that of their ids where there is none.
+/// The nodes in canonical order, or by id if the graph has a cycle.
 pub(crate) fn execution_order(graph: &Graph) -> Vec<NodeId> {
     order(graph).unwrap_or_else(|_| graph.node_ids())
 }
@@ -76,7 +76,7 @@ fn order(graph: &Graph) -> Result<Vec<NodeId>, Error> {
     let mut marks = vec![Mark::New; graph.node_bound()];
     let mut order = Vec::with_capacity(graph.node_count());
     let from_outputs = graph.outputs.iter().filter_map(|&output| graph.producer(output));
-    // of the nodes that no output needs, those that nobody reads at all pull their inputs along
+    // nodes that no output needs: the ones without any reader pull their inputs along
     let ends = graph
         .nodes()
         .filter(|(_, node)| node.writes().all(|t| graph.consumers(t).is_empty()));

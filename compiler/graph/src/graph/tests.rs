@@ -99,7 +99,7 @@ fn unwanted_outputs_are_dropped() {
     let mut graph = Graph::new("split");
     let [x, a, b] = ["x", "a", "b"].map(|name| tensor(&mut graph, name));
     let dropout = graph.add_node(Node::new(Op::Dropout, vec![Some(x)], vec![Some(a), Some(b)]));
-    // how many parts there are says how large each is; and best values have places
+    // the number of Split's outputs determines their sizes; TopK's values need its indices
     let parts = ["c", "d", "e"].map(|name| tensor(&mut graph, name));
     let split = graph.add_node(Node::new(Op::Split, vec![Some(x)], parts.map(Some).to_vec()));
     let best = ["f", "g"].map(|name| tensor(&mut graph, name));

@@ -179,7 +179,7 @@ impl<'a> Pair<'a> {
         encoding.is_none_or(|encoding| match encoding.axis {
             EncodingAxis::PerTensor => true,
             EncodingAxis::PerAxis(axis) => !padded(axis),
-            // scales stand in the order of the whole shape
+            // scales follow the order of the whole shape
             EncodingAxis::PerBlock { .. } | EncodingAxis::Blocks(_) => !(0..axes.len()).any(padded),
         })
     }

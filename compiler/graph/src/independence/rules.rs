@@ -143,7 +143,7 @@ fn rule(step: &Step<'_>) -> Verdict {
         | Gather | GatherElements | Pad | Trilu | DepthToSpace | SpaceToDepth | ConstantOfShape | Range
         | OneHot => layout::rule(step),
         _ => {
-            // whoever spoilt an input comes first
+            // a node that already spoilt an input is reported first
             (0..step.node.inputs.len())
                 .filter(|&input| step.has(input))
                 .try_for_each(|input| step.prefix(input).map(drop))?;

@@ -31,7 +31,7 @@ impl<'a> Step<'a> {
         Err(self.id)
     }
 
-    /// Goes on where this holds.
+    /// The verdict that this node mixes positions unless `holds`.
     pub(super) fn must(&self, holds: bool) -> Result<(), NodeId> {
         if holds { Ok(()) } else { Err(self.id) }
     }

@@ -363,7 +363,8 @@ fn padded(array: &Array, into: &[usize]) -> Array {
     wide
 }
 
-/// Runs a graph at both sizes, and asserts that the true outputs are what a proof says of the padded ones.
+/// Runs a graph at both sizes, and asserts that the true outputs match the part of the padded ones that the proof
+/// declares valid.
 fn holds(
     graph: &Graph,
     proved: &TrueShapes,

@@ -1,6 +1,6 @@
 //! Types of ops over sequences and optionals, which shape functions do not know.
 //!
-//! Invariant: only containers, element types and ranks are told; lengths are not.
+//! Invariant: only containers, element types and ranks are inferred; lengths are not.
 
 use polychip_ops::{Attr, DType, Op, TensorType};
 

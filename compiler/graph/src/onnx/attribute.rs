@@ -57,7 +57,7 @@ pub(super) fn resolve<'a>(
     match bindings {
         Some(bindings) => Ok(bindings.get(&attribute.ref_attr_name)),
         None => Err(Error::malformed(format!(
-            "{what}: attribute \"{}\" refers to \"{}\", but stands in no function",
+            "{what}: attribute \"{}\" refers to \"{}\", but is not inside a function",
             attribute.name, attribute.ref_attr_name
         ))),
     }

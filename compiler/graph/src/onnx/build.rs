@@ -223,7 +223,7 @@ impl<'m> Importer<'m> {
         Ok(())
     }
 
-    /// A declaration without sizes named by nobody but itself: nothing would bind them.
+    /// A declaration without the named sizes that occur nowhere else: nothing would bind them.
     fn weakened(&self, mut declared: Declared) -> Declared {
         if let Some(shape) = declared.ty.as_mut().and_then(|ty| ty.shape.as_mut()) {
             for dim in shape {
@@ -487,7 +487,7 @@ impl<'m> Importer<'m> {
     ) -> Result<Body, Error> {
         if self.levels.len() > MOST_NESTED {
             return Err(Error::malformed(format!(
-                "bodies of nodes stand in each other more than {MOST_NESTED} deep"
+                "bodies of nodes are nested more than {MOST_NESTED} deep"
             )));
         }
         let scope = self.level().scope();

@@ -1,4 +1,4 @@
-//! Weights that stand in files beside the model.
+//! Weights in files beside the model.
 //!
 //! Invariants:
 //! 1. A location that could leave the model's folder is refused before anything is opened.

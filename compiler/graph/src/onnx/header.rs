@@ -1,4 +1,4 @@
-//! What a model file says of itself: versions, maker and metadata, without building the graph.
+//! The header of a model file: versions, maker and metadata, without building the graph.
 //!
 //! Invariant: nothing here is trusted or checked; [`import`](super::import) does that.
 
@@ -11,7 +11,7 @@ use super::messages::OperatorSetId;
 use super::opsets::domain;
 use crate::Error;
 
-/// What a model file says of itself.
+/// The header of a model file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Header {
     /// Version of the file format.

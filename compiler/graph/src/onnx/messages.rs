@@ -178,7 +178,7 @@ pub struct ValueInfo {
     pub r#type: Option<Type>,
 }
 
-/// `Tensor::data_location` of a tensor whose elements stand in another file.
+/// `Tensor::data_location` of a tensor whose elements are in another file.
 pub const EXTERNAL: i32 = 1;
 
 #[derive(Clone, PartialEq, prost::Message)]

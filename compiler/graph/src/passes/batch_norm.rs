@@ -45,7 +45,7 @@ impl Affine {
     }
 }
 
-/// Where the output channels stand in the weights: element `i` has channel `i / inner % count`, plus
+/// The position of output channels in the weights: element `i` has channel `i / inner % count`, plus
 /// `count` for each slice before its own.
 struct Layout {
     channels: usize,

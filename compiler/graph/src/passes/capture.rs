@@ -1,9 +1,9 @@
-//! What bodies read of the graph around them: a state that a loop hands on unchanged is captured instead, and a constant that
-//! a body captures becomes the body's own.
+//! Values that bodies read from the graph around them: a state that a loop passes on unchanged becomes a capture, and
+//! a captured constant becomes the body's own.
 //!
 //! Exporters carry a loop's weights as states. As constants of the body they fold, and devices pack them.
 //!
-//! Not here: what then folds (`fold`), bodies that stand in place of their node (`branch`).
+//! Not here: the folding that follows (`fold`), bodies that replace their node (`branch`).
 
 use polychip_ops::{Attr, Op};
 

@@ -67,7 +67,7 @@ pub(super) fn run(graph: &mut Graph, folding: &Folding<'_>) -> Result<usize, Err
     Ok(folded)
 }
 
-/// Elements below which weights of 16 bits are folded like anything else: whoever reads them as they are gains nothing.
+/// Element count below which 16-bit weights are folded like any constant: reading them as stored gains nothing.
 const FEW_WEIGHTS: usize = 1 << 14;
 
 /// Whether a node widens weights of 16 bits to f32 for products alone.

@@ -93,7 +93,7 @@ fn permutation(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
     }
 }
 
-/// Whether the integers of two tensors stand for the same reals, and hold as many of them.
+/// Whether the integers of two tensors encode the same reals, over the same range.
 fn same_grid(graph: &Graph, a: TensorId, b: TensorId) -> bool {
     let (a, b) = (graph.tensor(a), graph.tensor(b));
     a.encoding == b.encoding && (a.encoding.is_none() || a.ty.dtype == b.ty.dtype)

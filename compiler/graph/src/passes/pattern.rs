@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. A constant with an encoding is never read as a number here.
-//! 2. A region that is returned is closed: nobody outside reads what is inside but the result.
+//! 2. A returned region is closed: nodes outside it read only its result.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub(super) fn tolerance(graph: &Graph, tensor: TensorId) -> Option<f64> {
     }
 }
 
-/// The tensor that Identities hand on as this one.
+/// The source of a tensor, traced back through Identities.
 pub(super) fn through_identities(graph: &Graph, id: TensorId) -> TensorId {
     let mut found = id;
     while let Some(node) = graph.producer(found).map(|node| graph.node(node))
@@ -221,8 +221,8 @@ pub(super) fn region(graph: &Graph, result: TensorId, stops: &[TensorId]) -> Opt
     closed.then_some(nodes)
 }
 
-/// Puts one node in the place of a region, which it keeps as its decomposition. `aliases` says which
-/// tensors of the region the node's inputs stand for where they differ from the inputs themselves.
+/// Replaces a region with one node, which keeps the region as its decomposition. `aliases` maps the node's inputs to
+/// the region's tensors where they differ.
 pub(super) fn replace_region(
     graph: &mut Graph,
     region: &[NodeId],

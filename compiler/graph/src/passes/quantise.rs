@@ -1,9 +1,9 @@
 //! Folds QuantizeLinear and DequantizeLinear onto tensors as encodings.
 //!
-//! The law: a node that reads tensors with an encoding computes on the reals they stand for, and a
-//! result with an encoding is quantised after it: divided by the scale, rounded half to even, moved by
-//! the zero point, clamped to the type. QuantizeLinear and DequantizeLinear themselves, where they
-//! stay, read and write the stored integers, and agree with the encoding.
+//! The rule: a node that reads tensors with an encoding computes on the encoded reals, and a result with an encoding
+//! is quantised after it: divided by the scale, rounded half to even, moved by the zero point, clamped to the type.
+//! QuantizeLinear and DequantizeLinear themselves, where they stay, read and write the stored integers, and agree
+//! with the encoding.
 //!
 //! Folded are:
 //! - `dequantise → op → quantise`, where every float input is dequantised (but parameters, such as the

@@ -89,7 +89,7 @@ pub(super) fn lex(text: &str) -> Result<Vec<(usize, Token)>, Error> {
     Ok(tokens)
 }
 
-/// Where a word or number ends: signs stand at its start or behind an exponent's `e` only.
+/// Where a word or number ends: signs are allowed only at its start or behind an exponent's `e`.
 fn word_end(text: &str) -> usize {
     let mut before = None;
     for (at, c) in text.char_indices() {

@@ -207,7 +207,7 @@ impl Printer {
     }
 }
 
-/// A float with a point or exponent, so that it is told from an integer; odd NaNs by their bits.
+/// A float with a point or exponent, to distinguish it from an integer; unusual NaNs by their bits.
 fn float(value: f32) -> String {
     values::float(value.into(), DType::F32, value.to_bits().into())
         .unwrap_or_else(|| format!("bits {:#010x}", value.to_bits()))

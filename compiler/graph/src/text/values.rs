@@ -152,7 +152,7 @@ pub(super) fn draw(dtype: DType, bytes: usize, seed: u32) -> Option<Vec<u8>> {
     Some(drawn)
 }
 
-/// The seed that stands for these elements: the one they were drawn from, else one made of them.
+/// The seed of these elements: the one they were drawn from, or else one derived from them.
 pub(super) fn seed(dtype: DType, bytes: &[u8]) -> Option<u32> {
     let width = dtype.byte_width().unwrap_or(1);
     if !is_drawn(dtype, bytes.len()) {

@@ -19,7 +19,7 @@ use crate::{Layout, Node, Outcome, Part, Refusal, Tensor, TensorIndex, layout};
 /// What a node computes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Domain {
-    /// Integers that stand for reals; this is the type of the result, or of the first input.
+    /// Integers that encode reals; this is the type of the result, or of the first input.
     Fixed(Type),
     /// Floats.
     Float(Type),
@@ -140,7 +140,7 @@ impl<'a> Lower<'a> {
             }
             if info.borrowed {
                 return Err(Refusal::encoding(format!(
-                    "tensor {} is of plain integers here, and stands for reals elsewhere in the part",
+                    "tensor {} has plain integers here, and encodes reals elsewhere in the part",
                     view.name
                 )));
             }
@@ -327,7 +327,7 @@ impl<'a> Lower<'a> {
     /// A tensor of the graph in an order of axes; a constant becomes one of the program.
     ///
     /// # Errors
-    /// That it is none of the chip's, or is made by no node.
+    /// If the chip does not support the tensor, or no node produces it.
     pub fn read(&mut self, tensor: TensorIndex, order: Layout) -> Outcome<OperandId> {
         let info = self.info(tensor)?;
         let rank = info.shape.len();

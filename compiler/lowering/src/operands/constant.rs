@@ -1,4 +1,4 @@
-//! Constants of the model: the reals they stand for, quantising them, and storing them as a chip's types.
+//! Constants of the model: decoding them to reals, quantising them, and storing them as a chip's types.
 //!
 //! Invariant: quantising rounds half to even, as ONNX does, and its range holds zero.
 
@@ -8,7 +8,7 @@ use polychip_ops::DType;
 use super::program::{Quant, Type};
 use crate::Tensor;
 
-/// The reals that a constant stands for; integers without an encoding are themselves.
+/// The reals that a constant encodes; integers without an encoding are taken as they are.
 pub fn reals(tensor: &Tensor) -> Option<Vec<f32>> {
     if tensor.encoding.is_none() && tensor.dtype == DType::F64 {
         let values = tensor.literal()?.as_f64s()?;

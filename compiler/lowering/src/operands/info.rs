@@ -29,7 +29,7 @@ pub struct Info {
     pub borrowed: bool,
 }
 
-/// The stored type of an element type; `encoded` where integers stand for reals.
+/// The stored type of an element type; `encoded` where integers encode reals.
 fn stored(dtype: DType, encoded: bool) -> Option<Type> {
     Some(match (dtype, encoded) {
         (DType::U8, true) => Type::Ufixed8,

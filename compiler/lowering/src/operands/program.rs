@@ -1,7 +1,7 @@
-//! A part as operands and steps: plain data, in no vendor's words.
+//! A part as operands and steps: plain data, independent of any vendor.
 //!
 //! Invariants:
-//! 1. Steps stand in an order in which each operand is written before it is read.
+//! 1. Steps are in an order in which each operand is written before it is read.
 //! 2. `inputs` and `outputs` are operands of the roles [`Role::Input`] and [`Role::Output`], in the order of ports.
 //! 3. Axes that a step names are places in memory, of its first input.
 //!
@@ -14,7 +14,7 @@ use crate::TensorIndex;
 /// Index of an operand in its program.
 pub type OperandId = usize;
 
-/// Type of stored elements; the `fixed` ones stand for reals through an encoding.
+/// Type of stored elements; the `fixed` ones represent reals through an encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Type {
@@ -46,7 +46,7 @@ impl Type {
         }
     }
 
-    /// Whether elements stand for reals through an encoding.
+    /// Whether elements represent reals through an encoding.
     pub const fn is_quantised(self) -> bool {
         matches!(
             self,
@@ -54,7 +54,7 @@ impl Type {
         )
     }
 
-    /// The type in which these integers stand for reals.
+    /// The type of these integers where they encode reals.
     pub const fn fixed(self) -> Option<Type> {
         Some(match self {
             Type::Uint8 | Type::Ufixed8 => Type::Ufixed8,
@@ -84,25 +84,25 @@ impl Type {
     }
 }
 
-/// How stored integers stand for reals: (stored - zero) × scale.
+/// How stored integers encode reals: (stored - zero) × scale.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Quant {
     /// They do not.
     None,
     /// One scale.
     PerTensor {
-        /// What a step stands for.
+        /// The real value of one step.
         scale: f32,
-        /// What stands for 0.
+        /// The integer that encodes 0.
         zero: i32,
     },
     /// One scale per index of an axis.
     PerAxis {
         /// Place of the axis.
         axis: usize,
-        /// What a step stands for.
+        /// The real value of one step.
         scales: Vec<f32>,
-        /// What stands for 0.
+        /// The integer that encodes 0.
         zeros: Vec<i32>,
         /// How many low bits of an element count, where not all do.
         bits: Option<u32>,
@@ -139,7 +139,7 @@ pub struct Operand {
     pub name: String,
     /// Type of its elements.
     pub ty: Type,
-    /// How they stand for reals.
+    /// How they encode reals.
     pub quant: Quant,
     /// Extents, outermost first; a scalar has one of 1.
     pub dims: Vec<usize>,
@@ -281,7 +281,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// Computes Relus and Clips with the step before them, where that `takes` one and nobody else reads what is between.
+    /// Computes Relus and Clips with the step before them, where that `takes` one and nothing else reads the tensor
+    /// between them.
     pub fn fuse(&mut self, takes: impl Fn(&Kind) -> bool, offers: impl Fn([f32; 2]) -> bool) {
         let mut readers = vec![0usize; self.operands.len()];
         for &id in self

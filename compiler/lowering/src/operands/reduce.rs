@@ -59,7 +59,7 @@ impl Lower<'_> {
             _ => axes_of(&axes, rank)?,
         };
         let mut order = of_rank(order, rank);
-        // without the reduced axes, those left must stand in the order of the result
+        // without the reduced axes, the remaining ones must be in the result's order
         let left = order
             .permutation(rank)
             .into_iter()

@@ -27,7 +27,7 @@ pub struct Traits {
     pub selects_broadcast: bool,
     /// Means of integers have the encoding of what they are made of.
     pub means_keep_encoding: bool,
-    /// Weights stand beside a bias always.
+    /// Weights always need a bias beside them.
     pub needs_bias: bool,
     /// The axes of a filter: of a convolution, of a depthwise one, of a transposed one. Of `h`, `w`, `i`, `o`.
     pub filters: [&'static str; 3],
@@ -35,7 +35,7 @@ pub struct Traits {
 
 /// What a chip stores.
 pub trait Stores {
-    /// What a word says of it.
+    /// The chip's traits.
     fn traits(&self) -> &'static Traits;
 
     /// Whether it stores this type.

@@ -1,4 +1,4 @@
-//! What a plugin says of its chips, for the front.
+//! A plugin's description of its chips, for the front.
 //!
 //! Invariant: an answer depends on its arguments only.
 

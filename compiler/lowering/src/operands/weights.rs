@@ -79,8 +79,8 @@ impl Lower<'_> {
         Ok(Weights { id, scales })
     }
 
-    /// A constant as the bias of `channels` output channels, all of it multiplied by `factor`: nothing or zeros where there
-    /// is none.
+    /// A constant as the bias of `channels` output channels, all of it multiplied by `factor`. Without a bias:
+    /// nothing, or zeros.
     pub(super) fn bias(
         &mut self,
         tensor: Option<TensorIndex>,

@@ -38,8 +38,8 @@ impl<'a> Extract<'a> {
         self.nodes(&[node as u32])
     }
 
-    /// Some nodes, in order, with ports around them. An output is what nodes outside read, what leaves the whole part,
-    /// and what nobody reads.
+    /// Some nodes, in order, with ports around them. Outputs are the tensors that nodes outside read, those that
+    /// leave the whole part, and those without readers.
     pub fn nodes(&mut self, nodes: &[u32]) -> Part {
         self.nodes_of(nodes).0
     }

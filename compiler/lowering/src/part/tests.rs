@@ -26,7 +26,7 @@ fn names(part: &Part, tensors: &[TensorIndex]) -> Vec<String> {
     tensors.iter().map(|&t| part.tensors[t].name.clone()).collect()
 }
 
-/// Two branches from 1, which join in 4; 5 is read by nobody.
+/// Two branches from 1, which join in 4; 5 has no reader.
 fn diamond() -> Part {
     let mut part = part(
         6,

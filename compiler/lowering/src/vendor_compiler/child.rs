@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. However the program ends (never, too late, by a signal, without an answer), waiting for it ends with a status or an
-//!    error that names it; nothing that it started goes on, and no file of it stays.
+//!    error that names it; no process that it started keeps running, and none of its files stays.
 //! 2. Files of the program's are read up to a limit.
 //!
 //! Not here: what the program is asked, and what of its answer is believed (each plugin).

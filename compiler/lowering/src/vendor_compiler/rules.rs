@@ -1,5 +1,5 @@
-//! What a compiler that computes f32 in 16-bit floats may be given, of what it is known to take: f32, and integers of 8 bits
-//! that stand for reals where it keeps their scales.
+//! The nodes that a compiler that computes f32 in 16-bit floats may be given, among those it is known to take: f32,
+//! and integers of 8 bits that encode reals where it keeps their scales.
 //!
 //! Invariant: the first reason that is true is given.
 
@@ -73,7 +73,7 @@ impl Rules {
             return refuse(Reason::Op, format!("{}.{}", node.domain(), node.op_name()));
         }
         if node.bodies().len() > 0 {
-            return refuse(Reason::Body, "bodies are not handed over");
+            return refuse(Reason::Body, "bodies are not supported");
         }
         let constants = (self.constants)(node.op()).ok_or_else(|| (Reason::Op, node.op_name().to_owned()))?;
         let borders = matches!(node.op(), Op::QuantizeLinear | Op::DequantizeLinear);
@@ -104,7 +104,7 @@ impl Rules {
         attributes(graph, node)
     }
 
-    /// Whether a tensor's integers may be handed over.
+    /// Whether the compiler may be given a tensor's integers.
     fn integers(&self, node: &NodeView<'_>, tensor: &TensorView<'_>, encoding: &EncodingView<'_>) -> Outcome {
         let name = tensor.name();
         let refused = |what: &str| refuse(Reason::Encoding, format!("tensor {name}: {what}"));
@@ -117,7 +117,7 @@ impl Rules {
         }
         let constant = tensor.is_constant();
         match (tensor.dtype(), encoding.kind()) {
-            _ if encoding.real_dtype() != DType::F32 => refused("it stands for other reals than f32"),
+            _ if encoding.real_dtype() != DType::F32 => refused("it encodes reals other than f32"),
             (_, EncodingKind::Blocks(layout)) => refused(&format!("blocks of {layout}")),
             (DType::I8 | DType::U8, EncodingKind::PerTensor) => Ok(()),
             (DType::I8 | DType::U8 | DType::I32, EncodingKind::PerTensor | EncodingKind::PerAxis { .. })
@@ -126,7 +126,7 @@ impl Rules {
                 Ok(())
             }
             (DType::I8 | DType::U8, _) => refused("more than one scale"),
-            (dtype, _) => refused(&format!("{dtype} that stands for reals")),
+            (dtype, _) => refused(&format!("{dtype} that encodes reals")),
         }
     }
 

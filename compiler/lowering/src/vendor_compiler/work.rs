@@ -12,7 +12,7 @@ pub struct Work {
     pub bytes: u64,
 }
 
-/// A node's work on a chip that has reals of so many bytes, and integers that stand for reals as they are.
+/// A node's work on a chip that stores reals in so many bytes, and integers that encode reals as they are.
 #[must_use]
 pub fn work(graph: &GraphView<'_>, node: &NodeView<'_>, real_bytes: u64) -> Work {
     let elements = |tensor: u32| -> u64 {

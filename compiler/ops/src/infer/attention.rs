@@ -22,7 +22,7 @@ struct Heads {
     size: Dim,
 }
 
-/// Reads an input of rank 3 or 4 as heads; `attr` says how many where they are packed.
+/// Reads an input of rank 3 or 4 as heads; `attr` holds their number where they are packed.
 fn heads(call: &Call<'_>, index: usize, attr: Attr) -> Result<Heads> {
     let stated = match call.attributes.int(attr) {
         Some(count) => Some(call.size_from(count, 1, attr.name())?),
@@ -79,7 +79,7 @@ fn attention(call: &Call<'_>) -> Result<Vec<Out>> {
     let batch = call.merge(&q.batch, &k.batch, "the batch")?;
     let batch = call.merge(&batch, &v.batch, "the batch")?;
     let kv_heads = call.merge(&k.heads, &v.heads, "the number of key and value heads")?;
-    let length = call.merge(&k.length, &v.length, "the length of keys and values")?;
+    let length = call.merge(&k.length, &v.length, "the key and value length")?;
     let size = call.merge(&q.size, &k.size, "the head size")?;
     if let (Dim::Known(q), Dim::Known(kv)) = (&q.heads, &kv_heads)
         && q.checked_rem(*kv) != Some(0)

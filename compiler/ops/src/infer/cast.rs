@@ -33,7 +33,7 @@ fn converted(call: &Call<'_>, to: DType) -> Option<Value> {
     let rank = call.dims(0).filter(|dims| dims.len() <= 1)?.len();
     match call.value(0)? {
         value if to.is_int() && call.dtype(0).is_some_and(DType::is_float) => {
-            // A float is cut to an integer; beyond 2^53 it may stand for several.
+            // A float is cut to an integer; beyond 2^53 it may represent several.
             let floats = value.as_f64s()?;
             let exact = |float: &f64| (float.abs() < 9e15).then_some(Element::Int(*float as i64));
             make_value(to, rank, floats.iter().map(exact).collect::<Option<_>>()?)

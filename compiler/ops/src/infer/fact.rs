@@ -1,6 +1,6 @@
 //! What is known of a node's inputs, and what follows for its outputs.
 //!
-//! Invariant: a size or value that stands here is right for every run, or is marked as an upper bound.
+//! Invariant: a size or value given here is right for every run, or is marked as an upper bound.
 //! Not here: how it follows (`infer`, a file per op class).
 
 use crate::{TensorType, Value};

@@ -1,6 +1,6 @@
 //! Shapes of ops of classical machine learning.
 //!
-//! Not here: whether trees are trees; whoever computes them says so.
+//! Not here: whether trees are well-formed; the kernels that compute them check it.
 
 use crate::infer::call::{Call, Out, Result, bad_input, bail};
 use crate::{Attr, Dim, Op};

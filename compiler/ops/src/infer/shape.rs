@@ -1,7 +1,7 @@
 //! Shapes of ops that move elements or read shapes.
 //!
-//! Invariant: elements are neither made nor lost but where the op says so, and where the elements
-//! are those of a shape, their values follow.
+//! Invariant: elements are neither made nor lost unless the op is defined to do so, and where the elements are those
+//! of a shape, their values follow.
 //! Not here: reads by index (`gather_scatter`), resampling (`image`).
 
 use crate::infer::call::{Call, MAX_VALUE, Out, Result, bad_input, bail, make_value, unknown};

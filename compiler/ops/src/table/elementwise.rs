@@ -1,6 +1,6 @@
 //! Rows of the op table: ops whose every output element depends on one element of each input.
 //!
-//! Invariant: one row per op, in the form of opset 28; `table` says how a row reads.
+//! Invariant: one row per op, in the form of opset 28; `table` documents the row format.
 //! Not here: the shapes that come out (`infer::elementwise`).
 
 use super::row::*;

@@ -1,7 +1,7 @@
 //! Rows of the op table: classical machine learning, the domain `ai.onnx.ml`.
 //!
-//! Invariant: one row per op, in the form of version 5 of that domain; `table` says how a row reads. The other ops of the
-//! domain have no row: the importer says them in ops of the default domain.
+//! Invariant: one row per op, in the form of version 5 of that domain; `table` documents the row format. The other
+//! ops of the domain have no row: the importer converts them to ops of the default domain.
 //! Not here: the shapes that come out (`infer::ml`).
 
 use super::row::*;

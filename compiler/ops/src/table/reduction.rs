@@ -1,6 +1,6 @@
 //! Rows of the op table: reductions, running totals, and selections along axes.
 //!
-//! Invariant: one row per op, in the form of opset 28; `table` says how a row reads.
+//! Invariant: one row per op, in the form of opset 28; `table` documents the row format.
 //! Not here: the shapes that come out (`infer::reduction`).
 
 use super::row::*;

@@ -1,6 +1,7 @@
 //! How a row of the op table is written: the macro of rows, and the sets of element types that many rows share.
 //!
-//! Invariant: all that a row names but its op and attributes stands here, so that a file of rows imports this file alone.
+//! Invariant: everything that a row names, except its op and attributes, is defined here, so that a file of rows
+//! imports this file alone.
 //! Not here: the rows (a file per op class), the types of a row (`spec`).
 
 pub(super) use DType::*;

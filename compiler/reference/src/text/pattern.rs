@@ -68,7 +68,7 @@ fn translated(pattern: &str) -> String {
     out
 }
 
-/// What stands between `\Q` and `\E` stands for itself.
+/// Text between `\Q` and `\E` is literal.
 fn quoted(rest: &mut impl Iterator<Item = char>, out: &mut String) {
     let mut text: String = rest.collect();
     let behind = match text.find(r"\E") {

@@ -22,7 +22,7 @@ unsafe extern "C" fn begin(
     OPEN.fetch_add(1, Ordering::AcqRel);
     if bytes > 0 {
         let call = polychip_null::table().buffer_begin_access.unwrap();
-        // SAFETY: the arguments are handed on as they came.
+        // SAFETY: the arguments are forwarded unchanged.
         return unsafe { call(buffer, access, offset, bytes, out_data, error) };
     }
     // SAFETY: the host's place for the address.

@@ -26,7 +26,7 @@ unsafe extern "C" fn device_info(
         struct_size: OLDER as u32,
         ..Default::default()
     };
-    // SAFETY: the arguments are the host's, the record is ours and says how long it is.
+    // SAFETY: the arguments are the host's, the record is ours and holds its own size.
     let status = unsafe { call(device, &raw mut known, error) };
     let skip = size_of::<u32>();
     // SAFETY: both records are longer than what is copied.

@@ -45,7 +45,7 @@ pub(super) unsafe fn graph<'a>(
             "graphs are nested deeper than {MAX_DEPTH}"
         )));
     }
-    // SAFETY: every pointer is readable for what stands beside it, as the caller promises; the same
+    // SAFETY: every pointer is readable for the count beside it, as the caller promises; the same
     // holds for each unsafe call in this file.
     let raw = unsafe { raw::read(graph) }?;
     // SAFETY: as above.
@@ -252,9 +252,7 @@ unsafe fn encoding(
     if raw.kind == abi::POLYCHIP_ENCODING_BLOCKS {
         let plain = constant && dtype == DType::U8 && raw.real_dtype == DType::F32.code();
         if !plain || !scales.is_empty() || !zero_points.is_empty() {
-            return bad(
-                "is blocks, which are constants of u8, stand for f32 and have no other scales".into(),
-            );
+            return bad("is blocks, which are constants of u8, encode f32 and have no other scales".into());
         }
         return Ok(());
     }

@@ -52,7 +52,7 @@ impl Constant {
     /// Bytes that the caller keeps.
     ///
     /// # Safety
-    /// They live, and nobody writes to them, as long as the value or a copy of it is used.
+    /// The bytes must stay alive and unmodified as long as the value or a copy of it is used.
     #[must_use]
     pub unsafe fn kept(bytes: &[u8]) -> Constant {
         Constant {
@@ -65,7 +65,7 @@ impl Constant {
     /// The bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: checked; alive as whoever made the graph view promised.
+        // SAFETY: checked; alive as the graph view's creator promised.
         unsafe { raw::slice(self.data, self.bytes, "constant") }.expect(CHECKED)
     }
 

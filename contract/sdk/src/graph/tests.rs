@@ -326,7 +326,7 @@ fn each_breach_is_named() {
             of_blocks(&|f| f.tensors[1].dtype = DType::I8.code()),
         ),
         (
-            "stand for f32",
+            "encode f32",
             of_blocks(&|f| f.encodings[0].real_dtype = DType::F16.code()),
         ),
         (
@@ -433,7 +433,7 @@ proptest! {
     }
 }
 
-/// All bytes that a constant hands out, and the lengths of its blocks.
+/// All bytes that a constant returns, and the lengths of its blocks.
 fn handed_out(constant: &Constant) -> (Vec<u8>, Vec<usize>) {
     let (mut bytes, mut lengths) = (Vec::new(), Vec::new());
     constant.blocks(|block| {

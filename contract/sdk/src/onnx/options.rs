@@ -44,10 +44,10 @@ pub enum Quantised {
     /// As they are stored: ports of integers, constants with all their bits.
     #[default]
     Stored,
-    /// As training that knows of the quantisation leaves it: every port is f32, quantised and dequantised behind an input and
-    /// before an output; bytes without a sign are moved by 128, with their zero points, so that all integers of 8 bits are
-    /// signed; constants of 32 bits, which are biases, are what they stand for. Nodes that quantise are named after their
-    /// tensors.
+    /// As quantisation-aware training leaves it: every port is f32, quantised and dequantised behind an input and
+    /// before an output; unsigned bytes are moved by 128, with their zero points, so that all 8-bit integers are
+    /// signed; 32-bit constants, which are biases, are written as the reals they encode. Nodes that quantise are
+    /// named after their tensors.
     Fake,
 }
 

@@ -24,7 +24,7 @@ pub(super) fn stored_dtype(tensor: &TensorView<'_>, quantised: Quantised) -> DTy
     }
 }
 
-/// What integers of 32 bits stand for, as the bytes of f32; none where the scales are no whole tensor's and no axis's.
+/// The reals that 32-bit integers encode, as bytes of f32; `None` unless the scales are per tensor or per axis.
 fn reals<'b>(encoding: &EncodingView<'_>, dims: &[usize], bytes: &[u8]) -> Option<Cow<'b, [u8]>> {
     let (scales, zero_points) = (encoding.scales(), encoding.zero_points());
     let inner: usize = match encoding.kind() {
@@ -45,7 +45,7 @@ fn reals<'b>(encoding: &EncodingView<'_>, dims: &[usize], bytes: &[u8]) -> Optio
     Some(Cow::Owned(values?.concat()))
 }
 
-/// Scales are f32: a tensor that stands for another float type is cast between.
+/// Scales are f32: a tensor that encodes another float type needs a cast in between.
 pub(super) fn cast_tail(name: &str, encoding: &EncodingView<'_>) -> Option<String> {
     (encoding.real_dtype() != DType::F32).then(|| format!("{name}.f32"))
 }

@@ -138,8 +138,8 @@ impl<'g, 'a> Scope<'g, 'a> {
         }
     }
 
-    /// Gives outputs their names. Says of each whether it must be copied: it is an input, a constant, of the
-    /// graph around, or given twice.
+    /// Names the outputs, and returns for each whether it must be copied: because it is an input, a constant, of the
+    /// outer graph, or listed twice.
     fn name_outputs(&mut self, outputs: &[u32], quantised: Quantised) -> Vec<bool> {
         let mut copies = Vec::with_capacity(outputs.len());
         for (place, &tensor) in outputs.iter().enumerate() {
@@ -214,7 +214,7 @@ impl<'a> Writer<'a, '_> {
         Ok(name)
     }
 
-    /// The name of what a tensor stands for: dequantised where it has an encoding.
+    /// The name of a tensor's real values: dequantised where it has an encoding.
     fn real(&mut self, wire: &mut Wire, scope: &mut Scope<'_, 'a>, tensor: u32) -> Result<String> {
         let stored = self.stored(wire, scope, tensor)?;
         let view = scope.graph.tensor(tensor);

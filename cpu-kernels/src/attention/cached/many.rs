@@ -1,5 +1,5 @@
-//! A unit of many queries: they stand in the lanes, so that a key is met by all of them at once as it lies, and maxima, sums
-//! and what a query does not see need nothing across a vector.
+//! A unit of many queries, one per lane: all of them use a key at once as it lies, and maxima, sums and masking need
+//! no operation across a vector.
 
 use super::tile::{Unit, shares};
 use crate::isa::{Load, MOST_LANES, Simd};

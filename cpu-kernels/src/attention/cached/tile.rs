@@ -10,7 +10,7 @@ use std::ops::Range;
 /// Positions of a tile.
 pub(super) const KEYS: usize = 64;
 
-/// Queries from which on they stand in lanes.
+/// The least number of queries that are computed one per lane.
 pub(in super::super) const MANY: usize = 12;
 
 /// Queries that are computed side by side.
@@ -35,7 +35,8 @@ pub(in super::super) struct Unit<E> {
     /// The first query, and floats from a row to the next.
     pub(in super::super) q: *const f32,
     pub(in super::super) row: usize,
-    /// The head's keys and values: past ones, one behind the other, and new ones.
+    /// The head's keys and its values in the cache, each position behind the last; then, in `new`, those of the new
+    /// positions.
     pub(in super::super) cache: [*const E; 2],
     pub(in super::super) new: [*const E; 2],
     pub(in super::super) new_row: usize,
@@ -87,7 +88,8 @@ impl<E: Load> Kernel for Unit<E> {
             maxima,
             totals: after(maxima, padded),
         };
-        // SAFETY: whoever made the unit promises operands of its sizes and scratch of as many floats as `scratch` says.
+        // SAFETY: the unit's creator promises operands of its sizes and as many floats of scratch as `scratch`
+        // returns.
         unsafe {
             self.begin(s, space, padded);
             let mut at = self.range.start;
@@ -110,8 +112,8 @@ impl<E: Load> Kernel for Unit<E> {
 }
 
 impl<E: Load> Unit<E> {
-    /// Keys and values of a tile of at most `most` positions from `at` on, the floats from one to the next, and how many they
-    /// are: a tile is of the cache or of what is new.
+    /// The keys and the values of a tile of at most `most` positions from `at` on, the stride between positions in
+    /// floats, and the number of positions. A tile lies either in the cache or in the new positions.
     #[inline(always)]
     pub(super) fn rows_at(&self, at: usize, most: usize) -> ([*const E; 2], usize, usize) {
         if at < self.past {
@@ -411,8 +413,8 @@ impl Kernel for Merge {
             let to = self
                 .out
                 .wrapping_add(m / self.group * self.row + m % self.group * self.size);
-            // SAFETY: whoever made this promises partial results of all ranges and queries, each `wide` sums, a maximum and a
-            // sum, and room for the results.
+            // SAFETY: the creator promises partial results of all ranges and queries, each `wide` sums, a maximum and
+            // a sum, and room for the results.
             unsafe {
                 let mut max = f32::NEG_INFINITY;
                 for index in 0..self.count {

@@ -183,7 +183,7 @@ fn is_there() -> bool {
         return false;
     }
     let (low, high): (u32, u32);
-    // SAFETY: OSXSAVE says that the instruction is there.
+    // SAFETY: OSXSAVE is set, so the instruction is available.
     unsafe {
         asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags));
     }

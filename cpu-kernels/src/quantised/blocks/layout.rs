@@ -2,7 +2,7 @@
 //!
 //! 1. A group is 32 values along the depth. It becomes eight vectors of unsigned codes, of which vector `v` holds values
 //!    `4 * v` to `4 * v + 3` of each column, one a byte.
-//! 2. A panel's codes stand in one section and what scales them in another, block after block, so that a product reads two
+//! 2. A panel has one section for codes and another for their scales, block after block, so that a product reads two
 //!    contiguous streams. [`super::pack`] writes both.
 //!
 //! Not here: the blocks of a file, which are [`super::pack`]'s.
@@ -80,7 +80,7 @@ pub(super) type F<B> = <<B as Product>::S as Simd>::F;
 /// Values of a group.
 pub(super) const GROUP: usize = 32;
 
-/// Where a group of a row says what its sum starts at, so that a constant is taken off the codes; see [`super::rows`].
+/// The constant taken off the codes of a group, through the start of the row's sum; see [`super::rows`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Start {
     /// Codes are what they are.

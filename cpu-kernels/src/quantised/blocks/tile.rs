@@ -40,7 +40,7 @@ impl<W: Layout> ByteKernel for Tiles<W> {
         let mut first = 0;
         while first < self.rows {
             let count = tile_at::<B>(self.rows - first);
-            // SAFETY: whoever made the panels' part promises all operands; the tile's rows are among them.
+            // SAFETY: the creator of the panels' part promises all operands; the tile's rows are among them.
             unsafe {
                 match count {
                     12 => self.tile::<B, 12>(b, first),

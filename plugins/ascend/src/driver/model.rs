@@ -13,7 +13,7 @@ use polychip_sys::ascend::bindings as acl;
 
 use super::{Opening, Piece};
 
-/// What the library says of an input or output.
+/// The library's description of an input or output.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Seen {
     /// Extents; below zero where only a run knows.
@@ -159,7 +159,7 @@ impl Model {
         self.bytes
     }
 
-    /// What the library says of an input or output.
+    /// The library's description of an input or output.
     pub(crate) fn port(&self, output: bool, index: usize) -> Result<Seen> {
         let (driver, symbols) = (self.opening.driver, self.opening.driver.library.symbols());
         let side = if output { &self.outputs } else { &self.inputs };
@@ -195,7 +195,7 @@ impl Model {
         let extents = dims
             .extents
             .get(..count)
-            .ok_or_else(|| Error::unsupported(format!("the library says that a port has {count} axes")))?;
+            .ok_or_else(|| Error::unsupported(format!("the library reports a port with {count} axes")))?;
         Ok(Seen {
             extents: extents.to_vec(),
             is_f32: dtype == acl::ACL_TYPE_F32 as i32,

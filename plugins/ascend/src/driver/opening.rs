@@ -94,7 +94,7 @@ impl Opening {
         self.driver.check("aclrtSetCurrentContext", code)
     }
 
-    /// Says that a reset put another in its place.
+    /// Marks it as replaced by a reset.
     pub(crate) fn lose(&self) {
         self.lost.store(true, Ordering::Release);
     }
@@ -172,7 +172,7 @@ impl Opening {
         self.driver.check("aclrtRecordEvent", code)
     }
 
-    /// Free and all bytes of the board's memory, where the library says so.
+    /// Free and all bytes of the board's memory, where the library reports them.
     ///
     /// # Errors
     /// If the board is lost.

@@ -80,7 +80,7 @@ fn reset_recovers_a_lost_board() {
     assert_eq!(run(&device, &anew, &[3.0; 4], 4)[0], 4.0);
 }
 
-/// A run that never comes back is left behind; the device goes on.
+/// A run that never returns is abandoned; the device keeps working.
 #[test]
 fn hanging_run_is_left_behind() {
     let board = Board::new();

@@ -136,7 +136,7 @@ fn output_of_one_run_is_input_of_the_next_in_place() {
     assert_eq!(numbers(&read(&other[1], 16))[0], 7.0);
 }
 
-/// The device says what it is: a board with memory of its own, what the link costs, that it is emulated.
+/// The device describes itself: a board with its own memory, the link's cost, and that it is emulated.
 #[test]
 fn device_reports_true_figures() {
     let board = Board::new();
@@ -179,7 +179,7 @@ fn blob_key_covers_every_input_of_the_blob() {
     }
 }
 
-/// A roofline: more work costs more, and the host is told that nothing was measured.
+/// A roofline: more work costs more, and the estimate's error shows that nothing was measured.
 #[test]
 fn an_estimate_is_a_roofline() {
     let board = Board::new();

@@ -54,7 +54,7 @@ impl Lower<'_> {
         let input = self.input(node, 0)?;
         let x = self.read(input)?;
         let axis = place(int(node, Attr::Axis, 0), self.dims_of(x).len())?;
-        let missing = || Refusal::attribute("a piece that nobody wants");
+        let missing = || Refusal::attribute("a Split with an unused output");
         let outputs: Option<Vec<usize>> = node.outputs.iter().copied().collect();
         let outputs = outputs.ok_or_else(missing)?;
         if let [one] = outputs[..] {

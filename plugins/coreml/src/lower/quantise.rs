@@ -1,4 +1,4 @@
-//! Tensors of bytes that stand for reals: values of 8 bits between operations, which compute reals.
+//! Tensors of bytes that encode reals: 8-bit values between operations, which compute reals.
 //!
 //! Each operation reads what `dequantize` gives and is read by `quantize`: the pattern in which Core ML itself finds that
 //! it may compute integers. Ports are arrays of f16, as no array of iOS 17 holds bytes: they hold the integers, all of which
@@ -7,7 +7,7 @@
 //! Invariants:
 //! 1. An encoding is of 8 bits and one scale; weights may have one scale per index of an axis.
 //! 2. What rounding scales to the width of reals does to a product is taken back in its weights (`Lower::factors`).
-//! 3. A scale that f16 holds to less than its full precision, or whose reals it does not reach, is refused.
+//! 3. A scale is refused if it is below the normal range of f16, or if its reals exceed the range of f16.
 
 use half::f16;
 use polychip_lowering::{Node, Outcome, Refusal, TensorIndex};
@@ -17,7 +17,7 @@ use polychip_sdk::{Encoding, EncodingKind};
 use super::builder::Lower;
 use crate::program::{Arg, Type, ValueId};
 
-/// How the bytes of a tensor stand for reals.
+/// How the bytes of a tensor encode reals.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Encoded {
     ty: Type,
@@ -51,7 +51,7 @@ impl Lower<'_> {
             return Ok(None);
         };
         let named = |what: &str| Refusal::encoding(format!("tensor {} {what}", view.name));
-        let ty = bytes(view.dtype).ok_or_else(|| named("stands for reals in other than 8 bits"))?;
+        let ty = bytes(view.dtype).ok_or_else(|| named("encodes reals in other than 8 bits"))?;
         let (EncodingKind::PerTensor, Some(&scale)) = (encoding.kind, encoding.scales.first()) else {
             return Err(named("has more than one scale; only weights may"));
         };

@@ -37,7 +37,7 @@ fn computed(dims: &[usize], dtype: DType) -> Tensor {
     }
 }
 
-/// A tensor of integers that stand for reals.
+/// A tensor of integers that encode reals.
 fn encoded(tensor: Tensor, scales: &[f32], kind: EncodingKind) -> Tensor {
     Tensor {
         encoding: Some(Encoding {

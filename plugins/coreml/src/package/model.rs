@@ -2,8 +2,8 @@
 //!
 //! Numbers of fields and codes of types are those of Core ML's published format.
 //!
-//! Invariant: every argument is bound by name to an earlier value, and constants are operations of their own; but those of
-//! an operation that makes a constant stand in it, as readers of this version want.
+//! Invariant: every argument is bound by name to an earlier value, and constants are operations of their own. An
+//! operation that makes a constant holds its arguments itself, as readers of this version require.
 
 use super::wire::Message;
 use super::{SMALL, weights};

@@ -1,5 +1,5 @@
-//! Attention as one step, reading and writing heads where they lie, also behind keys and values of a past, which those of the node are
-//! joined to first.
+//! Attention as one step, reading and writing heads where they lie. With a past, the node's own positions are first
+//! appended to it.
 //!
 //! A transposition between `[batch, rows, heads, size]` and `[batch, heads, rows, size]` around an attention is not
 //! computed: [`super::fuse`] finds it by [`swaps_heads`], and the strides say the same.
@@ -56,7 +56,8 @@ impl Heads {
 /// Parameters of an attention that the kernel supports.
 struct Supported {
     params: AttentionParams,
-    /// The length of the past (0 for an empty one), if the node concatenates one with its own keys and values.
+    /// The length of the past (0 for an empty one), if the node concatenates one with its own keys and its own
+    /// values.
     joined: Option<usize>,
 }
 

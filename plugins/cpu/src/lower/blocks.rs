@@ -193,7 +193,7 @@ fn pack(packer: &BlockPlan, constant: &Constant, packed: &mut [f32]) {
     });
 }
 
-/// Runs the products; `biases` says which operand each one adds.
+/// Runs the products; `biases` holds the operand that each one adds.
 fn run(o: &mut Operands<'_>, rows: usize, plans: &[BlockPlan], biases: &[Option<usize>; MOST]) {
     let count = plans.len();
     let mut results: [&mut [f32]; MOST] = [&mut [], &mut [], &mut []];

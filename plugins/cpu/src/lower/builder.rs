@@ -200,7 +200,7 @@ impl<'a> Lowering<'a> {
         self.part.tensors[tensor].dtype
     }
 
-    /// Whether the ops see f32 values: f32 itself, or a quantised tensor that stands for f32.
+    /// Whether the ops see f32 values: f32 itself, or a quantised tensor that encodes f32.
     pub(super) fn is_f32(&self, tensor: TensorIndex) -> bool {
         let t = &self.part.tensors[tensor];
         match &t.encoding {

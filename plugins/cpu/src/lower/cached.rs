@@ -1,8 +1,8 @@
-//! Attention of a chunk of new positions over a memory of earlier ones: keys and values of the past are read as they are
-//! stored, and of them only as many positions as the mask shows.
+//! Attention of a chunk of new positions over a KV cache: the cache is read as it is stored, and only as many of its
+//! positions as the mask shows.
 //!
-//! What makes a run cheap is a mask that shows the first positions of the past and, of the chunk, each row the rows up to
-//! itself. Whether it does is found once per mask and run; a mask that shows others is computed in plain loops.
+//! The fast path needs a mask that shows the first positions of the past and, within the chunk, each row the rows up
+//! to itself. A run checks this once per mask; a mask that shows other positions is computed in plain loops.
 //!
 //! Not here: attention without a past (`attention`).
 
@@ -18,7 +18,7 @@ use crate::part::{Node, Part, TensorIndex};
 use crate::step::{Operands, ValueId};
 use crate::work::Class;
 
-/// What stands for a mask that shows others than the kernel's positions.
+/// Marks a mask that shows other positions than the kernel computes.
 const OTHERS: i64 = -1;
 
 /// An attention that the kernel computes.
@@ -134,7 +134,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let needed = plan.scratch_len(l.pool).max(shape.capacity + shape.rows);
     let scratch = l.scratch(needed)?;
     let output = l.write_rows(y)?;
-    // half of the memory, as long as nobody knows how much of it is used
+    // an assumed half of the cache: how much of it is used is not known yet
     let keys = shape.capacity / 2 + shape.rows;
     let products = shape.rows * shape.heads * shape.size * 2 * keys;
     l.step(

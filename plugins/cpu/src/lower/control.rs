@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. A body is lowered once, whatever calls it; a round allocates only for tensors whose size no body states.
-//! 2. What a body captures and what a loop carries is handed over by address where both sides know its size.
+//! 2. Captured and carried tensors are passed by address where both sides know the size.
 //! 3. What cannot be lowered so is left to `body`, with nothing added.
 //!
 //! Not here: how a program runs inside a step (`step::nested`), Scan (`scan`), SequenceMap (`body`).
@@ -116,7 +116,7 @@ fn fits(l: &Lowering<'_>, node: &Node, body: &BodyPart) -> bool {
     let outputs = body.part.outputs.iter().all(|&t| stacks(t));
     let complete = match node.op {
         Op::If => body.part.outputs.len() >= node.outputs.len(),
-        // outputs that nobody wants may be left out at the end
+        // unused outputs may be left out at the end
         _ => {
             let carried = node.inputs.get(2..).unwrap_or(&[]);
             let results = body.part.outputs.len().checked_sub(1);

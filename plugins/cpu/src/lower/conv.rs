@@ -61,7 +61,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) ->
     } else {
         storage
     };
-    // whoever else reads the image wants it channels last
+    // other readers of the image want it channels last
     let planar = plan.planar().is_some() && !l.has_channels(x) && part.uses()[x] == 1;
     let (mut input, mut in_stride) = if planar {
         (l.read(x, Layout::RowMajor, input_storage)?, params.in_channels)

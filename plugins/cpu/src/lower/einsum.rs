@@ -88,7 +88,7 @@ impl Labelled<'_> {
         }))
     }
 
-    /// The strides where the labels stand in this order.
+    /// The strides for the labels in this order.
     fn ordered(&self, [batch, rows, columns]: [&[char]; 3]) -> Result<Strides> {
         let strides = self.matrix(batch, rows, columns)?;
         Ok(strides.expect("invariant: labels in order lie together, and the last are one element apart"))

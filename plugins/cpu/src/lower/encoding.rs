@@ -75,7 +75,7 @@ impl Grid {
     }
 }
 
-/// The grid of a tensor of 8-bit codes that stand for f32, where it has one for all elements.
+/// The grid of a tensor of 8-bit codes that encode f32, where all elements share one.
 pub(super) fn grid(part: &Part, tensor: TensorIndex) -> Option<Grid> {
     let t = &part.tensors[tensor];
     let encoding = t.encoding.as_ref()?;

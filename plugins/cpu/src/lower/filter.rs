@@ -17,7 +17,7 @@ pub(super) struct Filter {
     dtype: DType,
     constant: Constant,
     encoding: Encoding,
-    /// `[out, in, taps...]`, or `[in, out]` where `columns` says so.
+    /// `[out, in, taps...]`, or `[in, out]` if `columns`.
     pub(super) dims: Vec<usize>,
     columns: bool,
     /// Less their zeros, the weights would not fit 8 signed bits: they keep them.

@@ -63,8 +63,8 @@ pub(super) fn finish(mut l: Lowering<'_>) -> Result<Program> {
     })
 }
 
-/// Whether values decide how long a run takes: a Loop may go on for ever, unless a constant says how often it turns. An If
-/// takes as long as its dearer branch, a Scan as its sequence is long.
+/// Whether a run's time depends on values: a Loop may never end, unless a constant gives its trip count. An If is as
+/// slow as its slower branch, and a Scan's time follows its sequence's length.
 fn is_boundless(part: &Part, programs: &Programs) -> bool {
     part.nodes.iter().any(|node| {
         let bodies = programs.parts(node);

@@ -21,7 +21,7 @@ pub(super) struct InPlaceConcat {
 
 /// For each tensor the place in a concatenation of images along channels where it may be computed.
 ///
-/// Whoever else reads it finds it there too; a tensor that is split into neighbours of a concatenation has their place.
+/// Other readers find it there too; a tensor that is split into neighbours of a concatenation has their place.
 pub(super) fn concats(part: &Part) -> Vec<Option<InPlaceConcat>> {
     let mut places = vec![None; part.tensors.len()];
     let along_channels = |node: &Node, dims: &[usize]| {

@@ -213,7 +213,7 @@ fn split(l: &mut Lowering<'_>, node: &Node, x: TensorIndex) -> Result<bool> {
     let along = node.attributes.int(Attr::Axis).unwrap_or(0);
     let axis = axis::normalise(along, rank)
         .ok_or_else(|| Error::bad_argument(format!("axis {along} of a tensor of rank {rank}")))?;
-    // an output that nobody wants still has a size: only the list or the others tell it
+    // an unused output still has a size: only the list or the other outputs give it
     let sizes: Vec<usize> = match node.input(1).map(|t| l.part.integers(t)) {
         Some(Some(sizes)) => sizes
             .iter()

@@ -36,7 +36,7 @@ impl Precision {
         } = Self::full(part);
         // whether a product comes behind the tensor
         let mut before = vec![false; part.tensors.len()];
-        // whoever reads what a node makes comes later
+        // a node's readers come after it
         for node in part.nodes.iter().rev() {
             let is_product = is_product(node);
             let leads = is_product || node.outputs.iter().flatten().any(|&t| before[t]);

@@ -1,6 +1,6 @@
 //! Steps between real values, stored integers and 8-bit codes.
 //!
-//! Invariant: rounding is to nearest even and saturates, as ONNX says of QuantizeLinear.
+//! Invariant: rounding is to nearest even and saturates, as ONNX defines QuantizeLinear.
 //!
 //! Not here: which tensors are rounded, and when (`materialize`).
 
@@ -139,7 +139,7 @@ pub(super) fn quantise(
     Ok(())
 }
 
-/// The integer that stands for `x`, before the zero point is added; `low` and `high` are less it.
+/// The integer that encodes `x`, before the zero point is added; `low` and `high` are less it.
 #[inline(always)]
 fn quantised(x: f32, scale: f32, low: f32, high: f32) -> f32 {
     // adding 1.5 * 2^23 leaves no bit for a fraction, and so rounds to nearest even up to 2^22; the library's

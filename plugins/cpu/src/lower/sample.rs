@@ -1,6 +1,6 @@
 //! Points between the pixels of images: GridSample, RoiAlign, DeformConv; affine grids and columns added to images.
 //!
-//! Invariant: images have two dimensions, in f32 or what stands for it; others fall to the reference.
+//! Invariant: images have two dimensions, in f32 or an encoding of it; others fall to the reference.
 
 use polychip_cpu_kernels::gemm::{Elements, MAX_BATCH_DIMS, MatMulParams, Strides};
 use polychip_cpu_kernels::sample::{

@@ -1,8 +1,8 @@
 //! Scan over a body that is lowered as the part around it is: a program inside the node's step.
 //!
 //! Invariants:
-//! 1. A round allocates nothing but lists of addresses: states lie in two pieces of memory by turns, elements of sequences and
-//!    of stacked results where they are.
+//! 1. A round allocates nothing but lists of addresses: states alternate between two pieces of memory, and elements
+//!    of sequences and of stacked results stay where they are.
 //! 2. What cannot be lowered so is left to `body`, with nothing added.
 //!
 //! Not here: sequences along other axes than the first, and what has no known size.
@@ -28,7 +28,7 @@ struct State {
     one: One,
     /// The operand that it starts as.
     start: usize,
-    /// Two pieces of memory by turns.
+    /// Two pieces of memory, used alternately.
     memory: [usize; 2],
     /// The result that it ends as.
     result: Option<usize>,
@@ -58,7 +58,7 @@ struct Scan {
     scratch_at: usize,
 }
 
-/// Whether all that an attribute says of the sequences is what it says where it is left out.
+/// Whether an attribute of the sequences has its default for all of them.
 fn plain_axes(node: &Node, attr: Attr) -> bool {
     node.attributes
         .ints(attr)

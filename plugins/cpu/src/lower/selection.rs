@@ -1,8 +1,8 @@
 //! Ops that give elements of their first input in other places, which constants and shapes alone decide: Tile, Pad, Trilu,
 //! ReverseSequence, CenterCropPad, Compress, GatherElements, nearest Resize.
 //!
-//! Which element goes where is found once, by the reference evaluator: the op is given numbers in the place of elements. What it
-//! gives is kept as runs of neighbours, or element by element where there are none.
+//! The reference evaluator finds once which element goes where: the op is given numbers in place of elements. Its
+//! result is kept as runs of neighbours, or else element by element.
 //!
 //! Invariant: a result has the bits of the input's elements, or is the one value that the op fills with.
 //!

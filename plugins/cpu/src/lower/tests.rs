@@ -302,7 +302,7 @@ fn check_members(program: &Program) {
         );
         for other in &program.steps {
             let (a, b) = (&step.nodes[..], &other.nodes[..]);
-            // what brings an output to its port is said to be of the node that makes it
+            // a step that moves an output to its port is attributed to the node that makes it
             let apart = !a.iter().any(|node| b.contains(node));
             let one_of = |a: &[u32], b: &[u32]| a.len() == 1 && among(a, b);
             assert!(

@@ -3,8 +3,8 @@
 //! Invariants:
 //! 1. Every allocation is at least as long as each of its values, and aligned to the value's elements; `bind`
 //!    of the executable has checked it for ports.
-//! 2. A result is handed out as a mutable slice once per step, and an operand that the first result
-//!    overwrites is never handed out beside it.
+//! 2. A result is lent as a mutable slice once per step, and an operand that the first result overwrites is never
+//!    lent beside it.
 //! 3. One thread at a time runs the steps over one [`Memory`].
 #![allow(unsafe_code)]
 
@@ -173,20 +173,17 @@ impl<'a> Operands<'a> {
         }
         let address = self.address(value);
         debug_assert!((address as usize).is_multiple_of(align_of::<T>()));
-        // SAFETY: the allocation is alive for 'a, long enough and aligned (invariant 1); nobody writes it during the
+        // SAFETY: the allocation is alive for 'a, long enough and aligned (invariant 1); it is not written during the
         // step, because allocations that are alive together do not overlap and the shared operand is excluded above.
         unsafe { std::slice::from_raw_parts(address.cast::<T>(), value.bytes / size_of::<T>()) }
     }
 
-    /// Result or scratch `i`; where [`shared`](Self::shared) says so, result 0 holds the operand.
+    /// Result or scratch `i`; where [`shared`](Self::shared) is true, result 0 holds the operand.
     ///
     /// # Panics
-    /// If it is boxed or was handed out before.
+    /// If it is boxed or was lent before.
     pub(crate) fn write<T: Plain>(&mut self, i: usize) -> &'a mut [T] {
-        assert!(
-            self.taken & (1 << i) == 0,
-            "invariant: a result is handed out once"
-        );
+        assert!(self.taken & (1 << i) == 0, "invariant: a result is lent once");
         self.taken |= 1 << i;
         let value = self.value(self.step.writes[i]);
         if value.bytes == 0 {
@@ -194,7 +191,7 @@ impl<'a> Operands<'a> {
         }
         let address = self.address(value);
         debug_assert!((address as usize).is_multiple_of(align_of::<T>()));
-        // SAFETY: as in `read`; handed out once, and no operand or other result overlaps it.
+        // SAFETY: as in `read`; lent once, and no operand or other result overlaps it.
         unsafe { std::slice::from_raw_parts_mut(address.cast::<T>(), value.bytes / size_of::<T>()) }
     }
 

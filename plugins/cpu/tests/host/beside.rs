@@ -150,6 +150,6 @@ fn specializations_share_packed_weights() {
     let again = load(device, &conv_graph(), 1);
     assert_eq!(bytes_of(&again), 0, "the wide one holds them");
     drop((again, bench));
-    // nobody does
+    // no part holds them any more
     assert_eq!(bytes_of(&load(device, &conv_graph(), 1)), own);
 }

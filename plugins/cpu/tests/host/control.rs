@@ -16,7 +16,7 @@ pub(crate) fn graph(source: &str) -> Graph {
 #[allow(unsafe_code)]
 fn interpreted(graph: &Graph) -> bool {
     let flat = FlatGraph::new(graph, &[]).unwrap();
-    // SAFETY: the flat graph outlives the view, and nobody writes to it.
+    // SAFETY: the flat graph outlives the view, and is not written to.
     let view = unsafe { GraphView::new(flat.raw()) }.unwrap();
     let steps = polychip_cpu::work(&view).unwrap();
     steps.iter().any(|step| step.class == "body")

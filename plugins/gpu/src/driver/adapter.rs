@@ -15,7 +15,7 @@ pub(crate) struct GpuAdapter {
     pub(crate) instance: wgpu::Instance,
     /// The adapter.
     pub(crate) adapter: wgpu::Adapter,
-    /// What the driver says of it.
+    /// The driver's description of it.
     pub(crate) info: wgpu::AdapterInfo,
 }
 
@@ -173,7 +173,7 @@ fn same(a: &wgpu::AdapterInfo, b: &wgpu::AdapterInfo) -> bool {
 /// Finds the adapters; `wanted` is a part of a name, or nothing.
 ///
 /// # Errors
-/// Where there is none, in words that say what to install or to set.
+/// If no adapter is found. The message names what to install or to set.
 pub(crate) fn find(wanted: Option<&str>) -> Result<Vec<GpuAdapter>> {
     let apis = wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12;
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {

@@ -73,7 +73,7 @@ mod tests {
         ]));
         // memory that is used again while it is read
         assert!(pending.follows(&[touch(1, 0, 8, read), touch(2, 100, 104, write)]));
-        // behind that barrier nobody reads the sum's operands any more
+        // after that barrier no command reads the sum's operands any more
         assert!(!pending.follows(&[touch(1, 0, 8, read), touch(2, 0, 64, write)]));
         // the same bytes again
         assert!(pending.follows(&[touch(1, 0, 8, read), touch(2, 63, 64, write)]));

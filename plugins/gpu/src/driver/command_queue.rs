@@ -107,14 +107,14 @@ impl CommandQueue {
     /// Lets wgpu see what has ended, so that buffers that were to be mapped are.
     pub(crate) fn settle(&self) {
         let _polling = self.poll_lock.lock().unwrap_or_else(PoisonError::into_inner);
-        // a loss is told by the next wait
+        // the next wait reports a loss
         let _ = catch_unwind(AssertUnwindSafe(|| self.device.poll(wgpu::PollType::Poll)));
     }
 
     /// Waits at most so long for a submission; whether it is known to have ended.
     ///
     /// # Errors
-    /// Where the driver says that the device is lost.
+    /// If the driver reports that the device is lost.
     pub(crate) fn wait(&self, submission: &Submission, timeout: Duration) -> Result<bool> {
         let submission = match (&self.timeline, submission) {
             (Some(timeline), Submission::Number(number)) => return timeline.wait(*number, timeout),
@@ -190,7 +190,7 @@ impl CommandQueue {
     }
 }
 
-/// Whether a panic says that the end was seen by another thread while the wait ran out: the next look finds it.
+/// Whether a panic means that another thread saw the end while the wait timed out: the next check finds it.
 fn is_race(message: &(dyn Any + Send)) -> bool {
     const WORDS: &str = "If the queue is empty";
     let text = message.downcast_ref::<String>().map(String::as_str);

@@ -1,6 +1,6 @@
 //! Which memory of others Vulkan takes by a handle: Linux dma-bufs, and Android's hardware buffers.
 //!
-//! Invariant: what is imported is stated only where the driver says that buffers of our usage can be.
+//! Invariant: an import is offered only where the driver reports that it supports buffers of our usage.
 //!
 //! Not here: the import itself (`foreign`).
 
@@ -25,7 +25,7 @@ pub(super) struct External {
     pub(super) dedicated: bool,
     #[cfg(target_os = "android")]
     pub(super) hardware_buffer: Option<ash::android::external_memory_android_hardware_buffer::Device>,
-    /// The family of queues that stands for all others.
+    /// The queue family that represents all other owners.
     pub(super) foreign: u32,
 }
 

@@ -1,7 +1,8 @@
-//! Memory that others made, as buffers of this GPU: taken by a handle, and handed over between us and them.
+//! Memory that others made, as buffers of this GPU: imported by a handle, with ownership transfers between us and
+//! them.
 //!
-//! Invariant: other users of such memory are a foreign queue family: a submission that touches it takes
-//! it over from there first and gives it back last ([`Raw::take`], [`Raw::give`]).
+//! Invariant: other users of such memory are a foreign queue family: a submission that touches it first acquires it
+//! from there and last releases it ([`Raw::take`], [`Raw::give`]).
 //!
 //! Not here: what the driver imports (`external`), the processor's view of the memory (`polychip_sdk::HostBuffer`).
 

@@ -191,7 +191,7 @@ impl Gpu {
         None
     }
 
-    /// Says that the device is lost.
+    /// Marks the device as lost.
     pub(crate) fn lose(&self, message: String) {
         // the first message names the cause
         let _ = self.lost.set(message);

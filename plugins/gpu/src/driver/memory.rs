@@ -20,11 +20,11 @@ const ROUND: u64 = 256;
 /// Who sees a block in place besides this GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// Nobody.
+    /// No other user.
     Device,
     /// The host.
     Host,
-    /// Whoever has a handle of it: a submission takes it over from them, and gives it back.
+    /// Holders of a handle to it: a submission acquires it from them, and releases it.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     Foreign,
 }

@@ -55,7 +55,7 @@ impl Given {
 }
 
 impl Timeline {
-    /// A semaphore that stands at 0, for a queue of this device.
+    /// A semaphore at 0, for a queue of this device.
     ///
     /// # Errors
     /// Where the driver makes none.
@@ -162,7 +162,7 @@ impl Timeline {
     /// Waits at most so long; whether the submission of this number has ended.
     ///
     /// # Errors
-    /// `DeviceLost` where the driver says so.
+    /// `DeviceLost` if the driver reports it.
     pub(super) fn wait(&self, number: u64, timeout: Duration) -> Result<bool> {
         let (semaphores, numbers) = ([self.semaphore], [number]);
         let device = self.raw.device();
@@ -197,7 +197,7 @@ impl Timeline {
     /// Waits at most so long until all that was submitted has ended.
     ///
     /// # Errors
-    /// `DeviceLost` where the driver says so.
+    /// `DeviceLost` if the driver reports it.
     pub(super) fn drain(&self, timeout: Duration) -> Result<bool> {
         let last = self.given.lock().unwrap_or_else(PoisonError::into_inner).last;
         self.wait(last, timeout)

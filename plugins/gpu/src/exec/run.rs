@@ -7,7 +7,8 @@
 //! 1. A run ends once: with its outputs written, or with an error, after which the GPU's writes go nowhere that
 //!    the host uses before a reset.
 //! 2. A run is held back only where the GPU alone would not keep the order: it waits for a run of another command queue
-//!    or device, or its inputs must be moved by the host. Whoever waits for it moves it on, or the runner.
+//!    or device, or its inputs must be moved by the host. The thread that waits for it advances it, or else the
+//!    runner does.
 //! 3. Between `execute` and the end the run holds its part and its buffers.
 
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -101,7 +102,7 @@ impl Runs {
         loop {
             self.in_flight(&mut list);
             let Some(run) = list.first() else { return };
-            // how it ends is told by its fence
+            // its fence reports how it ends
             let _ = run.wait(50_000_000);
         }
     }
@@ -484,7 +485,7 @@ impl Fence for GpuRun {
             // a run that another thread began to end meanwhile is over
             let is_over = matches!(self.state.load(Ordering::Acquire), FINISHING | ENDED);
             if !is_over && until.is_some_and(|until| Instant::now() >= until) {
-                return Err(Error::new(ErrorKind::Timeout, "the run goes on"));
+                return Err(Error::new(ErrorKind::Timeout, "the run has not ended"));
             }
         }
     }

@@ -89,7 +89,7 @@ fn serve(runs: &Runs) {
             run.nudge();
         }
         if let Some(run) = list.first().filter(|_| hurry) {
-            // how it ends is told by its fence
+            // its fence reports how it ends
             let _ = run.wait(1_000_000);
         }
         list.clear();

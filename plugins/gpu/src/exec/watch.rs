@@ -65,7 +65,7 @@ impl Watch {
         }
     }
 
-    /// Says that the device is lost where nothing has ended for the limit, and nothing since `since`.
+    /// Marks the device as lost if no run has ended for the hang limit, nor since `since`.
     pub(super) fn watch_hang(&self, gpu: &Gpu, since: Instant) {
         let ended = self.base + Duration::from_millis(self.progress.load(Ordering::Acquire));
         if since.max(ended).elapsed() > self.hang {

@@ -112,7 +112,8 @@ fn positions_are_rotated() {
     }
 }
 
-/// Attention of `rows` new tokens, with keys and values given out as f16, over a memory of which `seen` positions are shown.
+/// Attention of `rows` new tokens over a KV cache with `seen` visible positions. The new keys and the new values are
+/// f16 outputs.
 fn layer(rows: usize, seen: usize, shared: bool) -> Net {
     let (heads, kv_heads, size, capacity) = (6, 2, 16, 50);
     let mut net = Net::new();

@@ -7,7 +7,7 @@ use polychip_graph::{Constant, Encoding, Graph, Node, Tensor, TensorId, infer};
 use polychip_host::{Access, Buffer, CompileOptions, Device, FlatGraph, Host, Layout, Memory, Submission};
 use polychip_ops::{Attributes, DType, Op, TensorType};
 
-/// The first GPU, a software one too, or why there is none.
+/// The first GPU, which may be a software one, or the reason why none was found.
 fn found() -> &'static Result<Device, String> {
     static DEVICE: OnceLock<Result<Device, String>> = OnceLock::new();
     DEVICE.get_or_init(|| {

@@ -61,7 +61,7 @@ enum On {
     Truths,
 }
 
-/// Operations of two operands, the role of the parameter that says what is done to the result, and what they are of.
+/// Operations of two operands, the role of the parameter for the fused activation, and the allowed element types.
 fn binary(op: Op) -> Option<(u32, Option<u32>, On)> {
     let plain = |code, on| (code, None, on);
     Some(match op {

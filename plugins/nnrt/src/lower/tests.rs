@@ -110,7 +110,7 @@ fn refusals_name_the_op_and_the_reason() {
     assert!(unary(Op::Relu, DType::F64).contains("f64"));
 }
 
-/// A tensor of bytes that stand for reals.
+/// A tensor of bytes that encode reals.
 fn bytes(dtype: DType, shape: &[usize], scale: f32, zero: i32) -> Tensor {
     let mut tensor = Tensor::new(dtype, Some(shape.to_vec()));
     tensor.encoding = Some(Encoding {

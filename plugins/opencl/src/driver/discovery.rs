@@ -63,7 +63,7 @@ pub(crate) fn find(wanted: Option<&str>) -> Result<Vec<ClDevice>> {
     let mut found = Vec::new();
     for of in [CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_CPU] {
         for platform in &platforms {
-            // a platform without such devices says so by an error
+            // a platform without such devices returns an error
             for id in platform.get_devices(of).unwrap_or_default() {
                 match ClDevice::look(Device::new(id), of == CL_DEVICE_TYPE_CPU) {
                     Ok(device) if wanted.is_none_or(|wanted| device.identity().contains(wanted)) => {

@@ -74,7 +74,7 @@ impl Gpu {
         }
     }
 
-    /// Says that it is lost.
+    /// Marks it as lost.
     pub(crate) fn lose(&self, message: String) {
         // the first reason counts
         let _ = self.lost.set(message);

@@ -24,7 +24,7 @@ impl MemoryBlock {
     #[allow(unsafe_code, reason = "memory is made by a call of the driver")]
     pub(crate) fn local(gpu: &Gpu, bytes: u64) -> Result<MemoryBlock> {
         let bytes = rounded(gpu, bytes, ROUND)?;
-        // SAFETY: no memory of ours is handed over.
+        // SAFETY: no memory of ours is passed in.
         let buffer = unsafe {
             Buffer::create(
                 &gpu.context,

@@ -1,7 +1,7 @@
 //! The body of a function: its expressions and its statements.
 //!
 //! Invariants:
-//! 1. What memory holds is read where the text says so, into a constant of its own.
+//! 1. Memory is read where the text loads it, into a constant of its own.
 //! 2. An expression that is used more than once, or is deep, is computed once, into a constant named `e` and its
 //!    number.
 //!

@@ -22,7 +22,7 @@ pub(crate) struct Gpu {
 }
 
 impl Gpu {
-    /// Opens the first device; the error says why there is none.
+    /// Opens the first device; the error gives the reason if it cannot.
     pub(crate) fn open() -> Result<Arc<Gpu>, String> {
         let said = |error: opencl3::error_codes::ClError| format!("no OpenCL: {error}");
         let id = get_all_devices(CL_DEVICE_TYPE_ALL)
@@ -81,7 +81,7 @@ impl Gpu {
         let compiled = ClKernel::create(program, ENTRY)?;
         let mut buffers = Vec::new();
         for (binding, bytes) in kernel.bindings.iter().zip(before) {
-            // SAFETY: no memory of ours is handed over.
+            // SAFETY: no memory of ours is passed in.
             let mut buffer = unsafe {
                 Buffer::<u8>::create(
                     &self.context,

@@ -79,7 +79,7 @@ fn is_integer(dtype: DType) -> bool {
 pub(super) fn known(graph: &GraphView<'_>, node: &NodeView<'_>) -> Option<Support> {
     let wrong = |what: &str| Some(Support::no(Reason::Quarantined, what.to_owned()));
     let attribute = |what: &str| Some(Support::no(Reason::Attribute, what.to_owned()));
-    // encoded tensors are computed on as what they stand for
+    // encoded tensors are computed on as the reals that they encode
     let seen = |tensor: u32| {
         let view = graph.tensor(tensor);
         view.encoding()

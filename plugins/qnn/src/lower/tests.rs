@@ -420,7 +420,7 @@ fn integers_dequantised_by_one_reader_stay_integers_for_others() {
     let (reason, detail) = net.refused();
     assert_eq!(reason, Reason::Encoding);
     assert!(detail.contains("plain integers"), "{detail}");
-    // fed from outside, the codes stand for reals and nothing else
+    // fed from outside, the codes encode reals and nothing else
     let mut net = Net::new();
     let x = plain(&mut net);
     net.input(x);

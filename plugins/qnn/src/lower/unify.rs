@@ -4,7 +4,7 @@
 //! without loss: a step is split into 256. A result is computed in the wider type, 256 steps to one of its own,
 //! and converted behind.
 //!
-//! Invariant: a widened operand stands for the same reals as before.
+//! Invariant: a widened operand encodes the same reals as before.
 
 use polychip_lowering::operands::{Kind, Lower, OperandId, Quant, Role, Step, Type};
 use polychip_lowering::{Outcome, Refusal};

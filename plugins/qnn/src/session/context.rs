@@ -184,7 +184,7 @@ impl Session {
         binary.try_reserve_exact(len).map_err(|_| full())?;
         binary.resize(len, 0u8);
         let mut written = 0u64;
-        // SAFETY: the buffer holds as many bytes as the call is told.
+        // SAFETY: the buffer holds as many bytes as are passed to the call.
         let code = unsafe { get(context, binary.as_mut_ptr().cast(), bytes, &raw mut written) };
         self.check(code).map_err(failed)?;
         if written > bytes {
@@ -423,8 +423,8 @@ impl Context {
     /// `DeviceLost` if the subsystem restarted, else what the library says.
     ///
     /// # Safety
-    /// Every port was bound since the last run to memory that lives until this returns, that nobody writes to
-    /// where it is an input, and that nobody else uses where it is an output.
+    /// Every port was bound since the last run to memory that lives until this returns. Memory of an input is not
+    /// written to meanwhile, and memory of an output has no other user.
     pub(crate) unsafe fn run(&mut self) -> Result<()> {
         let execute = slot!(self.session.table(), execute).map_err(unusable)?;
         let outputs = self.tensors.len() - self.inputs;

@@ -4,7 +4,7 @@
 //! 1. Handles end in the order context, device, backend, log: the library lets others end first and then
 //!    uses what is gone.
 //! 2. What the library is asked about a chip is asked under one lock per process, right after a device of that
-//!    chip was the last one created: its answers are for the last device of the process, whoever asks.
+//!    chip was the last one created: its answers are always about the process's last device.
 //! 3. A code that is not 0 becomes an error with the library's words and the code.
 //!
 //! Not here: what is compiled (`lower`), queues (`exec`).

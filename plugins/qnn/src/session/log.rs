@@ -2,10 +2,10 @@
 //!
 //! Invariants:
 //! 1. A line reaches a host only while its instance lives: the list of hosts is locked during the call.
-//! 2. Nothing is formatted when nobody listens.
+//! 2. Nothing is formatted without a listener.
 //! 3. What the library says while it is asked a question belongs to the answer, and is no line of the log.
 //!
-//! The callback gets no pointer of its own, so the hosts stand in a list of the process; the youngest gets
+//! The callback gets no pointer of its own, so the hosts are in a list of the process; the youngest gets
 //! the line.
 
 use std::cell::RefCell;

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. What is registered is given back once, before its context ends.
-//! 2. The library is told of a range as one axis of elements: extents of ports are not needed.
+//! 2. The library sees a range as one axis of elements: extents of ports are not needed.
 
 use std::ffi::c_void;
 use std::ptr;

@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. A context ends once, when it is dropped, and after everything made from it; a context made
 //!    from another keeps that one alive.
-//! 2. The record that a query fills is zeroed, and has the length that the runtime is told.
+//! 2. The record that a query fills is zeroed, and has the length that is passed to the runtime.
 
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl Context {
         let size = u32::try_from(model.len())
             .map_err(|_| Error::unsupported(format!("a part of {} bytes is too long", model.len())))?;
         let mut handle = 0;
-        // SAFETY: the model lives during the call, which does not write to it; no extension is handed over.
+        // SAFETY: the model lives during the call, which does not write to it; no extension is passed.
         let code = unsafe {
             driver.library.symbols().rknn_init(
                 &raw mut handle,
@@ -133,7 +133,7 @@ impl Context {
     /// # Safety
     /// `T` is the record of the command, good for any bits.
     unsafe fn ask<T>(&self, command: u32, record: &mut T) -> i32 {
-        // SAFETY: the context is open, and the record as long as the call is told.
+        // SAFETY: the context is open, and the record has the length that is passed to the call.
         unsafe {
             self.driver.library.symbols().rknn_query(
                 self.handle,
@@ -172,7 +172,7 @@ impl Context {
         Ok(Seen(attr))
     }
 
-    /// What the compiler was told to write into the model; none where the runtime does not say.
+    /// The text that the plugin had the compiler write into the model; `None` if the runtime does not report it.
     pub(crate) fn mark(&self) -> Option<String> {
         let mut text = rk::rknn_custom_string { text: [0; 1024] };
         // SAFETY: the command's record.

@@ -16,7 +16,7 @@ pub(crate) struct DeviceMemory {
     bytes: usize,
 }
 
-// SAFETY: the runtime's own record, which nobody writes to; its calls name it only.
+// SAFETY: the runtime's own record, which is never written to here; its calls only refer to it.
 unsafe impl Send for DeviceMemory {}
 // SAFETY: as above; maintenance of caches may come from any thread.
 unsafe impl Sync for DeviceMemory {}

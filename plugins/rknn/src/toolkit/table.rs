@@ -44,7 +44,7 @@ impl Row {
         self.target != Target::Npu && !self.is_port()
     }
 
-    /// The one node of the graph that the layer stands for; none for several, or for a layer of the toolkit's own.
+    /// The one graph node that the layer computes; `None` for several, or for a layer of the toolkit's own.
     pub(crate) fn node(&self) -> Option<u32> {
         let name = self.name.rsplit(':').next()?;
         name.strip_prefix('n')?.parse().ok()
@@ -102,7 +102,7 @@ fn cycles(word: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    // rows of the form noted of release 2.5.0, in words of our own
+    // rows in the format of release 2.5.0, with text of our own
     const LOG: &str = "\
 I RKNN: [10:00:00.000] compiling
 D RKNN: [10:00:00.100] ---------------------------------------------------

@@ -114,13 +114,13 @@ fn ended(process: &str) {
     let state = || std::fs::read_to_string(format!("/proc/{process}/stat"));
     for _ in 0..100 {
         match state() {
-            // a zombie is ended, and whoever reaps it may take its time
+            // a zombie has ended, and its parent may reap it later
             Ok(text) if !text.contains(") Z") => {}
             _ => return,
         }
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
-    panic!("{process} goes on: {:?}", state());
+    panic!("{process} is still running: {:?}", state());
 }
 
 /// A compiler that is not there is a reason at each node, and the device still loads what was compiled before.

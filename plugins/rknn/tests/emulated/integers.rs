@@ -1,4 +1,4 @@
-//! Integers that stand for reals: they keep the model's scales, and the plugin notices where they do not.
+//! Integers that encode reals: they keep the model's scales, and the plugin detects where they do not.
 
 use std::time::Duration;
 

@@ -76,7 +76,7 @@ fn sixteen_bits_are_computed_only_where_that_is_allowed() {
     device.compile(&flat, &options).unwrap();
 }
 
-/// An op that the toolkit takes and puts on a processor is none of the chip's.
+/// An op that the toolkit accepts but places on a CPU does not count as supported by the chip.
 #[test]
 fn layer_on_the_cpu_is_refused_by_name() {
     let board = Board::own();
@@ -133,7 +133,7 @@ fn invalid_settings_are_named() {
     assert!(words.contains("precision=reduced"), "{words}");
 }
 
-/// What the vendor's library says where no board is connected, which is no device and no noise.
+/// Without a connected board, the refusal names the missing board and the vendor library's code.
 #[test]
 fn missing_board_is_reported_by_name() {
     let board = Board::connected();

@@ -127,7 +127,7 @@ fn blob_key_covers_every_input_of_the_blob() {
     assert_ne!(device.info().settings, other.info().settings);
 }
 
-/// The device says what it is: lanes by cores, kinds of memory, that it is emulated.
+/// The device describes itself: lanes by cores, kinds of memory, and that it is emulated.
 #[test]
 fn device_reports_true_figures() {
     let board = Board::own();

@@ -24,7 +24,7 @@ pub(super) fn rule(step: &Step<'_>) -> Verdict {
         Op::Expand => {
             let (from, into) = (step.prefix(0)?, step.output(0)?);
             step.must(broadcasts(&from, &into))?;
-            // what a repeated element stands in is padding with elements in it
+            // repeating an element along a padded axis puts elements into the padding
             let repeated = from.iter().rev().zip(into.iter().rev()).any(|(a, b)| a != b);
             match repeated || from.len() != into.len() {
                 true => PREFIX,

@@ -103,7 +103,7 @@ fn gemm(step: &Step<'_>) -> Result<(), NodeId> {
     Ok(())
 }
 
-/// Each label of a padded axis is an axis of the result, and stands for the same sizes wherever it is.
+/// Each label of a padded axis is an axis of the result, and has the same sizes wherever it occurs.
 fn einsum(step: &Step<'_>) -> Result<(), NodeId> {
     let equation = step.some(step.node.attributes.str(Attr::Equation))?;
     let equation: String = equation.chars().filter(|c| !c.is_whitespace()).collect();

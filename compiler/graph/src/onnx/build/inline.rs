@@ -1,4 +1,5 @@
-//! Graphs of a node that are no bodies: they stand in the graph around them, as FlexAttention's modifiers do.
+//! Graphs of a node that are not bodies, such as FlexAttention's modifiers: they are inlined into the graph around
+//! them.
 //!
 //! Invariant: a name that such a graph defines is its own; every other name is that of the graph around it.
 

@@ -285,7 +285,8 @@ impl Foreign<'_, '_> {
         self.last(op, inputs, attributes)
     }
 
-    /// The mean of each row and the inverse of its deviation, which are outputs for training: exporters name them, and nobody reads them.
+    /// The mean of each row and the inverse of its deviation. They are outputs for training, which exporters name and
+    /// inference does not read.
     fn statistics(&mut self, x: TensorId, centred: bool, epsilon: f32) -> Result<(), Error> {
         let (mean, inverse) = (self.0.node.output(1), self.0.node.output(2));
         if mean.is_none() && inverse.is_none() {

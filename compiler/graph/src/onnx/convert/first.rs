@@ -1,5 +1,5 @@
-//! Opsets 1 to 5, the first: element types were said in words, shapes and axes in attributes or inputs of floats, and every
-//! node said which of its inputs it may overwrite.
+//! Opsets 1 to 5, the first: element types were text, shapes and axes were attributes or inputs of floats, and every
+//! node listed the inputs that it may overwrite.
 //!
 //! Invariant: what comes out means in opset 6 what the node meant; where a node leaves out what opset 1 had no default for,
 //! it is refused by name.
@@ -12,7 +12,7 @@ use crate::Error;
 
 /// Says in opset 6 what the node says in an older one.
 pub(super) fn five(rewrite: &mut Rewrite<'_, '_>) -> Result<(), Error> {
-    // which inputs a node may overwrite: a hint to whoever ran it
+    // inputs that the node may overwrite: a hint for the runtime
     rewrite.take("consumed_inputs");
     match rewrite.node.op {
         Op::Cast => cast(rewrite)?,

@@ -1,5 +1,5 @@
 //! FlexAttention of ONNX's preview domain (`ai.onnx.preview`): attention whose scores and probabilities are modified by graphs
-//! of the model, which the importer inlines between the pieces that stand here.
+//! of the model, which the importer inlines between the pieces defined here.
 //!
 //! Source: the op's function body in ONNX 1.23.
 //!

@@ -249,7 +249,7 @@ fn batch_normalisation_of_training_and_per_element() {
             .collect::<Vec<_>>(),
         ["Sub", "Add", "Sqrt", "Div", "Mul", "Add"]
     );
-    // what only training gives is dropped; who reads it is told
+    // outputs for training are dropped; a node that reads one is an error
     let graph = Graph {
         input: x(),
         initializer: per(&[3], 3),

@@ -1,13 +1,13 @@
-//! Products with constant matrices that are dequantised in blocks, where the codes do not lie as the product reads them, or stand for floats of
-//! 16 bits.
+//! Products with constant matrices that are dequantised in blocks, where the codes do not lie as the product reads
+//! them, or encode floats of 16 bits.
 //!
 //! Exporters write `codes [columns, depth] → DequantizeLinear → Transpose → MatMul`, and so does the importer for `MatMulNBits`. Folded, that would be a matrix
 //! of floats; and a Transpose of the codes would copy them. A Gemm reads them as they lie. Of floats of 16 bits the product is one of `f32` between two Casts,
-//! because encodings stand for `f32` alone.
+//! because encodings represent `f32` only.
 //!
 //! Invariants:
 //! 1. The codes keep their memory, whatever their size.
-//! 2. Who else reads what was dequantised or transposed reads what it read before.
+//! 2. Other readers of the dequantised or transposed tensor still read the same values.
 //!
 //! Not here: codes of a matrix of `f32` that lie as the product reads them (`super::weights`).
 

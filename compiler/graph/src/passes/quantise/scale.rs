@@ -4,7 +4,7 @@
 //! 1. Only integers of up to 32 bits have one, with constant scales that are finite; and positive, but for weights: quantisers
 //!    that give the farthest value the code that has no counterpart (-8 of 4 bits) write scales of both signs, and 0 where all
 //!    weights of a block are.
-//! 2. Zero points that are all zero are none, so that equal encodings compare equal.
+//! 2. Zero points that are all zero are dropped, so that equal encodings compare equal.
 
 use polychip_ops::{Attr, DType, Literal, Op};
 
@@ -52,7 +52,8 @@ pub(in crate::passes) fn encoding(graph: &Graph, node: &Node) -> Option<Encoding
     found.scales.iter().all(|scale| *scale > 0.0).then_some(found)
 }
 
-/// The encoding of a constant that a dequantise node reads, for who only multiplies by it: scales have any sign, and the reals may have 16 bits.
+/// The encoding of a constant that a dequantise node reads, for readers that only multiply by it: scales have any
+/// sign, and the reals may have 16 bits.
 pub(super) fn weights(graph: &Graph, node: &Node) -> Option<Encoding> {
     let is_weights = node.op == Op::DequantizeLinear && graph.tensor(node.input(0)?).is_constant();
     stated(graph, node).filter(|_| is_weights)

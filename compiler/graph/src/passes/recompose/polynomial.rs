@@ -94,8 +94,8 @@ pub(super) fn candidates(graph: &Graph, tensor: TensorId) -> Vec<TensorId> {
     found
 }
 
-/// Follows `tensor` through products with polynomials of `x` as long as nobody else reads it, and
-/// returns the tensor where the product of all of them is `goal`.
+/// Follows `tensor` through products with polynomials of `x` as long as it has a single reader, and returns the
+/// tensor where the product of all of them is `goal`.
 pub(super) fn climb(
     graph: &Graph,
     mut tensor: TensorId,

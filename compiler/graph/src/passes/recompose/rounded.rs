@@ -7,8 +7,8 @@
 //!
 //! Invariants:
 //! 1. Only roundings inside a region go, and only where the region is then recomposed.
-//! 2. Ops that stand for one or two others which devices compute on integers (Swish, Mish, Attention)
-//!    are left apart: their inner encodings are worth more than the op.
+//! 2. Ops that replace one or two others which devices compute on integers (Swish, Mish, Attention) are not
+//!    recomposed: their inner encodings are worth more than the op.
 
 use polychip_ops::Op;
 
@@ -61,7 +61,7 @@ fn is_whole(op: Op) -> bool {
     )
 }
 
-/// Recomposes at a node; says what it found.
+/// Recomposes at a node; returns the op that it made.
 fn at(graph: &mut Graph, id: NodeId) -> Option<Op> {
     graph.find_node(id)?;
     let made = activation::at(graph, id).or_else(|| normalisation::at(graph, id))?;

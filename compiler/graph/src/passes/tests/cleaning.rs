@@ -472,7 +472,7 @@ fn a_loop_captures_what_it_does_not_change_and_its_body_owns_constants() {
     let ops = |body: &Body| body.graph.nodes().map(|(_, node)| node.op).collect::<Vec<_>>();
     assert_eq!(ops(&body), [Op::MatMul]);
     assert!(after.tensor(after.outputs[1]).data.is_some());
-    // an input: captured, and handed on by no round
+    // an input is captured, and no round carries it
     let (after, body) = looped(r#"input t2 "w": f32[3, 3]"#);
     assert_eq!(body.captures.len(), 1);
     assert_eq!(body.captures[0].outer, after.inputs[2]);

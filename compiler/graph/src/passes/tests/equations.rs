@@ -100,7 +100,7 @@ fn sizes_may_be_open() {
     }
     let (after, report) = canonical(&graph, &Options::default());
     assert_eq!((after.node_count(), report.changes("einsum")), (2, 1));
-    // two sizes that nobody knows may differ
+    // two unknown sizes may differ
     graph.tensor_mut(inputs[1]).ty.shape = Some(vec![Dim::Unknown, Dim::Unknown]);
     graph.tensor_mut(inputs[2]).ty.shape = Some(vec![Dim::Unknown, Dim::Unknown]);
     let (_, report) = canonical(&graph, &Options::default());

@@ -38,7 +38,7 @@ impl Evaluate for Reference {
     }
 }
 
-/// What is fused with a node, in words; nothing where it is alone.
+/// A description of what is fused with a node; `None` if nothing is.
 fn told(node: &Node, fused: &FusedEpilogue, views: usize) -> Option<String> {
     let mut words = vec![node.op.name().to_owned()];
     let mut add = |is: bool, word: &str| words.extend(is.then(|| word.to_owned()));
@@ -67,7 +67,7 @@ fn groups(model: &Path) -> String {
     let mut graph = onnx::import(bytes.into(), &onnx::NoExternalData, &options).unwrap();
     passes::canonicalise(&mut graph, &Reference, &passes::Options::default()).unwrap();
     let flat = FlatGraph::new(&graph, &[]).unwrap();
-    // SAFETY: the flat graph lives during the call, and nobody writes to it.
+    // SAFETY: the flat graph lives during the call, and is not written to.
     let view = unsafe { GraphView::new(flat.raw()) }.unwrap();
     let (part, programs) = part::read(&view).unwrap();
     let options = Options {

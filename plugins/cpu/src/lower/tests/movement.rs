@@ -142,7 +142,7 @@ fn gather_of_elements_and_slices() {
         let shape = [3usize, 4, 5];
         for axis in [0i64, 1, -1] {
             let along = shape[axis.rem_euclid(3) as usize] as i64;
-            // no place twice along the axis: which of two updates stays is nobody's promise
+            // no place twice along the axis: which of two updates stays is unspecified
             let own = {
                 let mut own = [2, 3, 4];
                 own[axis.rem_euclid(3) as usize] = 2;
@@ -185,7 +185,7 @@ fn gather_of_elements_and_slices() {
         let attributes = Attributes::new().with_int(Attr::BatchDims, 1);
         let y = net.node(Op::GatherND, attributes, &[x, batched]);
         net.output(y);
-        // what nobody reads later is overwritten in place
+        // a tensor without later readers is overwritten in place
         let doubled = net.plain(Op::Add, &[x, x]);
         let y = net.plain(Op::ScatterND, &[doubled, indices, updates]);
         net.output(y);

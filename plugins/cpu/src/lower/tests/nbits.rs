@@ -208,7 +208,7 @@ fn ran(case: Case<'_>) -> Ran {
     options.fold_limit = case.columns * case.depth;
     passes::canonicalise(&mut graph, &Reference, &options).unwrap();
     let flat = FlatGraph::new(&graph, &[]).unwrap();
-    // SAFETY: the flat graph lives to the end of this function, and nobody writes to it.
+    // SAFETY: the flat graph lives to the end of this function, and is not written to.
     let view = unsafe { GraphView::new(flat.raw()) }.unwrap();
     let (part, programs) = part::read(&view).unwrap();
     let pool = ThreadPool::new(2);

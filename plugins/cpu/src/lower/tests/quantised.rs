@@ -81,7 +81,7 @@ fn quantised_op_equals_dequantise_op_quantise() {
     assert!(have.iter().zip(&want).filter(|(a, b)| a != b).count() <= 1);
 }
 
-/// A net whose tensors are quantised, and the same by hand on plain tensors.
+/// A net whose tensors are quantised, and its equivalent with explicit conversions on plain tensors.
 struct Twins {
     /// Tensors with encodings.
     short: Net,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A layer with random weights: which of bias, initial states and outputs there are is told by the bits of `given`.
+/// A layer with random weights: the bits of `given` select its bias, initial states and outputs.
 fn layer(op: Op, dtype: DType, sizes: [usize; 4], attributes: &Attributes, given: u32) -> Net {
     let [steps, batch, input, hidden] = sizes;
     let gates = match op {

@@ -199,7 +199,7 @@ impl<'a> Body<'_, 'a> {
         Ok(())
     }
 
-    /// Computes an expression where the text says so, if it is wanted as a constant.
+    /// Computes an expression at its place in the text, if it needs a constant.
     fn emit(&mut self, handle: Handle<Expression>) -> Result<()> {
         let inner = self.inner(handle);
         if matches!(inner, TypeInner::Pointer { .. } | TypeInner::ValuePointer { .. }) {

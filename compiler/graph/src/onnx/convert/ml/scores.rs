@@ -6,7 +6,7 @@ use super::listed;
 use crate::onnx::convert::foreign::Foreign;
 use crate::{Error, TensorId};
 
-/// What a model does to scores, as far as it is said here.
+/// A model's transformation of scores, where it is supported here.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Post {
     None,

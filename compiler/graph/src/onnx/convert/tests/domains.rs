@@ -111,7 +111,7 @@ fn classes_of_trees_are_targets() {
             "= Sub",
         ],
     );
-    // what nobody says how to give is left to nobody
+    // a form that the standard leaves undefined stays a custom op
     let mut odd = tree("class", &[1, 1], &[1, 2], &[0.1, 0.9]);
     odd.push(ints("classlabels_int64s", &[0, 1]));
     says(
@@ -293,7 +293,7 @@ fn optimisers_are_their_formulas() {
     for name in ["a1", "b1", "va1", "vb1"] {
         says(&text, &[&format!("\"{name}\": f32[3] = Identity")]);
     }
-    // a tensor less, and nobody knows what goes with what
+    // with a tensor missing, the inputs cannot be matched
     let odd = node("Momentum", "r t a b ga gb va", "a1 b1", &standard);
     says(
         &of("ai.onnx.preview.training", odd, &inputs, &[]).unwrap(),

@@ -13,7 +13,7 @@ pub(super) fn branch(output: &str, nodes: Vec<messages::Node>) -> Graph {
 
 #[test]
 fn bodies_capture_what_they_read() {
-    // the inner If stands in the then branch and reads `x` across both
+    // the inner If is in the then branch and reads `x` across both
     let inner = node(
         "If",
         "c",
