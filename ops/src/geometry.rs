@@ -10,6 +10,7 @@
 //!
 //! Not here: channels, groups and weights (`infer::convolution`).
 
+use crate::operator::{AutoPad, Field, Reader, TransposedSpec, WindowSpec};
 use crate::{Attr, Attributes, Dim, ErrorKind, InferError, Op};
 
 /// How the image is padded.
@@ -62,46 +63,43 @@ impl Window {
     /// # Errors
     /// Where a list has the wrong length, a value is out of range, or `auto_pad` is no known word.
     pub fn new(op: Op, attributes: &Attributes, kernel: &[usize]) -> Result<Window, InferError> {
-        let axes = kernel.len();
+        WindowSpec::read(&Reader::partial(op, attributes), Attr::KernelShape)?.over(kernel)
+    }
+
+    /// The window of these attributes whose kernel has these sizes.
+    pub(crate) fn of(spec: &WindowSpec, kernel: &[usize]) -> Result<Window, InferError> {
+        let (op, axes) = (spec.op, kernel.len());
         if let Some(axis) = kernel.iter().position(|&size| size == 0) {
             let message = format!("the kernel has size 0 on spatial axis {axis}");
             return Err(InferError::new(op, ErrorKind::Shape, message));
         }
-        let strides = positive(op, attributes, Attr::Strides, axes)?;
-        let dilations = positive(op, attributes, Attr::Dilations, axes)?;
+        let strides = positive(op, Attr::Strides, &spec.strides, axes)?;
+        let dilations = positive(op, Attr::Dilations, &spec.dilations, axes)?;
         let zero = || Padding::Explicit {
             begin: vec![0; axes],
             end: vec![0; axes],
         };
-        let padding = match attributes.str(Attr::AutoPad).unwrap_or("NOTSET") {
-            "NOTSET" | "" => match attributes.ints(Attr::Pads).filter(|pads| !pads.is_empty()) {
-                None => zero(),
-                Some(pads) => {
-                    let pads = sizes(op, Attr::Pads, pads, 2 * axes, 0)?;
-                    let (begin, end) = pads.split_at(axes);
-                    Padding::Explicit {
-                        begin: begin.to_vec(),
-                        end: end.to_vec(),
-                    }
+        let padding = match spec.auto_pad {
+            AutoPad::NotSet if spec.pads.is_empty() => zero(),
+            AutoPad::NotSet => {
+                let pads = sizes(op, Attr::Pads, &spec.pads, 2 * axes, 0)?;
+                let (begin, end) = pads.split_at(axes);
+                Padding::Explicit {
+                    begin: begin.to_vec(),
+                    end: end.to_vec(),
                 }
-            },
-            "VALID" => zero(),
-            "SAME_UPPER" => Padding::SameUpper,
-            "SAME_LOWER" => Padding::SameLower,
-            other => {
-                let message =
-                    format!("auto_pad is '{other}', not one of NOTSET, SAME_UPPER, SAME_LOWER, VALID");
-                return Err(InferError::new(op, ErrorKind::Attribute, message));
             }
+            AutoPad::Valid => zero(),
+            AutoPad::SameUpper => Padding::SameUpper,
+            AutoPad::SameLower => Padding::SameLower,
         };
-        let ceil = attributes.int(Attr::CeilMode).unwrap_or(0) != 0;
         Ok(Window {
             op,
             kernel: kernel.to_vec(),
             strides,
             dilations,
             padding,
-            ceil,
+            ceil: spec.ceil,
         })
     }
 
@@ -249,19 +247,22 @@ impl TransposedWindow {
     /// # Errors
     /// As [`Window::new`].
     pub fn new(op: Op, attributes: &Attributes, kernel: &[usize]) -> Result<TransposedWindow, InferError> {
-        let window = Window::new(op, attributes, kernel)?;
-        let list = |attr, axes| match attributes.ints(attr).filter(|list| !list.is_empty()) {
-            Some(list) => sizes(op, attr, list, axes, 0).map(Some),
-            None => Ok(None),
+        TransposedSpec::read(&Reader::partial(op, attributes), Attr::KernelShape)?.over(kernel)
+    }
+
+    /// The transposed window of these attributes whose kernel has these sizes.
+    pub(crate) fn of(spec: &TransposedSpec, kernel: &[usize]) -> Result<TransposedWindow, InferError> {
+        let window = spec.window.over(kernel)?;
+        let (op, axes) = (window.op, window.axes());
+        let output_padding = match &spec.output_padding[..] {
+            [] => vec![0; axes],
+            list => sizes(op, Attr::OutputPadding, list, axes, 0)?,
         };
-        let axes = window.axes();
-        let output_padding = list(Attr::OutputPadding, axes)?.unwrap_or_else(|| vec![0; axes]);
-        let output_shape = match attributes.ints(Attr::OutputShape) {
+        let output_shape = match &spec.output_shape[..] {
+            [] => None,
             // Some exporters write the whole shape: batch and channels say nothing new.
-            Some(whole) if whole.len() == axes + 2 => {
-                Some(sizes(op, Attr::OutputShape, &whole[2..], axes, 0)?)
-            }
-            _ => list(Attr::OutputShape, axes)?,
+            whole if whole.len() == axes + 2 => Some(sizes(op, Attr::OutputShape, &whole[2..], axes, 0)?),
+            list => Some(sizes(op, Attr::OutputShape, list, axes, 0)?),
         };
         Ok(TransposedWindow {
             window,
@@ -363,11 +364,11 @@ impl TransposedWindow {
     }
 }
 
-/// A list attribute of sizes from 1 on, all 1 where it is missing.
-fn positive(op: Op, attributes: &Attributes, attr: Attr, axes: usize) -> Result<Vec<usize>, InferError> {
-    match attributes.ints(attr).filter(|list| !list.is_empty()) {
-        Some(list) => sizes(op, attr, list, axes, 1),
-        None => Ok(vec![1; axes]),
+/// A list attribute of sizes from 1 on, all 1 where it is empty.
+fn positive(op: Op, attr: Attr, list: &[i64], axes: usize) -> Result<Vec<usize>, InferError> {
+    match list {
+        [] => Ok(vec![1; axes]),
+        list => sizes(op, attr, list, axes, 1),
     }
 }
 
