@@ -14,7 +14,7 @@
 use half::bf16;
 use polychip_cpu_kernels::conv::{Algorithm, ConvParams, ConvPlan, Window};
 use polychip_cpu_kernels::gemm::Elements;
-use polychip_cpu_kernels::quantised::{self, Codes, Output, Target, Weights};
+use polychip_cpu_kernels::quantised::{self, CodeRange, Output, Target, Weights};
 use polychip_cpu_kernels::{AlignedVec, Epilogue, Isa, ThreadPool, Unary, peak};
 use std::time::Instant;
 
@@ -195,7 +195,7 @@ impl Layer {
                 } else {
                     128
                 };
-                let codes = Codes {
+                let codes = CodeRange {
                     zero: 128,
                     low,
                     high: 255,
@@ -204,7 +204,7 @@ impl Layer {
                     codes: &added.codes,
                     factor: 1.0,
                     shift: -128.0,
-                    rounded: (Codes::all(128), 1.0),
+                    rounded: (CodeRange::all(128), 1.0),
                 });
                 let output = Output::Codes(&mut output.codes, codes);
                 plan.run(pool, &self.packed, &input.codes, 128, added, output, scratch);

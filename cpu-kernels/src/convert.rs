@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn every_f32_between_is_rounded_as_the_crate_half_does() {
+    fn f32_rounding_matches_crate_half() {
         let pool = ThreadPool::new(1);
         let fine: Vec<f32> = (0..=u32::MAX).step_by(7919).map(f32::from_bits).collect();
         for isa in Isa::available() {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_are_cut_off_as_the_language_does() {
+    fn float_truncation_matches_rust() {
         let pool = ThreadPool::new(2);
         let mut x: Vec<f32> = (0..=u32::MAX).step_by(9973).map(f32::from_bits).collect();
         x.extend([

@@ -13,9 +13,9 @@ pub(crate) mod unary;
 pub use function::{Binary, Unary};
 
 use crate::copy::{Loops, Nest};
+use crate::elementwise_int::{REPEATED, Row, Rows};
 use crate::isa::Load;
 use crate::threads::{Address, CHUNK, Parts, share};
-use crate::typed::{REPEATED, Row, Rows};
 use crate::{Error, Isa, Slice, SliceMut, ThreadPool};
 use std::mem::MaybeUninit;
 
@@ -31,12 +31,12 @@ pub enum Residual {
 
 /// What happens to each result of a product before it is stored.
 ///
-/// Whether there is a residual is told by the operand of the run itself; the epilogue says where it joins.
+/// The operands of a run decide whether there is a residual; the epilogue decides where it is added.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Epilogue {
     /// The function applied.
     pub activation: Unary,
-    /// Where a residual operand joins.
+    /// Where a residual operand is added.
     pub residual: Residual,
 }
 

@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_give_what_the_oracle_gives() {
+    fn lane_transposes_match_the_reference() {
         for (targets, weights) in [(1, 1), (3, 3), (3, 1), (4, 2)] {
             for seed in 0..20 {
                 let forest = forest(seed, targets, weights);
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lanes_cannot_do_is_refused() {
+    fn unsupported_lane_widths_are_refused() {
         let made = forest(1, 1, 1);
         let with = |change: fn(&mut Forest)| {
             let mut other = made.clone();

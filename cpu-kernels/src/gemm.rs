@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 mod elements;
-mod halves;
+mod half;
 
 use crate::isa::Load;
 use crate::isa::dot::Element;
@@ -10,11 +10,11 @@ use crate::schedule::{Cut, Extent, Scratch};
 use crate::threads::{Address, Parts, share};
 use crate::tile::{self, Block, Panels, Right, multiply};
 use crate::{Epilogue, Error, Isa, Slice, SliceMut, ThreadPool};
-use half::bf16;
+use ::half::bf16;
 
 pub use elements::Elements;
 pub(crate) use elements::bf16_word;
-pub use halves::{HalfPlan, HalfType, Order};
+pub use half::{HalfPlan, HalfType, Order};
 
 /// A strided matrix: element `[r, c]` is `data[r * row_stride + c * column_stride]`.
 #[derive(Debug, Clone, Copy)]

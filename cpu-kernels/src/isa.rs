@@ -290,7 +290,7 @@ impl Isa {
     }
 
     /// Runs `kernel`, which reads or stores bf16, on what [`for_bf16`](Self::for_bf16) gives. There is no third form of
-    /// such kernels: nobody takes bf16 where `f32` is faster, and each form is a fifth of what the compiler has to do.
+    /// such kernels: bf16 is not used where `f32` is faster, and each form is a fifth of what the compiler has to do.
     ///
     /// # Panics
     /// Without the feature `avx512`, without which [`has_bf16`](Self::has_bf16) is never true: the second form is what the

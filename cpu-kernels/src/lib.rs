@@ -29,42 +29,43 @@
 //! ```
 #![deny(unsafe_code)]
 
+pub mod argreduce;
 pub mod attention;
 pub mod conv;
 pub mod convert;
 pub mod copy;
+pub mod data_dependent;
 pub mod depthwise;
 pub mod elementwise;
-pub mod find;
+pub mod elementwise_int;
 pub mod forest;
 #[cfg(feature = "fourier")]
 pub mod fourier;
 pub mod gemm;
+pub mod gemm_int;
 pub mod isa;
 pub mod memory;
 pub mod norm;
 pub mod peak;
-pub mod pick;
 pub mod pool;
-pub mod product;
 pub mod quantised;
 pub mod recurrent;
 pub mod reduce;
 pub mod reference;
 pub mod sample;
+pub mod scan;
 pub mod scatter;
 pub mod softmax;
 pub mod subnormal;
 pub mod threads;
 pub mod top_k;
 pub mod transpose;
-pub mod typed;
 pub mod window_max;
 
 mod error;
 mod math;
 mod schedule;
-mod stored;
+mod slice;
 mod tile;
 mod winograd;
 
@@ -72,5 +73,5 @@ pub use elementwise::{Binary, Epilogue, Residual, Unary};
 pub use error::{Error, ErrorKind};
 pub use isa::Isa;
 pub use memory::AlignedVec;
-pub use stored::{Slice, SliceMut};
+pub use slice::{Slice, SliceMut};
 pub use threads::ThreadPool;

@@ -557,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nan_reaches_the_maximum() {
+    fn maximum_propagates_nan() {
         let plan = PoolPlan::global(1, 3, 2).unwrap();
         for isa in Isa::available() {
             for at in 0..3 {

@@ -5,8 +5,8 @@
 //! 2. Sums of products are exact in 32 bits: a plan refuses a depth that could overflow.
 //! 3. A result is `round(sum * factor) + zero`, rounded to nearest even, then clamped to the allowed codes; `factor`
 //!    is per output channel. Factors are in steps of the result, so nothing divides at run time.
-//! 4. Weights of 4 bits meet rows of floats ([`NibblePlan`]); they are made floats in registers. Weights in ggml's blocks
-//!    meet rows that are rounded to signed bytes at run time ([`BlockPlan`]), and results are `f32`.
+//! 4. 4-bit weights multiply rows of floats ([`Int4Plan`]) and become floats in registers. Weights in ggml's blocks
+//!    multiply rows that are rounded to signed bytes at run time ([`BlockPlan`]); results are `f32`.
 //!
 //! Not here: 16-bit codes, and which node computes in codes.
 
@@ -14,21 +14,21 @@
 mod amx;
 mod average;
 mod blocks;
-mod codes;
 mod conv;
 mod depthwise;
 mod elementwise;
-mod nibbles;
+mod int4;
+mod int8;
 mod tile;
 mod weights;
 
 pub use average::AveragePlan;
 pub use blocks::{BlockLayout, BlockPlan, BlockProduct, run_all};
-pub use codes::Codes;
 pub use conv::{ConvPlan, Target};
 pub use elementwise::{
     Sum, Zeros, add, dequantise, dynamic, flip, map, max_pool, multiply, quantise, subtract_zero,
 };
-pub use nibbles::{NibblePlan, Nibbles};
+pub use int4::{Int4Plan, Int4Weights};
+pub use int8::CodeRange;
 pub use tile::{Added, Output};
 pub use weights::Weights;

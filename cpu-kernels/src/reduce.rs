@@ -10,14 +10,14 @@ use crate::isa::{Kernel, MOST_LANES, Simd};
 use crate::threads::{Address, CHUNK, Parts};
 use crate::{Error, Isa, ThreadPool};
 
-/// Neighbours, and rows, that are summed up in one chain per lane; longer ones in pieces of so many, whose sums are summed
-/// up, so that rounding errors grow with the root of the count.
+/// Longest chains of additions per lane, along a row and across rows. Longer reductions are split into blocks of this length
+/// (pairwise summation), so that rounding errors grow with the root of the count.
 const LONGEST_ACROSS: usize = 1 << 13;
 const LONGEST_DOWN: usize = 128;
-/// Longest line that is reduced in a loop over lines: a kernel of its own costs more to call, and to join the lanes of.
+/// Longest line that is reduced in a loop over lines: a kernel per line costs more to call, and to reduce its lanes.
 const SHORT: usize = 32;
-/// Sums of a piece that are kept at a time, and the fewest columns that a chunk has where each thread gets so many: of each
-/// row a stretch is read that is worth the way to it.
+/// Partial sums of a block that are held at a time, and the fewest columns of a chunk if each thread gets so many: each row
+/// then contributes a run of elements long enough to pay for reaching it.
 const PARTS: usize = 512;
 /// Rows that are joined to the sums at a time: these are read and written once for all of them.
 const ROWS: usize = 8;
@@ -345,7 +345,7 @@ impl Kernel for ShortLines<'_> {
     }
 }
 
-/// `$body` with the constant `$known`, which joins values as `$f` does: loops then know what they do.
+/// `$body` with the constant `$known`, which combines values as `$f` does: loops then know what they do.
 macro_rules! joining {
     ($f:expr, $known:ident => $body:expr) => {{
         macro_rules! with {
@@ -412,17 +412,17 @@ unsafe fn across<S: Simd>(s: S, f: Reduce, len: usize, input: *const f32) -> f32
     for first in (0..len).step_by(LONGEST_ACROSS) {
         let len = LONGEST_ACROSS.min(len - first);
         // SAFETY: the caller promises as many.
-        total = f.combine(total, unsafe { piece(s, f, len, input.add(first)) });
+        total = f.combine(total, unsafe { reduce_block(s, f, len, input.add(first)) });
     }
     total
 }
 
-/// The reduction of a piece of a line.
+/// The reduction of a block of a line.
 ///
 /// # Safety
 /// `len` values are readable at `input`.
 #[inline(always)]
-unsafe fn piece<S: Simd>(s: S, f: Reduce, len: usize, input: *const f32) -> f32 {
+unsafe fn reduce_block<S: Simd>(s: S, f: Reduce, len: usize, input: *const f32) -> f32 {
     let mut sums = [s.splat(f.start()); 4];
     let mut at = 0;
     while at + 4 * S::LANES <= len {
@@ -628,7 +628,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nan_reaches_extremes() {
+    fn extremes_propagate_nan() {
         for isa in Isa::available() {
             for (reduced, n) in [([true, false], 3), ([false, true], 40)] {
                 let plan = ReducePlan::new(&[40, 3], &reduced).unwrap();
@@ -650,7 +650,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_shared_out_among_threads_and_come_out_the_same() {
+    fn column_split_does_not_change_results() {
         // few columns, in one run and in several, and more than a chunk has at least
         let shapes: [(&[usize], &[bool]); 4] = [
             (&[1, 300, 100], &[false, true, false]),
@@ -679,7 +679,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nan_of_a_long_line_is_its_extreme() {
+    fn nan_is_the_extreme_of_a_long_line() {
         let plan = ReducePlan::new(&[2, 100], &[false, true]).unwrap();
         for isa in Isa::available() {
             for at in [0, 50, 95, 96, 99] {
@@ -698,7 +698,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nan_of_a_short_line_is_its_extreme() {
+    fn nan_is_the_extreme_of_a_short_line() {
         let lines = [
             [1.0, f32::NAN, 3.0],
             [f32::NAN, 1.0, 2.0],

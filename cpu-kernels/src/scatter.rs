@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_are_those_that_the_definition_names() {
+    fn scattered_elements_match_the_definition() {
         let (shape, indices) = ([3usize, 4, 5], [2usize, 4, 3]);
         for axis in 0..3 {
             let elements = Elements::new(&shape, &indices, axis).unwrap();
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_are_those_that_coordinates_name() {
+    fn scattered_slices_match_the_definition() {
         let slices = Slices::new(&[2, 3, 4], &[5, 2], 0).unwrap();
         assert_eq!((slices.len(), slices.slice), (5, 4));
         let at = [0i64, 0, 1, 2, -1, -3, 1, 1, 0, -1];

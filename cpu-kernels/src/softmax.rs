@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nan_spoils_its_row_only() {
+    fn nan_stays_in_its_row() {
         for isa in Isa::available() {
             let mut data = vec![1.0; 60];
             data[7] = f32::NAN;

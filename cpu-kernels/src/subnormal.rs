@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn subnormal_weights_beside_large_ones_become_zeros_of_their_sign() {
+    fn subnormal_weights_among_large_ones_flush_to_signed_zero() {
         let tiny = f32::from_bits(0x007f_ffff);
         let mut weights = [0.5, tiny, -tiny, 0.0, f32::MIN_POSITIVE, f32::NAN, f32::INFINITY];
         assert_eq!(flush(&mut weights), 2);
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_that_are_all_small_stay() {
+    fn uniformly_small_weights_are_kept() {
         let tiny = f32::from_bits(1);
         let mut weights = [tiny, 1e-30, -tiny];
         assert_eq!(flush(&mut weights), 0);

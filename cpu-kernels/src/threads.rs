@@ -3,7 +3,7 @@
 //! 1. Nothing is allocated after [`ThreadPool::new`].
 //! 2. A pool of one thread has no threads and costs a loop.
 //! 3. A chunk belongs to the thread whose compare-and-swap took it. A step ends when every chunk has ended, never
-//!    when every thread has looked at it, so a thread that the system has put aside delays nobody. This also makes
+//!    when every thread has looked at it, so a descheduled thread delays no other. This also makes
 //!    shares fair between unlike cores.
 //! 4. The caller claims from the front and the others from the back, so that steps over the same rows, one after the
 //!    other, tend to find them in the cache of the same core.
@@ -59,7 +59,7 @@ struct Line<T>(T);
 /// What is written once per step by the caller, and by every claim.
 #[derive(Debug, Default)]
 struct Step {
-    /// The chunks that nobody has claimed yet: the first one in the upper half, the end in the lower one.
+    /// The unclaimed chunks: the first one in the upper half, the end in the lower one.
     open: AtomicU64,
     /// What runs a chunk; written only while no chunk is open or running, read only after a claim.
     call: AtomicPtr<()>,
@@ -77,9 +77,9 @@ struct Rest {
     begun: AtomicUsize,
 }
 
-/// What belongs to whoever runs a step.
+/// The lock that the caller of a step holds, and whether a chunk of it panicked.
 #[derive(Debug, Default)]
-struct Turn {
+struct StepLock {
     busy: AtomicBool,
     panicked: AtomicBool,
 }
@@ -90,7 +90,7 @@ struct Shared {
     /// Chunks that others than callers have ended since the pool was made, wrapping.
     ended: Line<AtomicUsize>,
     rest: Line<Rest>,
-    turn: Line<Turn>,
+    step_lock: Line<StepLock>,
 }
 
 /// The word of chunks `first..end`.
@@ -135,7 +135,7 @@ impl Shared {
         // SAFETY: `data` is the closure that `call` was instantiated for; `step` does not return until all
         // chunks have ended.
         if catch_unwind(AssertUnwindSafe(|| unsafe { call(data, thread, chunk) })).is_err() {
-            self.turn.0.panicked.store(true, Relaxed);
+            self.step_lock.0.panicked.store(true, Relaxed);
         }
     }
 
@@ -286,9 +286,9 @@ impl ThreadPool {
     /// # Safety
     /// `run` may be called with `given` by any thread until this returns.
     unsafe fn step(&self, chunks: usize, run: Call, given: *const ()) {
-        let turn = &self.shared.turn.0;
+        let step_lock = &self.shared.step_lock.0;
         let alone = chunks <= 1 || self.threads.is_empty() || u32::try_from(chunks).is_err();
-        if alone || turn.busy.swap(true, Acquire) {
+        if alone || step_lock.busy.swap(true, Acquire) {
             for chunk in 0..chunks {
                 // SAFETY: as the caller promises.
                 unsafe { run(given, 0, chunk) };
@@ -320,8 +320,8 @@ impl ThreadPool {
                 std::thread::yield_now();
             }
         }
-        let panicked = turn.panicked.swap(false, Relaxed);
-        turn.busy.store(false, Release);
+        let panicked = step_lock.panicked.swap(false, Relaxed);
+        step_lock.busy.store(false, Release);
         assert!(!panicked, "a chunk of a parallel step panicked");
     }
 }
@@ -545,7 +545,7 @@ mod tests {
 
     #[cfg(all(target_os = "linux", not(miri)))]
     #[test]
-    fn threads_of_a_pinned_pool_keep_to_their_processors() {
+    fn pinned_threads_stay_on_their_processors() {
         let all = CpuSet::of_this_thread().mask;
         let word = all.iter().position(|&word| word != 0).unwrap();
         let cpu = word * 64 + all[word].trailing_zeros() as usize;
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_reaches_the_caller_and_the_pool_survives() {
+    fn panic_propagates_and_pool_survives() {
         let pool = ThreadPool::new(2);
         let result = catch_unwind(AssertUnwindSafe(|| pool.run(8, &|chunk| assert!(chunk != 5))));
         assert!(result.is_err());
@@ -594,7 +594,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_cover_everything_in_order() {
+    fn shares_cover_the_range_in_order() {
         for (len, chunks, align) in [(0, 3, 4), (1, 2, 1), (49, 4, 12), (100, 7, 1), (5, 9, 2)] {
             let mut next = 0;
             for chunk in 0..chunks {

@@ -389,7 +389,7 @@ mod tests {
     use crate::reference::{Element, Tensor, sort};
 
     #[test]
-    fn the_oracle_agrees_with_ties_nan_and_both_zeros() {
+    fn order_of_ties_nan_and_zeros_matches_the_reference() {
         let mut state = 7u64;
         let mut next = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_lie_in_any_way() {
+    fn rows_along_any_axis_match_the_reference() {
         let x: Vec<f32> = (0..3 * 50 * 4).map(|i| (i * 7919 % 101) as f32).collect();
         let wide: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
         for [outer, n, inner] in [[12, 50, 1], [3, 50, 4], [1, 150, 4]] {

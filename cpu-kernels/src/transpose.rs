@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_and_back_is_the_identity() {
+    fn inverse_permutation_restores_the_input() {
         let pool = ThreadPool::new(2);
         for (shape, permutation) in [
             (&[2usize, 3, 5, 7][..], &[0usize, 2, 3, 1][..]),

@@ -7,9 +7,9 @@
 //! Not here: windows over images whose channels lie last ([`crate::pool`]).
 #![allow(unsafe_code)]
 
+use crate::argreduce::Extreme;
 use crate::isa::dot::{ByteKernel, Bytes};
 use crate::isa::{Kernel, Simd};
-use crate::pick::Extreme;
 use crate::threads::{CHUNK, Parts, share};
 use crate::{Isa, ThreadPool};
 
@@ -315,7 +315,7 @@ mod tests {
     use crate::reference::{Element, Tensor, pool as oracle};
 
     #[test]
-    fn the_oracle_sees_the_same_windows() {
+    fn windows_match_the_reference() {
         for threads in [1, 2] {
             let pool = ThreadPool::new(threads);
             for isa in Isa::available() {

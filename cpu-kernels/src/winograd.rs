@@ -365,7 +365,7 @@ impl<const N: usize> Pass<'_, N> {
     /// Transforms input tiles.
     ///
     /// # Safety
-    /// `values` has room for the tiles at each point, `point_stride` apart, and nobody else touches it.
+    /// `values` has room for the tiles at each point, `point_stride` apart, and no other thread touches it.
     unsafe fn transform(&self, tiles: Range<usize>, values: *mut f32, point_stride: usize) {
         self.plan.isa.run(&Input::<N> {
             grid: self.grid,
@@ -382,7 +382,7 @@ impl<const N: usize> Pass<'_, N> {
     /// Multiplies transformed tiles by one panel and writes their output.
     ///
     /// # Safety
-    /// `values` holds the tiles at each point, `point_stride` apart, and nobody else writes these tiles of the output.
+    /// `values` holds the tiles at each point, `point_stride` apart, and no other thread writes these tiles of the output.
     unsafe fn panel(
         &self,
         tiles: Range<usize>,

@@ -14,7 +14,8 @@ mod step;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Access, Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Text, Type, Values, element,
+    Access, Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Type, Values, WgslBuilder,
+    element,
 };
 
 pub use past::{Past, PastCopy, VisiblePast};
@@ -198,7 +199,7 @@ impl Attention {
     }
 
     /// Declares what all forms bind, in order.
-    fn declare(&self, text: &mut Text, width: u64) {
+    fn declare(&self, text: &mut WgslBuilder, width: u64) {
         let w = width as u32;
         let shapes = self.shapes();
         for (name, shape) in ["query", "key", "value"].iter().zip(shapes) {
@@ -264,7 +265,7 @@ impl Attention {
         let (depth, value_depth) = (self.depth / w, self.value_depth / w);
         let all = bq * tq;
         let kind = Type::F32.text(w as u32);
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         self.declare(&mut text, w);
         text.shared("qs", &kind, 4 * w as u32, (bq * depth) as u32);
         text.shared("kv", &kind, 4 * w as u32, (bk * pitch) as u32);
@@ -465,7 +466,7 @@ impl Mask {
 }
 
 impl Generate for Attention {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 

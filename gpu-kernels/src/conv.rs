@@ -14,8 +14,8 @@ mod candidates;
 mod matrix;
 mod pack;
 mod stage;
-mod text;
 mod truth;
+mod wgsl;
 
 use serde::{Deserialize, Serialize};
 
@@ -203,7 +203,7 @@ impl Conv {
 }
 
 impl Generate for Conv {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 

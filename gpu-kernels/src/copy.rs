@@ -2,7 +2,7 @@
 //! devices.
 
 use crate::grid::row;
-use crate::{Access, Generate, Kernel, Limits, Result, Sample, Scalar, Text, Values};
+use crate::{Access, Generate, Kernel, Limits, Result, Sample, Scalar, Values, WgslBuilder};
 
 /// Copies bytes from one binding to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct Copy {
 }
 
 impl Generate for Copy {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -23,7 +23,7 @@ impl Generate for Copy {
         let groups = vectors.div_ceil(THREADS);
         // rows of equal length: workgroups without work cost as much as a tenth of the time
         let (grid, group) = row(groups, limits)?;
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         text.binding("source", Access::Read, Scalar::U32, 4, vectors * 4);
         text.binding("target_", Access::Write, Scalar::U32, 4, vectors * 4);
         let body = format!(

@@ -11,8 +11,8 @@ use half::f16;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Access, Epilogue, Error, Generate, Image, Kernel, Limits, Result, Sample, Scalar, Text, Values, Window,
-    grid,
+    Access, Epilogue, Error, Generate, Image, Kernel, Limits, Result, Sample, Scalar, Values, WgslBuilder,
+    Window, grid,
 };
 
 /// Columns of the input that a thread reads at most by unrolled text.
@@ -150,7 +150,7 @@ impl Depthwise {
     }
 
     /// Declares `pixel_(pixel, quad)`: four channels of a pixel as the output has them.
-    fn declare_read(&self, text: &mut Text, value: &str) -> bool {
+    fn declare_read(&self, text: &mut WgslBuilder, value: &str) -> bool {
         let c = self.image.channels;
         let multiple = self.channels_out / c;
         let whole = multiple == 1 && c.is_multiple_of(4);
@@ -196,7 +196,7 @@ fn pixel_(pixel: u32, quad: u32) -> {value} {{
 }
 
 impl Generate for Depthwise {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -207,7 +207,7 @@ impl Generate for Depthwise {
         let (h, w) = (self.image.height, self.image.width);
         let bytes = self.is_bytes();
         let value = if bytes { "vec4<i32>" } else { "vec4<f32>" };
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         let whole = self.channels_out == self.image.channels && self.image.channels.is_multiple_of(4);
         let declared = if whole && !bytes { 4 } else { 1 };
         text.binding(

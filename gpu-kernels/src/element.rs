@@ -7,7 +7,7 @@
 
 use half::f16;
 
-use crate::{Access, Error, Limits, Number, Result, Scalar, Text, Type, Values};
+use crate::{Access, Error, Limits, Number, Result, Scalar, Type, Values, WgslBuilder};
 
 /// Number of elements of a shape.
 ///
@@ -169,7 +169,7 @@ pub(crate) fn pack(scalar: Scalar, value: &str) -> String {
 }
 
 /// Declares a binding that is read element by element.
-pub(crate) fn declare(text: &mut Text, name: &str, access: Access, scalar: Scalar, count: u64) {
+pub(crate) fn declare(text: &mut WgslBuilder, name: &str, access: Access, scalar: Scalar, count: u64) {
     text.binding(name, access, scalar, 1, count);
 }
 

@@ -9,8 +9,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Access, Error, Expression, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Text, Type, Values,
-    element,
+    Access, Error, Expression, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Type, Values,
+    WgslBuilder, element,
 };
 
 /// A tensor that is read.
@@ -216,7 +216,7 @@ impl Elementwise {
 }
 
 impl Generate for Elementwise {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -226,7 +226,7 @@ impl Generate for Elementwise {
         let (shape, strides) = self.merged();
         let inner = shape[shape.len() - 1];
         let by_four = inner.is_multiple_of(4);
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         let mut body = String::new();
         let fours = total.div_ceil(4);
         let (threads, groups, index) = element::flat(fours, limits);

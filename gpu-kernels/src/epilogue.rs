@@ -1,5 +1,5 @@
-//! What ends a product or a convolution: an expression over the sum and other tensors, computed where the sum
-//! stands, and stored once.
+//! The epilogue of a product or a convolution: an expression over the sum and other tensors, computed in registers
+//! and stored once.
 //!
 //! The output is seen as `[rows, columns]`: of a product its own rows, batches folded in; of a convolution
 //! pixels and channels. Columns lie next to each other in memory.
@@ -12,12 +12,12 @@
 use half::f16;
 use serde::{Deserialize, Serialize};
 
-use crate::{Access, Error, Expression, Limits, Result, Scalar, Text, Values};
+use crate::{Access, Error, Expression, Limits, Result, Scalar, Values, WgslBuilder};
 
-/// How the elements of an operand stand to those of the output.
+/// How an operand broadcasts to the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Place {
-    /// One for each, `[rows, columns]`.
+pub enum Broadcast {
+    /// One element for each of the output, `[rows, columns]`.
     Same,
     /// One for each column or channel, `[columns]`.
     Column,
@@ -27,15 +27,15 @@ pub enum Place {
     Single,
 }
 
-impl Place {
+impl Broadcast {
     /// Number of elements for an output of this size.
     #[must_use]
     pub fn count(self, rows: u64, columns: u64) -> u64 {
         match self {
-            Place::Same => rows.saturating_mul(columns),
-            Place::Column => columns,
-            Place::Row => rows,
-            Place::Single => 1,
+            Broadcast::Same => rows.saturating_mul(columns),
+            Broadcast::Column => columns,
+            Broadcast::Row => rows,
+            Broadcast::Single => 1,
         }
     }
 
@@ -43,10 +43,10 @@ impl Place {
     #[must_use]
     pub fn index(self, row: u64, column: u64, columns: u64) -> u64 {
         match self {
-            Place::Same => row * columns + column,
-            Place::Column => column,
-            Place::Row => row,
-            Place::Single => 0,
+            Broadcast::Same => row * columns + column,
+            Broadcast::Column => column,
+            Broadcast::Row => row,
+            Broadcast::Single => 0,
         }
     }
 }
@@ -56,8 +56,8 @@ impl Place {
 pub struct EpilogueOperand {
     /// Type in memory: a float, a byte or a 32-bit integer.
     pub scalar: Scalar,
-    /// Place.
-    pub place: Place,
+    /// How it broadcasts to the output.
+    pub broadcast: Broadcast,
     /// [`Access::Constant`] for packed weights, [`Access::Read`] for what may lie in the arena.
     pub access: Access,
 }
@@ -71,10 +71,10 @@ pub struct Columns {
     pub all: u32,
 }
 
-/// The end of a product or a convolution.
+/// The epilogue of a product or a convolution.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Epilogue {
-    /// What is stored, of the sum and the operands.
+    /// The stored value, as a function of the sum and the operands.
     pub expression: Expression,
     /// Operands after the sum, each a binding, in order, before the output's.
     pub operands: Vec<EpilogueOperand>,
@@ -136,7 +136,7 @@ impl Epilogue {
     ///
     /// # Errors
     /// Where a type is none that an epilogue reads or writes, or a part of the columns is none.
-    pub fn declare(&self, text: &mut Text, rows: u64, columns: u64) -> Result<DeclaredEpilogue<'_>> {
+    pub fn declare(&self, text: &mut WgslBuilder, rows: u64, columns: u64) -> Result<DeclaredEpilogue<'_>> {
         let Columns64 { first, all } = self.within(columns);
         let end = first.saturating_add(columns);
         if end > all || !first.is_multiple_of(4) || (end < all && !columns.is_multiple_of(4)) {
@@ -153,11 +153,11 @@ impl Epilogue {
                     operand.access
                 )));
             }
-            let width = match operand.place {
-                Place::Same | Place::Column if !is_byte(operand.scalar) => width,
+            let width = match operand.broadcast {
+                Broadcast::Same | Broadcast::Column if !is_byte(operand.scalar) => width,
                 _ => 1,
             };
-            let count = operand.place.count(rows, all);
+            let count = operand.broadcast.count(rows, all);
             text.binding(&name(i), operand.access, operand.scalar, width, count);
         }
         let count = rows.saturating_mul(all);
@@ -189,10 +189,9 @@ impl Epilogue {
     pub fn value(&self, sum: f32, row: u64, column: u64, columns: u64, operands: &[Vec<f64>]) -> f32 {
         let mut all = vec![sum];
         all.extend(
-            self.operands
-                .iter()
-                .zip(operands)
-                .map(|(operand, values)| values[operand.place.index(row, column, columns) as usize] as f32),
+            self.operands.iter().zip(operands).map(|(operand, values)| {
+                values[operand.broadcast.index(row, column, columns) as usize] as f32
+            }),
         );
         self.expression.value(&all)
     }
@@ -215,7 +214,7 @@ impl Epilogue {
         let operands: Vec<Values> = (100..)
             .zip(&self.operands)
             .map(|(seed, operand)| {
-                let count = operand.place.count(rows, all) as usize;
+                let count = operand.broadcast.count(rows, all) as usize;
                 values_of(operand.scalar, &Values::floats(seed, count), 100.0)
             })
             .collect();
@@ -236,7 +235,7 @@ impl Epilogue {
     /// # Errors
     /// Names what is missing.
     pub fn check(&self, rows: u64, columns: u64, limits: &Limits) -> Result<()> {
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         self.declare(&mut text, rows, columns)?;
         text.kernel("epilogue", [1; 3], [1; 3], 0, "", limits).map(|_| ())
     }
@@ -309,11 +308,11 @@ impl DeclaredEpilogue<'_> {
             .enumerate()
             .map(|(i, operand)| {
                 let name = name(i);
-                let element = match operand.place {
-                    Place::Same => format!("{name}[at]"),
-                    Place::Column => format!("{name}[column_ / 4u]"),
-                    Place::Row => return splat(&self.read_one(i)),
-                    Place::Single => return splat(&self.read_one(i)),
+                let element = match operand.broadcast {
+                    Broadcast::Same => format!("{name}[at]"),
+                    Broadcast::Column => format!("{name}[column_ / 4u]"),
+                    Broadcast::Row => return splat(&self.read_one(i)),
+                    Broadcast::Single => return splat(&self.read_one(i)),
                 };
                 match operand.scalar {
                     Scalar::F32 => element,
@@ -414,11 +413,11 @@ let value = {value};
     /// One element of an operand as `f32`, at `row_` and `column_`; of vectors only those of width 1.
     fn read_one(&self, i: usize) -> String {
         let operand = &self.epilogue.operands[i];
-        let index = match operand.place {
-            Place::Same => format!("(row_ * {}u + column_)", self.all),
-            Place::Column => "column_".to_owned(),
-            Place::Row => "row_".to_owned(),
-            Place::Single => "0u".to_owned(),
+        let index = match operand.broadcast {
+            Broadcast::Same => format!("(row_ * {}u + column_)", self.all),
+            Broadcast::Column => "column_".to_owned(),
+            Broadcast::Row => "row_".to_owned(),
+            Broadcast::Single => "0u".to_owned(),
         };
         let name = name(i);
         match operand.scalar {

@@ -8,12 +8,12 @@
 //!    does: subnormal numbers may count as zero, and a device may compute what is infinite as if it were not.
 //! 3. Trigonometric functions are as exact as the device's own, for arguments of a few turns.
 //!
-//! The text calls functions whose names start with `px_`; [`Text::kernel`](crate::Text::kernel) declares those
+//! The text calls functions whose names start with `px_`; [`WgslBuilder::kernel`](crate::WgslBuilder::kernel) declares those
 //! that a body names.
 
 mod functions;
-mod text;
 mod value;
+mod wgsl;
 
 use serde::{Deserialize, Serialize};
 

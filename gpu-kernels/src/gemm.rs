@@ -154,7 +154,7 @@ impl Gemm {
 }
 
 impl Generate for Gemm {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 

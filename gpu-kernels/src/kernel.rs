@@ -123,7 +123,7 @@ pub trait Generate {
     fn sample(&self) -> Sample;
 
     /// A smaller instance of the same variant, whose sample is quickly computed; `None` where there is none.
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         None
     }
 }

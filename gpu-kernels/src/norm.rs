@@ -9,7 +9,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::rows::Lines;
-use crate::{Access, Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Text, Values, element};
+use crate::{
+    Access, Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Values, WgslBuilder, element,
+};
 
 /// `LayerNormalization` of `[rows, count]`, or `RMSNormalization`. Bindings: input, scale, bias if any, output.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -141,7 +143,7 @@ fn check_epsilon(what: &str, epsilon: f32) -> Result<()> {
 }
 
 impl Generate for LayerNorm {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -149,7 +151,7 @@ impl Generate for LayerNorm {
         check_epsilon("layernorm", self.epsilon)?;
         let lines = Lines::new("layernorm", self.scalar, [self.rows, self.count, 1])?;
         let rows = lines.rows;
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         lines.bind(&mut text, "in0", Access::Read);
         lines.bind_row(&mut text, "scale", self.access, self.count);
         if self.bias {
@@ -216,7 +218,7 @@ impl GroupNorm {
 }
 
 impl Generate for GroupNorm {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -254,7 +256,7 @@ impl Generate for GroupNorm {
             (true, _) => format!("((row / {groups}u) * {places}u + k / {each}u) * {channels}u + {channel}"),
         };
         let rows = lines.rows;
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         lines.bind(&mut text, "in0", Access::Read);
         element::declare(&mut text, "scale", self.access, scalar, channels);
         element::declare(&mut text, "bias", self.access, scalar, channels);
@@ -310,7 +312,7 @@ impl Generate for GroupNorm {
 }
 
 impl Generate for LpNorm {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -321,7 +323,7 @@ impl Generate for LpNorm {
         let shape = [self.outer, self.count, self.inner];
         let lines = Lines::new("lpnorm", self.scalar, shape)?;
         let rows = lines.rows;
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         lines.bind(&mut text, "in0", Access::Read);
         lines.bind(&mut text, "out", Access::Write);
         text.shared("part", "f32", 4, rows.threads());
@@ -378,7 +380,7 @@ impl Lrn {
 }
 
 impl Generate for Lrn {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -389,7 +391,7 @@ impl Generate for Lrn {
         if self.size == 0 || total == 0 || !finite || self.size > 1 << 20 {
             return Err(Error::new(format!("lrn: {self:?}")));
         }
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         element::declare(&mut text, "in0", Access::Read, self.scalar, total);
         element::declare(&mut text, "out", Access::Write, self.scalar, total);
         let (threads, groups, index) = element::flat(total, limits);

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Access, Error, Generate, Image, Kernel, Limits, Result, Sample, Scalar, Text, Values, Window, grid,
+    Access, Error, Generate, Image, Kernel, Limits, Result, Sample, Scalar, Values, WgslBuilder, Window, grid,
 };
 
 /// What is computed of the values under a window.
@@ -75,7 +75,7 @@ impl Pool {
 }
 
 impl Generate for Pool {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -109,7 +109,7 @@ impl Generate for Pool {
             (true, true) => ("vec4<i32>", "vec4<i32>(-128)"),
             (true, false) => ("i32", "-128"),
         };
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         let declared = if bytes { 1 } else { width };
         text.binding(
             "source",
@@ -283,7 +283,7 @@ pub struct GlobalPool {
 }
 
 impl Generate for GlobalPool {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -314,7 +314,7 @@ impl Generate for GlobalPool {
             .max(1);
         let tiles = cw.div_ceil(across);
         let (groups, number) = grid::row(u64::from(tiles) * u64::from(self.image.batch), limits)?;
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         text.binding("source", Access::Read, self.scalar, width, self.image.elements());
         let outputs = u64::from(self.image.batch) * u64::from(c);
         text.binding("result", Access::Write, self.scalar, width, outputs);

@@ -130,7 +130,7 @@ impl Quantise {
 }
 
 impl Generate for Quantise {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -170,7 +170,7 @@ impl Dequantise {
 }
 
 impl Generate for Dequantise {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::rows::Rows;
 use crate::{
-    Access, Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Text, Type, Values, element,
+    Access, Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Type, Values, WgslBuilder,
+    element,
 };
 
 /// What is made of the values.
@@ -103,7 +104,7 @@ impl Split {
     }
 
     /// Declares `base(row)` and `step(k)`: the element of a row's step is their sum.
-    fn declare(&self, text: &mut Text) {
+    fn declare(&self, text: &mut WgslBuilder) {
         for (name, (dims, strides)) in [("base", &self.kept), ("step", &self.gone)] {
             let mut terms = vec!["0u".to_owned()];
             for (axis, stride) in strides.iter().enumerate() {
@@ -156,7 +157,7 @@ impl Reduce {
 }
 
 impl Generate for Reduce {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -169,7 +170,7 @@ impl Generate for Reduce {
         let kind = scalar.computed();
         let float = kind == Type::F32;
         let one = kind.text(1);
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         element::declare(&mut text, "in0", Access::Read, scalar, total);
         element::declare(&mut text, "out", Access::Write, scalar, outputs);
         let size = if kind == Type::I64 { 8 } else { 4 };
@@ -300,7 +301,7 @@ impl ArgReduce {
 }
 
 impl Generate for ArgReduce {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -310,7 +311,7 @@ impl Generate for ArgReduce {
         let rows = split.rows();
         let kind = self.scalar.computed();
         let one = kind.text(1);
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         element::declare(&mut text, "in0", Access::Read, self.scalar, total);
         let result = if self.index == Scalar::I64 {
             // an index fits the low word

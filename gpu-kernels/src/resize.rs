@@ -7,7 +7,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Access, Error, Generate, Image, Kernel, Limits, Result, Sample, Scalar, Text, Values, grid};
+use crate::{
+    Access, Error, Generate, Image, Kernel, Limits, Result, Sample, Scalar, Values, WgslBuilder, grid,
+};
 
 /// How nearest neighbours are rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -243,7 +245,7 @@ impl Resize {
 }
 
 impl Generate for Resize {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -263,7 +265,7 @@ impl Generate for Resize {
         let width = if whole { 4 } else { 1 };
         let declared = if bytes { 1 } else { width };
         let cw = c / width;
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         text.binding(
             "source",
             Access::Read,

@@ -1,10 +1,12 @@
-//! Rotary embedding: pairs of features turned by the angles of their position (Su et al., RoFormer, 2021).
+//! Rotary embedding: pairs of features rotated by the angles of their position (Su et al., RoFormer, 2021).
 //!
 //! Invariant: products are in f32, whatever the storage.
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Access, Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Text, Values, element};
+use crate::{
+    Access, Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Values, WgslBuilder, element,
+};
 
 /// `RotaryEmbedding`. Bindings: input, cosines and sines `[cached, rotated / 2]`, positions `[batch, rows]` if any, output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -19,9 +21,9 @@ pub struct Rotary {
     pub rows: u64,
     /// Features of a row.
     pub size: u64,
-    /// The first features, which are turned; an even number.
+    /// The number of leading features that are rotated; an even number.
     pub rotated: u64,
-    /// Whether a pair lies side by side, else half of the turned features apart.
+    /// Whether a pair lies side by side, else half of the rotated features apart.
     pub interleaved: bool,
     /// Whether the order is `[batch, rows, heads, size]`, else `[batch, heads, rows, size]`.
     pub heads_inside: bool,
@@ -72,14 +74,14 @@ impl Rotary {
 }
 
 impl Generate for Rotary {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
     fn kernel(&self, limits: &Limits) -> Result<Kernel> {
         let total = self.check()?;
         let half = self.rotated / 2;
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         element::declare(&mut text, "in0", Access::Read, self.scalar, total);
         for name in ["cosines", "sines"] {
             element::declare(&mut text, name, self.access, self.scalar, self.cached * half);

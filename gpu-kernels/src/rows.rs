@@ -2,7 +2,7 @@
 //!
 //! Invariant: every thread reaches every barrier; a thread without a row reads and writes nothing.
 
-use crate::{Access, Error, Limits, Result, Scalar, Text, Type, element};
+use crate::{Access, Error, Limits, Result, Scalar, Type, WgslBuilder, element};
 
 /// How rows are shared out.
 #[derive(Debug, Clone, Copy)]
@@ -177,12 +177,12 @@ impl Lines {
     }
 
     /// Declares a tensor of this shape.
-    pub(crate) fn bind(&self, text: &mut Text, name: &str, access: Access) {
+    pub(crate) fn bind(&self, text: &mut WgslBuilder, name: &str, access: Access) {
         text.binding(name, access, self.scalar, self.width, self.total);
     }
 
     /// Declares a tensor of a row's values or of other values of which a step reads as many.
-    pub(crate) fn bind_row(&self, text: &mut Text, name: &str, access: Access, count: u64) {
+    pub(crate) fn bind_row(&self, text: &mut WgslBuilder, name: &str, access: Access, count: u64) {
         text.binding(name, access, self.scalar, self.width, count);
     }
 

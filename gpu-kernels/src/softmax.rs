@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::element::along;
 use crate::rows::Lines;
-use crate::{Access, Error, Generate, Kernel, Limits, Result, Sample, Scalar, Text, Values, element};
+use crate::{Access, Error, Generate, Kernel, Limits, Result, Sample, Scalar, Values, WgslBuilder, element};
 
 /// Softmax of `[outer, count, inner]` along `count`. Bindings: input, output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ impl Softmax {
 }
 
 impl Generate for Softmax {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -51,7 +51,7 @@ impl Generate for Softmax {
         let shape = [self.outer, self.count, self.inner];
         let lines = Lines::new("softmax", self.scalar, shape)?;
         let rows = lines.rows;
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         lines.bind(&mut text, "in0", Access::Read);
         lines.bind(&mut text, "out", Access::Write);
         text.shared("part", "f32", 4, rows.threads());

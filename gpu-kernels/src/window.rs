@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_those_of_onnx() {
+    fn window_outputs_match_onnx() {
         let window = Window {
             kernel: [3, 3],
             strides: [2, 2],
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_outside_the_image_are_none() {
+    fn elements_outside_the_image_are_absent() {
         let window = Window {
             kernel: [2, 2],
             begin: [1, 0],

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn axes_change_their_order_where_the_graph_begins_and_ends() {
+    fn layout_change_cost_is_charged_at_graph_inputs_and_outputs() {
         let parts: [&[u32]; 4] = [&[0], &[1], &[2], &[0, 1, 2]];
         let costs = costs(&images(), &parts, &target(true), false).unwrap();
         let times: Vec<u64> = costs.iter().map(|cost| cost.time_ns.unwrap()).collect();
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bus_is_paid_where_the_graph_begins_and_ends() {
+    fn bus_cost_is_charged_at_graph_inputs_and_outputs() {
         let parts: [&[u32]; 5] = [&[0], &[1], &[2], &[3], &[0, 1, 2, 3]];
         let times = |discrete| -> Vec<u64> {
             let costs = costs(&chain(), &parts, &target(discrete), false).unwrap();

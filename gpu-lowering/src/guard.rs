@@ -9,7 +9,7 @@
 //! 3. A sample is judged where its truth is quickly computed: else the generator's smaller instance of the same
 //!    variant, and where there is none the variant stands unjudged, which is said once.
 //!
-//! Not here: who asks (`lower`), and the reason that a refused node gets.
+//! Not here: the caller (`lower`), and the reason that a refused node gets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ use std::time::Duration;
 use polychip_gpu_kernels::{Generate, Kernel, Limits, Sample};
 use polychip_sdk::{ErrorKind, HostServices, LogLevel, Result};
 
-use crate::trials::Trials;
+use crate::autotune::AutotuneDevice;
 
 /// Largest work of a sample: its truth takes a fraction of a second even where nothing is optimised.
 const WORK: u64 = 1 << 21;
@@ -51,9 +51,9 @@ pub trait Keep: Send + Sync {
     /// Keeps a value; where that fails, the variant is judged again in the next process.
     fn write(&self, key: &str, value: &[u8]);
     /// Says that something is wrong.
-    fn warn(&self, words: &str);
+    fn warn(&self, message: &str);
     /// Says what is worth knowing and not wrong.
-    fn note(&self, words: &str);
+    fn note(&self, message: &str);
 }
 
 impl Keep for HostServices {
@@ -65,12 +65,12 @@ impl Keep for HostServices {
         let _ = self.store_write(key, value);
     }
 
-    fn warn(&self, words: &str) {
-        self.log(LogLevel::Warn, words);
+    fn warn(&self, message: &str) {
+        self.log(LogLevel::Warn, message);
     }
 
-    fn note(&self, words: &str) {
-        self.log(LogLevel::Info, words);
+    fn note(&self, message: &str) {
+        self.log(LogLevel::Info, message);
     }
 }
 
@@ -80,7 +80,7 @@ pub struct Guard {
     /// Of the build, the device and its driver.
     identity: String,
     limits: Limits,
-    device: Mutex<Arc<dyn Trials>>,
+    device: Mutex<Arc<dyn AutotuneDevice>>,
     known: Mutex<BTreeMap<String, Verdict>>,
     /// Variants of which it was said that they stand unjudged.
     unjudged: Mutex<BTreeSet<String>>,
@@ -105,7 +105,7 @@ impl Guard {
         build_id: &str,
         identity: &str,
         limits: Limits,
-        device: Arc<dyn Trials>,
+        device: Arc<dyn AutotuneDevice>,
     ) -> Guard {
         Guard {
             keep: Box::new(keep),
@@ -123,18 +123,20 @@ impl Guard {
     }
 
     /// The device was opened anew.
-    pub fn reopened(&self, device: Arc<dyn Trials>) {
+    pub fn reopened(&self, device: Arc<dyn AutotuneDevice>) {
         *lock(&self.device) = device;
     }
 
     /// Whether a kernel may be used; `generator` is what made it. Runs a sample where nothing is known yet.
     ///
     /// # Errors
-    /// Why its variant is quarantined, in words.
+    /// Why its variant is quarantined.
     pub fn permit(&self, generator: &dyn Generate, kernel: &Kernel) -> Result<(), String> {
         match self.verdict(generator, kernel) {
             // short: a refusal has room for a line
-            Some(Verdict::Wrong(words)) => Err(format!("kernel {} is quarantined: {words}", kernel.variant)),
+            Some(Verdict::Wrong(message)) => {
+                Err(format!("kernel {} is quarantined: {message}", kernel.variant))
+            }
             _ => Ok(()),
         }
     }
@@ -153,9 +155,9 @@ impl Guard {
             Some(verdict) => verdict,
             None => {
                 let verdict = self.judge(generator, kernel)?;
-                if let Verdict::Wrong(words) = &verdict {
-                    let words = format!("kernel {variant} is quarantined on {}: {words}", self.identity);
-                    self.keep.warn(&words);
+                if let Verdict::Wrong(message) = &verdict {
+                    let message = format!("kernel {variant} is quarantined on {}: {message}", self.identity);
+                    self.keep.warn(&message);
                 }
                 self.keep.write(&self.key(variant), &written(&verdict));
                 verdict
@@ -170,7 +172,7 @@ impl Guard {
         if affordable(kernel) {
             return self.judge_sample(kernel, &generator.sample());
         }
-        let small = generator.small().and_then(|small| {
+        let small = generator.sample_instance().and_then(|small| {
             let of_small = small.kernel(&self.limits).ok()?;
             let fits = of_small.variant == kernel.variant && affordable(&of_small);
             fits.then_some((small, of_small))
@@ -196,9 +198,9 @@ impl Guard {
         let after = match device.run(kernel, sample, PATIENCE) {
             Ok(Some(after)) => after,
             Ok(None) => {
-                let words = format!("it did not end within {} s", PATIENCE.as_secs());
-                device.lose(format!("kernel {}: {words}", kernel.variant));
-                return Some(Verdict::Wrong(words));
+                let message = format!("it did not end within {} s", PATIENCE.as_secs());
+                device.lose(format!("kernel {}: {message}", kernel.variant));
+                return Some(Verdict::Wrong(message));
             }
             Err(error) if error.kind() == ErrorKind::Persistent => {
                 return Some(Verdict::Wrong(error.to_string()));
@@ -229,7 +231,7 @@ fn affordable(kernel: &Kernel) -> bool {
 fn written(verdict: &Verdict) -> Vec<u8> {
     match verdict {
         Verdict::Right => b"right".to_vec(),
-        Verdict::Wrong(words) => format!("wrong {words}").into_bytes(),
+        Verdict::Wrong(message) => format!("wrong {message}").into_bytes(),
     }
 }
 
@@ -238,7 +240,7 @@ fn read(bytes: &[u8]) -> Option<Verdict> {
     let text = std::str::from_utf8(bytes).ok()?;
     match text.split_once(' ') {
         None if text == "right" => Some(Verdict::Right),
-        Some(("wrong", words)) => Some(Verdict::Wrong(words.to_owned())),
+        Some(("wrong", message)) => Some(Verdict::Wrong(message.to_owned())),
         _ => None,
     }
 }
@@ -248,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_read_back() {
+    fn stored_choice_is_read_back() {
         for verdict in [Verdict::Right, Verdict::Wrong("value 3 is off".to_owned())] {
             assert_eq!(read(&written(&verdict)), Some(verdict));
         }

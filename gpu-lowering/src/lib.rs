@@ -13,17 +13,17 @@
 pub mod blob;
 pub mod program;
 
+mod autotune;
 mod estimate;
 mod guard;
 mod lower;
 mod target;
-mod trials;
 mod tune;
 
+pub use autotune::{AutotuneDevice, TimedKernel};
 pub use blob::Lowered;
 pub use estimate::estimate;
 pub use guard::{Guard, Keep};
 pub use lower::{lower, supports};
 pub use target::{Rates, Target};
-pub use trials::{Timed, Trials};
 pub use tune::Tuner;

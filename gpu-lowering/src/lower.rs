@@ -10,35 +10,35 @@
 //! 4. A dry lowering makes the same steps and reads no constant but small ones.
 //!
 //! Not here: running (`exec`), offsets (the SDK's `arena`), which nodes stand behind which (`fuse`).
-//! Start reading at [`lower`], then [`Lowering`], which all others build with: `values` and `places` lie below it, `map`,
-//! `encoding`, `forms` and `epilogue` are what the files of op classes share, `emit` hands each node to its class.
+//! Start reading at [`lower`], then [`Lowering`], which all others build with: `values` and `tensor_forms` lie below it, `map`,
+//! `encoding`, `materialize` and `epilogue` are what the files of op classes share, `emit` hands each node to its class.
 
 mod arrange;
 mod attention;
 mod builder;
 mod class;
-mod columns;
+mod column_split;
 mod conv;
 mod elementwise;
 mod emit;
 mod encoding;
 mod epilogue;
 mod finish;
-mod forms;
 mod fuse;
 mod gather;
 mod image;
+mod launch_split;
 mod map;
+mod materialize;
 mod matmul;
 mod movement;
 mod norm;
-mod places;
 mod pool;
 mod quantise;
 mod reduce;
 mod resize;
 mod rotary;
-mod share;
+mod tensor_forms;
 mod values;
 
 use polychip_lowering::{Extract, Outcome, Part, Refusal};
@@ -115,8 +115,8 @@ pub fn supports(graph: &GraphView<'_>, target: &Target) -> Vec<Support> {
 
 fn run(part: &Part, options: &CompileOptions, target: &Target, dry: bool) -> Outcome<Lowered> {
     if let Some(node) = part.nodes.iter().find(|node| !node.bodies.is_empty()) {
-        let words = format!("{} has a body graph", node.op_name);
-        return Err(Refusal::new(Reason::Body, words).at(node.index));
+        let message = format!("{} has a body graph", node.op_name);
+        return Err(Refusal::new(Reason::Body, message).at(node.index));
     }
     let mut lowering = Lowering::new(part, options, target, dry);
     lowering.wishes = finish::wishes(part, target, &lowering.layouts);

@@ -56,9 +56,9 @@ pub struct Target {
     pub discrete: bool,
     /// What it achieves.
     pub rates: Rates,
-    /// Who judges the kernels; nobody where that is not wished.
+    /// Verifies kernels, if that is enabled.
     pub guard: Option<Arc<Guard>>,
-    /// Who times kernels that compute the same; nobody where the rule is to choose.
+    /// Times kernels that compute the same; without it, the rule chooses.
     pub tuner: Option<Arc<Tuner>>,
 }
 
@@ -66,7 +66,7 @@ impl Target {
     /// Whether a kernel may be used; `generator` is what made it.
     ///
     /// # Errors
-    /// Why its variant is quarantined, in words.
+    /// Why its variant is quarantined.
     pub fn permit(&self, generator: &dyn Generate, kernel: &Kernel) -> Result<(), String> {
         match &self.guard {
             Some(guard) => guard.permit(generator, kernel),
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_that_cut_alike_have_one_setting() {
+    fn equal_split_rates_share_a_setting() {
         let of = |f32_macs| Rates {
             f32_macs,
             f16_macs: 2 * f32_macs,

@@ -4,7 +4,7 @@
 //! Invariants:
 //! 1. Only speed depends on what is kept: a lost or foreign entry names no kernel, and the kernels are timed again.
 //! 2. The first kernel, which a rule chose, stands unless another is clearly faster: launches of equal length do
-//!    not change places by chance.
+//!    not swap by chance.
 //! 3. What cannot be timed leaves the choice to the rule, and is not kept.
 //!
 //! Not here: which kernels there are (the generators' `candidates`).
@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use polychip_gpu_kernels::Kernel;
 use polychip_sdk::Result;
 
+use crate::autotune::AutotuneDevice;
 use crate::guard::Keep;
-use crate::trials::Trials;
 
 /// Kernels that are timed of one list: each costs a pipeline, on an NVIDIA H200 0.05 to 0.5 s.
 pub(crate) const MOST: usize = 4;
@@ -39,7 +39,7 @@ pub struct Tuner {
     keep: Box<dyn Keep>,
     /// Of the build, the device and its driver.
     identity: String,
-    device: Mutex<Arc<dyn Trials>>,
+    device: Mutex<Arc<dyn AutotuneDevice>>,
     warm: AtomicBool,
 }
 
@@ -53,7 +53,12 @@ impl std::fmt::Debug for Tuner {
 
 impl Tuner {
     /// A tuner of one device; `identity` names the device and its driver, `build_id` the plugin's build.
-    pub fn new(keep: impl Keep + 'static, build_id: &str, identity: &str, device: Arc<dyn Trials>) -> Tuner {
+    pub fn new(
+        keep: impl Keep + 'static,
+        build_id: &str,
+        identity: &str,
+        device: Arc<dyn AutotuneDevice>,
+    ) -> Tuner {
         Tuner {
             keep: Box::new(keep),
             identity: format!("{build_id} {identity}"),
@@ -63,7 +68,7 @@ impl Tuner {
     }
 
     /// The device was opened anew.
-    pub fn reopened(&self, device: Arc<dyn Trials>) {
+    pub fn reopened(&self, device: Arc<dyn AutotuneDevice>) {
         *self.device.lock().unwrap_or_else(PoisonError::into_inner) = device;
     }
 
@@ -96,27 +101,27 @@ impl Tuner {
     }
 
     /// Seconds of one launch of each; of one that the driver refuses, infinite.
-    fn times(&self, device: &dyn Trials, kernels: &[Kernel]) -> Result<Vec<f64>> {
-        let mut trials = vec![device.timed(&kernels[0])?];
+    fn times(&self, device: &dyn AutotuneDevice, kernels: &[Kernel]) -> Result<Vec<f64>> {
+        let mut timers = vec![device.timed(&kernels[0])?];
         let mut of = vec![0];
         for (index, kernel) in kernels.iter().enumerate().skip(1) {
-            if let Ok(trial) = device.timed(kernel) {
-                trials.push(trial);
+            if let Ok(timer) = device.timed(kernel) {
+                timers.push(timer);
                 of.push(index);
             }
         }
         if !self.warm.swap(true, Ordering::Relaxed) {
             let begin = Instant::now();
             while begin.elapsed() < WARM {
-                trials[0].time(4)?;
+                timers[0].time(4)?;
             }
         }
         let mut times = vec![f64::INFINITY; kernels.len()];
         for _ in 0..ROUNDS {
-            for (trial, &index) in trials.iter().zip(&of) {
-                let once = trial.time(1)?.as_secs_f64().max(1e-7);
+            for (timer, &index) in timers.iter().zip(&of) {
+                let once = timer.time(1)?.as_secs_f64().max(1e-7);
                 let launches = (TURN / once).clamp(1.0, 64.0) as u32;
-                let time = trial.time(launches)?.as_secs_f64() / f64::from(launches);
+                let time = timer.time(launches)?.as_secs_f64() / f64::from(launches);
                 times[index] = times[index].min(time);
             }
         }
@@ -174,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_stands_unless_another_is_clearly_faster() {
+    fn first_candidate_is_kept_unless_clearly_slower() {
         assert_eq!(choose(&[1.0, 0.97, 1.2]), 0);
         assert_eq!(choose(&[1.0, 0.97, 0.5]), 2);
         assert_eq!(choose(&[1.0, f64::INFINITY]), 0);

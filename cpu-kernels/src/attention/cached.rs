@@ -6,7 +6,7 @@
 //!    chunks, nor on whether a position is new or past, but for the rounding of sums.
 //! 3. Scores, exponentials and sums are `f32`. Positions go by in tiles with a running maximum (Milakov and Gimelshein, *Online
 //!    normalizer calculation for softmax*, 2018), so no row of scores is as long as the context. Where heads are fewer than
-//!    threads keep busy, ranges of positions are summed apart (Dao et al., *Flash-Decoding*, 2023), and whoever ends the last
+//!    threads keep busy, ranges of positions are summed apart (Dao et al., *Flash-Decoding*, 2023), and the thread that ends the last
 //!    range of a unit merges them, in the order of the ranges: nothing is left to one thread while others wait.
 //! 4. A NaN among a query's scores gives NaN, and none above minus infinity gives zeros. Values must be finite: one that is
 //!    not reaches queries of its tile that do not see it.

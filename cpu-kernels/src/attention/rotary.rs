@@ -135,7 +135,7 @@ mod tests {
     use crate::reference::{Element, Tensor, attention};
 
     #[test]
-    fn pairs_turn_as_the_oracle_says() {
+    fn rotated_pairs_match_the_reference() {
         let (batch, heads, rows) = (2, 3, 5);
         let numbers = |len: usize, seed: usize| -> Vec<f32> {
             (0..len)

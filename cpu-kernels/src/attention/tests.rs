@@ -174,7 +174,7 @@ fn random_attentions_agree_with_the_reference() {
 }
 
 #[test]
-fn few_queries_meet_keys_as_they_lie() {
+fn few_queries_read_keys_in_place() {
     let pools = [ThreadPool::new(1), ThreadPool::new(2)];
     let mut numbers = Numbers(11);
     let mut few = 0;
@@ -257,7 +257,7 @@ fn large_scores_hidden_queries_and_nan() {
 }
 
 #[test]
-fn a_mask_that_the_parameters_do_not_have_is_not_read() {
+fn mask_is_not_read_without_a_mask_parameter() {
     let pool = ThreadPool::new(1);
     let p = AttentionParams::dense(1, 1, 1, 3, 1);
     for isa in Isa::available() {
@@ -302,7 +302,7 @@ fn shapes_without_elements_and_wrong_ones() {
 }
 
 #[test]
-fn exponentials_of_what_is_not_positive() {
+fn exponentials_of_nonpositive_values() {
     struct Exponentials<'a>(&'a mut [f32]);
     impl Kernel for Exponentials<'_> {
         type Output = ();

@@ -210,7 +210,7 @@ fn agrees_with_nested_loops() {
 }
 
 #[test]
-fn planes_and_pixels_give_the_same() {
+fn planar_and_channels_last_inputs_give_the_same_results() {
     let pool = ThreadPool::new(2);
     let mut tried = 0;
     for p in cases() {
@@ -279,7 +279,7 @@ fn planes_and_pixels_give_the_same() {
 }
 
 #[test]
-fn a_residual_in_the_same_image_is_as_one_apart() {
+fn residual_may_share_an_image_with_the_output() {
     let pool = ThreadPool::new(2);
     let window = Window::new_2d([9, 7], [9, 7], [3, 3], [1, 1], [1, 1], [1, 1]);
     for (inner, groups) in [(20, 1), (18, 18), (3, 1)] {

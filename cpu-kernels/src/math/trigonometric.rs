@@ -50,7 +50,7 @@ fn turn<S: Simd>(s: S, x: S::F) -> (S::I, S::F, S::F) {
     (s.to_int(n), sine, s.add(below, s.splat(1.0)))
 }
 
-/// The sine where `quarters` is even, else the cosine, turned by half a turn where it says so.
+/// The sine where `quarters` is even, else the cosine, negated if `quarters` says so.
 #[inline(always)]
 fn quadrant<S: Simd>(s: S, quarters: S::I, sine: S::F, cosine: S::F) -> S::F {
     let odd = s.to_float(s.and_i(quarters, s.splat_i(1)));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_stay_within_what_is_stated() {
+    fn errors_stay_within_the_stated_bounds() {
         type Exact = fn(f64) -> f64;
         // the error over the larger of the result and the last number
         let table: [(Unary, Exact, f64, f64); 11] = [

@@ -3,7 +3,7 @@
 //! Taps outside the image are skipped; whether they count is the caller's choice.
 #![allow(unsafe_code)]
 
-use super::codes::Codes;
+use super::int8::CodeRange;
 use crate::isa::Simd;
 use crate::isa::dot::{ByteKernel, Bytes};
 use crate::pool::{PoolParams, PoolPlan, Pooling};
@@ -15,14 +15,14 @@ use std::ops::Range;
 ///
 /// ```
 /// use polychip_cpu_kernels::{Isa, ThreadPool, conv::Window, pool::PoolParams};
-/// use polychip_cpu_kernels::quantised::{AveragePlan, Codes};
+/// use polychip_cpu_kernels::quantised::{AveragePlan, CodeRange};
 ///
 /// let window = Window::new_2d([1, 2], [1, 1], [1, 2], [1, 1], [1, 1], [0, 0]);
 /// let params = PoolParams { batch: 1, channels: 1, window, pads_end: [0; 3] };
 /// let plan = AveragePlan::new(params, false)?;
 /// let mut mean = [0];
 /// // zero at 10, and the result has half the step
-/// plan.run(Isa::detect(), &ThreadPool::new(1), &[12, 16], 10, 2.0, Codes::all(0), &mut mean);
+/// plan.run(Isa::detect(), &ThreadPool::new(1), &[12, 16], 10, 2.0, CodeRange::all(0), &mut mean);
 /// assert_eq!(mean, [8]);
 /// # Ok::<(), polychip_cpu_kernels::Error>(())
 /// ```
@@ -59,7 +59,7 @@ impl AveragePlan {
         x: &[u8],
         input_zero: u8,
         factor: f32,
-        codes: Codes,
+        codes: CodeRange,
         y: &mut [u8],
     ) {
         let PoolParams {
@@ -111,7 +111,7 @@ struct Pixels<'a> {
     y: *mut u8,
     input_zero: i32,
     factor: f32,
-    codes: Codes,
+    codes: CodeRange,
 }
 
 impl ByteKernel for &Pixels<'_> {

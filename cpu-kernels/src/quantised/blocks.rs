@@ -277,7 +277,7 @@ impl BlockPlan {
     /// One chunk.
     ///
     /// # Safety
-    /// All operands are there, and nobody else uses the results of these panels.
+    /// All operands are there, and no other thread uses the results of these panels.
     unsafe fn chunk(
         &self,
         panels: Range<usize>,

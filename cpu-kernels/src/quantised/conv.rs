@@ -29,7 +29,7 @@ pub enum Target {
 ///
 /// ```
 /// use polychip_cpu_kernels::conv::{ConvParams, Window};
-/// use polychip_cpu_kernels::quantised::{Codes, ConvPlan, Output, Target, Weights};
+/// use polychip_cpu_kernels::quantised::{CodeRange, ConvPlan, Output, Target, Weights};
 /// use polychip_cpu_kernels::{Isa, ThreadPool};
 ///
 /// // one pixel of two channels, zero at code 128, times [3, -1], halved
@@ -40,7 +40,7 @@ pub enum Target {
 /// plan.pack(&weights, &mut packed);
 /// let pool = ThreadPool::new(1);
 /// let (mut out, mut scratch) = ([0], vec![0.0; plan.scratch_len(&pool)]);
-/// let output = Output::Codes(&mut out, Codes::all(10));
+/// let output = Output::Codes(&mut out, CodeRange::all(10));
 /// plan.run(&pool, &packed, &[138, 118], 128, None, output, &mut scratch);
 /// assert_eq!(out, [30]); // (10 * 3 + 10) / 2 + 10
 /// # Ok::<(), polychip_cpu_kernels::Error>(())

@@ -11,7 +11,7 @@
 //! Not here: channel multipliers, which are grouped products.
 #![allow(unsafe_code)]
 
-use super::codes::Codes;
+use super::int8::CodeRange;
 use super::weights::Weights;
 use crate::conv::ConvParams;
 use crate::isa::Simd;
@@ -125,7 +125,7 @@ impl Depthwise {
         input: &[u8],
         input_zero: u8,
         output: &mut [u8],
-        codes: Codes,
+        codes: CodeRange,
         scratch: &mut [f32],
     ) {
         let ConvParams {
@@ -178,7 +178,7 @@ struct Lines<'a> {
     input: *const u8,
     zeros: *const u8,
     output: *mut u8,
-    codes: Codes,
+    codes: CodeRange,
 }
 
 impl ByteKernel for &Lines<'_> {

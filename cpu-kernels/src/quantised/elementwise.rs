@@ -1,7 +1,7 @@
 //! Conversions between floats and codes, and functions of codes: tables, sums, products, maxima over windows.
 #![allow(unsafe_code)]
 
-use super::codes::Codes;
+use super::int8::CodeRange;
 use crate::conv::Window;
 use crate::isa::dot::{ByteKernel, Bytes};
 use crate::isa::{Kernel, Simd};
@@ -25,8 +25,8 @@ fn chunks(pool: &ThreadPool, len: usize, f: &(impl Fn(Range<usize>) + Sync)) {
 ///
 /// # Panics
 /// If the lengths differ.
-pub fn quantise(isa: Isa, pool: &ThreadPool, x: &[f32], scale: f32, codes: Codes, y: &mut [u8]) {
-    struct Quantise<'a>(&'a [f32], f32, Codes, &'a mut [u8]);
+pub fn quantise(isa: Isa, pool: &ThreadPool, x: &[f32], scale: f32, codes: CodeRange, y: &mut [u8]) {
+    struct Quantise<'a>(&'a [f32], f32, CodeRange, &'a mut [u8]);
     impl ByteKernel for Quantise<'_> {
         type Output = ();
         #[inline(always)]
@@ -106,7 +106,7 @@ pub fn dynamic(isa: Isa, pool: &ThreadPool, x: &[f32], y: &mut [u8]) -> (f32, u8
     if scale == 0.0 {
         y.fill(0);
     } else {
-        quantise(isa, pool, x, scale, Codes::all(zero), y);
+        quantise(isa, pool, x, scale, CodeRange::all(zero), y);
     }
     (scale, zero)
 }
@@ -341,8 +341,8 @@ pub struct Sum {
 ///
 /// # Panics
 /// If the lengths differ.
-pub fn add(isa: Isa, pool: &ThreadPool, a: &[u8], b: &[u8], sum: Sum, codes: Codes, y: &mut [u8]) {
-    struct Add<'a>(&'a [u8], &'a [u8], Sum, Codes, &'a mut [u8]);
+pub fn add(isa: Isa, pool: &ThreadPool, a: &[u8], b: &[u8], sum: Sum, codes: CodeRange, y: &mut [u8]) {
+    struct Add<'a>(&'a [u8], &'a [u8], Sum, CodeRange, &'a mut [u8]);
     impl ByteKernel for Add<'_> {
         type Output = ();
         #[inline(always)]
@@ -385,10 +385,10 @@ pub fn multiply(
     (a, b): (&[u8], &[u8]),
     zeros: [u8; 2],
     factor: f32,
-    codes: Codes,
+    codes: CodeRange,
     y: &mut [u8],
 ) {
-    struct Multiply<'a>(&'a [u8], &'a [u8], [u8; 2], f32, Codes, &'a mut [u8]);
+    struct Multiply<'a>(&'a [u8], &'a [u8], [u8; 2], f32, CodeRange, &'a mut [u8]);
     impl ByteKernel for Multiply<'_> {
         type Output = ();
         #[inline(always)]

@@ -5,7 +5,7 @@
 //!    code for each height of a tile stays short.
 #![allow(unsafe_code)]
 
-use super::codes::Codes;
+use super::int8::CodeRange;
 use crate::Isa;
 use crate::isa::Simd;
 use crate::isa::dot::{ByteKernel, Bytes, Rounding};
@@ -57,14 +57,14 @@ pub struct Added<'a> {
     /// What is added besides: minus `factor` times its zero.
     pub shift: f32,
     /// The codes that the product itself is rounded to before, and their step in steps of the result.
-    pub rounded: (Codes, f32),
+    pub rounded: (CodeRange, f32),
 }
 
 /// Where the result of a product goes.
 #[derive(Debug)]
 pub enum Output<'a> {
     /// Rounded codes.
-    Codes(&'a mut [u8], Codes),
+    Codes(&'a mut [u8], CodeRange),
     /// `sum * factor + shift`, not below and not above the limits.
     Floats(&'a mut [f32], f32, f32),
     /// The sums.
@@ -131,7 +131,7 @@ impl Finish {
         let (kind, codes) = match output {
             Output::Codes(out, codes) => (Kind::Codes(out.as_mut_ptr()), *codes),
             Output::Floats(out, low, high) => {
-                let codes = Codes::all(0);
+                let codes = CodeRange::all(0);
                 let (low, high, kind) = (*low, *high, Kind::Floats(out.as_mut_ptr()));
                 return Self {
                     low,
@@ -139,12 +139,12 @@ impl Finish {
                     ..Self::of(kind, codes, added, stride)
                 };
             }
-            Output::Sums(out) => (Kind::Sums(out.as_mut_ptr()), Codes::all(0)),
+            Output::Sums(out) => (Kind::Sums(out.as_mut_ptr()), CodeRange::all(0)),
         };
         Self::of(kind, codes, added, stride)
     }
 
-    fn of(kind: Kind, codes: Codes, added: Option<Added<'_>>, stride: usize) -> Self {
+    fn of(kind: Kind, codes: CodeRange, added: Option<Added<'_>>, stride: usize) -> Self {
         let (out_low, out_high) = codes.limits();
         let (low, high) = added.map_or((out_low, out_high), |added| added.rounded.0.limits());
         Self {
@@ -373,7 +373,7 @@ unsafe fn tile_and_finish<B: Bytes, const NV: usize>(b: B, rows: usize, args: Ar
     }
 }
 
-/// Sums of rows that become results, by whoever has the sums: `rows` rows of `width` columns.
+/// Turns sums that the caller computed into results: `rows` rows of `width` columns.
 #[cfg(target_arch = "x86_64")]
 pub(super) struct FinishRows {
     /// The panel's header.

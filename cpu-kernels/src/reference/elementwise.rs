@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remainder_of_zero_has_the_sign_of_the_divisor() {
+    fn zero_remainder_has_the_sign_of_the_divisor() {
         let floats = |v: &[f64]| Tensor::from_f64s(Element::F32, vec![v.len()], v).unwrap();
         let (a, b) = (floats(&[0.0, -0.0, 4.0, -4.0]), floats(&[-2.0, 2.0, -2.0, 2.0]));
         let signs = |f| {

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_fall_to_their_leaves() {
+    fn rows_reach_their_leaves() {
         let rows = [0.0, 2.0, 0.5, 2.1, 0.6, 0.0];
         assert_eq!(predicted(forest(), &rows), [11.0, 22.0, 14.0, 24.0, 12.0, 20.0]);
         let average = Forest {
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_values_go_where_the_branch_says() {
+    fn missing_values_follow_the_default_branch() {
         let mut trees = forest();
         assert_eq!(predicted(trees.clone(), &[f64::NAN, 2.0]), [12.0, 20.0]);
         trees.branches[0].missing = true;
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tree_is_an_error() {
+    fn invalid_trees_are_refused() {
         let mut circle = forest();
         circle.branches[1].no = Child::Branch(0);
         let words = circle.check().unwrap_err().to_string();
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_transformed_as_onnx_says() {
+    fn post_transforms_match_onnx() {
         let by = |transform: Transform, values: &[f64]| {
             let mut row = values.to_vec();
             super::transform(&mut row, transform);

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_become_their_values() {
+    fn labels_map_to_their_values() {
         let texts = |values: &[&str]| {
             let values: Vec<String> = values.iter().map(ToString::to_string).collect();
             Tensor::new(vec![values.len()], Storage::String(values)).unwrap()

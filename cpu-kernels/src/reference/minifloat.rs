@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn halfway_goes_to_even() {
+    fn ties_round_to_even() {
         for element in SMALL {
             let max = format(element).expect("a small float").max_code();
             for code in 0..max {

@@ -371,7 +371,7 @@ mod tests {
     use crate::reference::Element;
 
     #[test]
-    fn an_image_of_no_elements_has_no_border() {
+    fn empty_image_has_no_border() {
         let x = Tensor::from_f64s(Element::F32, vec![1, 1, 0, 2], &[]).unwrap();
         let grid = Tensor::from_f64s(Element::F32, vec![1, 1, 1, 2], &[0.0, 3.0]).unwrap();
         for align in [false, true] {

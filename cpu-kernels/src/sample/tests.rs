@@ -29,7 +29,7 @@ fn same(got: &[f32], want: &Tensor, words: &str) {
 }
 
 #[test]
-fn grids_are_sampled_as_the_oracle_does() {
+fn grid_sampling_matches_the_reference() {
     let (n, c) = (2, 3);
     for threads in [1, 3] {
         let pool = ThreadPool::new(threads);
@@ -80,7 +80,7 @@ fn grids_are_sampled_as_the_oracle_does() {
 }
 
 #[test]
-fn regions_are_means_as_the_oracle_makes_them() {
+fn roi_align_matches_the_reference() {
     let (n, c, h, w) = (2, 3, 9, 11);
     let pool = ThreadPool::new(2);
     let x = numbers(n * c * h * w, -2.0, 2.0, 1);
@@ -157,7 +157,7 @@ fn window(
 }
 
 #[test]
-fn columns_of_offsets_give_the_oracles_convolution() {
+fn deformable_convolution_matches_the_reference() {
     let (c, h, w, groups) = (4, 6, 7, 2);
     let pool = ThreadPool::new(2);
     for isa in Isa::available() {
@@ -207,7 +207,7 @@ fn columns_of_offsets_give_the_oracles_convolution() {
 }
 
 #[test]
-fn columns_return_to_where_they_came_from() {
+fn col2im_matches_the_reference() {
     let pool = ThreadPool::new(2);
     for isa in Isa::available() {
         for (size, kernel, strides, dilations, pads, windows) in [
@@ -235,7 +235,7 @@ fn columns_return_to_where_they_came_from() {
 }
 
 #[test]
-fn affine_grids_are_the_oracles() {
+fn affine_grids_match_the_reference() {
     let pool = ThreadPool::new(2);
     let theta = numbers(12, -1.5, 1.5, 4);
     for isa in Isa::available() {
@@ -251,7 +251,7 @@ fn affine_grids_are_the_oracles() {
 }
 
 #[test]
-fn axes_are_resized_as_the_oracle_does() {
+fn axis_resizes_match_the_reference() {
     use resize::{Axis, Resize, Transform};
     let pool = ThreadPool::new(2);
     let shape = [2usize, 5, 7];

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn transforms_make_a_convolution() {
+    fn transforms_give_a_convolution() {
         close::<4>();
         close::<6>();
     }

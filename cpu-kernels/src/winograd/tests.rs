@@ -198,7 +198,7 @@ fn the_error_over_many_channels_is_bounded() {
 }
 
 #[test]
-fn what_is_not_finite_stays_where_it_belongs() {
+fn non_finite_values_reach_only_outputs_that_read_them() {
     let p = params(1, [12, 12], [[1, 1], [1, 1]], 4, 3);
     let weights = numbers(p.out_channels * p.in_channels * 9, 1);
     let bias = numbers(p.out_channels, 2);

@@ -1,8 +1,8 @@
 //! The convolutions of MobileNetV2 and ResNet-50 at 224x224, batch 1, as their papers list them, and all tiles.
 
 use polychip_gpu_kernels::{
-    Access, Binary, Conv, ConvTile, Depthwise, Direction, Epilogue, EpilogueOperand, Expression, Generate,
-    Image, ImageLayout, Kernel, Limits, Place, Sample, Scalar, Threads, Unary, Window,
+    Access, Binary, Broadcast, Conv, ConvTile, Depthwise, Direction, Epilogue, EpilogueOperand, Expression,
+    Generate, Image, ImageLayout, Kernel, Limits, Sample, Scalar, Threads, Unary, Window,
 };
 
 use crate::kernel_of;
@@ -22,16 +22,16 @@ pub(crate) struct Layer {
 
 /// Bias, for some a residual, then for some clamping or Relu.
 fn epilogue(scalar: Scalar, residual: bool, most: Option<f32>) -> Epilogue {
-    let operand = |place, access| EpilogueOperand {
+    let operand = |broadcast, access| EpilogueOperand {
         scalar,
-        place,
+        broadcast,
         access,
     };
     let binary = |f, a, b| Expression::Binary(f, Box::new(a), Box::new(b));
-    let mut operands = vec![operand(Place::Column, Access::Constant)];
+    let mut operands = vec![operand(Broadcast::Column, Access::Constant)];
     let mut sum = binary(Binary::Add, Expression::Operand(0), Expression::Operand(1));
     if residual {
-        operands.push(operand(Place::Same, Access::Read));
+        operands.push(operand(Broadcast::Same, Access::Read));
         sum = binary(Binary::Add, sum, Expression::Operand(2));
     }
     if let Some(most) = most {

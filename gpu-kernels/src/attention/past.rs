@@ -4,7 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Access, Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Text, Values, element};
+use crate::{
+    Access, Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Values, WgslBuilder, element,
+};
 
 /// Keys and values of earlier positions, which stand before the others: `[batch, kv_heads, capacity, depth]` and `[batch,
 /// kv_heads, capacity, value_depth]`.
@@ -40,7 +42,7 @@ pub(super) fn end(past: Past) -> String {
 }
 
 /// Declares what [`end`] needs of a workgroup's memory.
-pub(super) fn declare_end(text: &mut Text) {
+pub(super) fn declare_end(text: &mut WgslBuilder) {
     text.shared("ends", "u32", 4, 1);
 }
 
@@ -81,7 +83,7 @@ impl VisiblePast {
 }
 
 impl Generate for VisiblePast {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -97,7 +99,7 @@ impl Generate for VisiblePast {
             return Err(Error::new(format!("visible past: {self:?}")));
         }
         let groups = self.partials();
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         element::declare(&mut text, "mask", self.access, Scalar::Bool, count);
         text.binding("out", Access::Write, Scalar::U32, 1, groups);
         text.shared("most_of", "u32", 4, THREADS);
@@ -162,7 +164,7 @@ pub struct PastCopy {
 }
 
 impl Generate for PastCopy {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -181,7 +183,7 @@ impl Generate for PastCopy {
         }
         let four = depth.is_multiple_of(4) && value_depth.is_multiple_of(4);
         let width = if four { 4u64 } else { 1 };
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         let w = width as u32;
         text.binding("past_key", Access::Read, past.scalar, w, keys);
         text.binding("past_value", Access::Read, past.scalar, w, values);

@@ -2,7 +2,7 @@
 //! its threads a key each, read where it lies, since no other query of the head will read it.
 
 use super::{Attention, Past, Source, past};
-use crate::{Kernel, Limits, Result, Scalar, Text, Type, element};
+use crate::{Kernel, Limits, Result, Scalar, Type, WgslBuilder, element};
 
 /// Most queries that are computed so.
 pub(super) const MOST: u64 = 4;
@@ -31,7 +31,7 @@ pub(super) fn kernel(of: &Attention, memory: Past, limits: &Limits) -> Result<Ke
     // teams of threads that share the keys of a tile, one thread a column
     let teams = THREADS / columns.max(1);
     let kind = Type::F32.text(w as u32);
-    let mut text = Text::new();
+    let mut text = WgslBuilder::new();
     of.declare(&mut text, w);
     text.shared("qs", &kind, 4 * w as u32, depth as u32);
     text.shared("ps", "f32", 4, THREADS as u32);

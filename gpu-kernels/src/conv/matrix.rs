@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use super::stage::Tile;
 use super::{Conv, ConvTile};
-use crate::{Access, Error, ImageLayout, Kernel, Limits, Result, Scalar, Text, grid};
+use crate::{Access, Error, ImageLayout, Kernel, Limits, Result, Scalar, WgslBuilder, grid};
 
 /// Fours of f16 between rows of what is staged, so that rows start in other banks.
 const PAD: u32 = 2;
@@ -46,7 +46,7 @@ impl Conv {
             )));
         }
         let numbers = self.numbers();
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         text.needs(|needs| {
             needs.cooperative = side;
             needs.f16 = true;

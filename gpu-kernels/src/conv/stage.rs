@@ -1,13 +1,13 @@
-//! Staging: what a workgroup brings into its memory for one stretch of the sum.
+//! Staging: the tile of one K slice that a workgroup copies into its memory.
 //!
-//! Reads go to registers first and from there to the workgroup's memory, so that those of the next stretch are
-//! under way while this one is summed.
+//! Reads go to registers first and then to workgroup memory, so that reads of the next K slice overlap the sums of this
+//! one.
 //!
 //! Invariant: beyond the sum the image is zero, and filters are some weights or zero.
 
 use std::fmt::Write as _;
 
-use super::text::Numbers;
+use super::wgsl::Numbers;
 use super::{Conv, Sizes};
 use crate::ImageLayout;
 
@@ -31,7 +31,7 @@ pub(super) struct Tile {
 pub(super) struct Stage {
     /// Before the sum.
     pub(super) before: String,
-    /// Reads the stretch that starts at the four `next`.
+    /// Reads the K slice that starts at the four `next`.
     pub(super) reads: String,
     /// Writes what was read into the workgroup's memory.
     pub(super) writes: String,
@@ -136,7 +136,7 @@ let column{i} = min(quad0 + {quad}, {}u);",
 }
 
 impl Stage {
-    /// The loop over the sum around the text that sums one stretch of `depth` fours of steps.
+    /// The loop over the K slices, of `depth` fours of steps each, around the text that sums one.
     pub(super) fn around(&self, fours: u32, depth: u32, products: &str) -> String {
         let Stage {
             before,

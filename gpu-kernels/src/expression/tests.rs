@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn the_error_function_is_known_at_some_places() {
+fn erf_matches_known_values() {
     // values of tables
     for (x, y) in [
         (0.5f32, 0.520_499_9),
@@ -38,7 +38,7 @@ fn nan_stays_nan() {
 }
 
 #[test]
-fn types_that_a_function_does_not_take_are_refused() {
+fn unsupported_types_are_refused() {
     let two = |function| Expression::operand(0).binary(function, Expression::operand(1));
     assert!(two(Binary::Add).kind(&[Type::F32, Type::I32]).is_err());
     assert!(two(Binary::And).kind(&[Type::F32, Type::F32]).is_err());
@@ -66,7 +66,7 @@ fn casts_wrap_and_saturation_does_not() {
 }
 
 #[test]
-fn a_chain_behind_another_keeps_its_operands() {
+fn chained_expression_keeps_its_operands() {
     let first = Expression::operand(0).binary(Binary::Add, Expression::operand(1));
     let second = Expression::operand(0).binary(Binary::Mul, Expression::operand(1));
     let both = first.then(&second, 1);

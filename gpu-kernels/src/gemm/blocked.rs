@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use super::load::{self, Zero};
 use super::product::Product;
 use super::tile::GemmTile;
-use crate::{Error, Kernel, Limits, Result, Text};
+use crate::{Error, Kernel, Limits, Result, WgslBuilder};
 
 /// Vectors between rows of a staged tile that is written across: so that its writers meet other banks.
 const PAD: u32 = 1;
@@ -117,7 +117,7 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
         return Err(Error::new(format!("{}: the tile is uneven", gemm.variant)));
     }
     let (m, n, k) = (gemm.m, gemm.n, gemm.k);
-    let mut text = Text::new();
+    let mut text = WgslBuilder::new();
     let sides = load::declare(
         gemm,
         &mut text,

@@ -154,7 +154,7 @@ impl GemmInt8 {
 }
 
 impl Generate for GemmInt8 {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 

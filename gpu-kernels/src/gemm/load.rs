@@ -3,7 +3,7 @@
 use super::batch::{base_text, own_batches};
 use super::pack;
 use super::product::{Arithmetic, Product, Right, Zeros};
-use crate::{Access, Scalar, Text};
+use crate::{Access, Scalar, WgslBuilder};
 
 /// Which edges a tile wants zeros beyond; it reads nothing beyond the others.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +33,7 @@ struct Side {
 }
 
 /// Declares a and b with functions that read them.
-pub(super) fn declare(gemm: &Product<'_>, text: &mut Text, zero: Zero) -> Sides {
+pub(super) fn declare(gemm: &Product<'_>, text: &mut WgslBuilder, zero: Zero) -> Sides {
     match gemm.arithmetic {
         Arithmetic::Floats => declare_floats(gemm, text, zero, "f32"),
         Arithmetic::Bytes(zeros) => declare_bytes(gemm, zeros, text),
@@ -41,7 +41,7 @@ pub(super) fn declare(gemm: &Product<'_>, text: &mut Text, zero: Zero) -> Sides 
 }
 
 /// `element` is the type in which the functions give the elements.
-pub(super) fn declare_floats(gemm: &Product<'_>, text: &mut Text, zero: Zero, element: &str) -> Sides {
+pub(super) fn declare_floats(gemm: &Product<'_>, text: &mut WgslBuilder, zero: Zero, element: &str) -> Sides {
     let (m, n, k) = (gemm.m, gemm.n, gemm.k);
     let a = Side {
         name: "a",
@@ -101,7 +101,7 @@ impl Side {
     }
 
     /// Declares the binding and its function; gives the width of the binding's vectors.
-    fn declare(&self, text: &mut Text, element: &str) -> u32 {
+    fn declare(&self, text: &mut WgslBuilder, element: &str) -> u32 {
         let Side {
             name,
             outer,
@@ -150,7 +150,7 @@ impl Side {
 
 /// Declares a and b: `a4` gives four words along k, `b4` four words along n, both zeros beyond k; a row or column
 /// beyond the edge is clamped. Also `b_correction` and `b_zero` for four columns.
-fn declare_bytes(gemm: &Product<'_>, zeros: Zeros, text: &mut Text) -> Sides {
+fn declare_bytes(gemm: &Product<'_>, zeros: Zeros, text: &mut WgslBuilder) -> Sides {
     let (m, words, k) = (gemm.m, gemm.k, zeros.k);
     let matrices = own_batches(gemm.batch, |axis| axis.a);
     let wide = k.is_multiple_of(16);

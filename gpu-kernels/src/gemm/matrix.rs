@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use super::load::{self, Zero};
 use super::product::Product;
 use super::tile::GemmTile;
-use crate::{Error, Kernel, Limits, Result, Scalar, Text};
+use crate::{Error, Kernel, Limits, Result, Scalar, WgslBuilder};
 
 /// f16 elements between rows of a staged tile: so that rows start in other banks.
 const PAD: u32 = 8;
@@ -51,7 +51,7 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
         )));
     }
     let (m, n, k) = (gemm.m, gemm.n, gemm.k);
-    let mut text = Text::new();
+    let mut text = WgslBuilder::new();
     text.needs(|needs| needs.cooperative = side);
     let zero = Zero {
         m: !m.is_multiple_of(tile_m),

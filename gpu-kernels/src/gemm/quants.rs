@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use half::f16;
 use serde::{Deserialize, Serialize};
 
-use crate::{Access, Scalar, Text, Values};
+use crate::{Access, Scalar, Values, WgslBuilder};
 
 /// A layout of quantised blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -83,7 +83,7 @@ impl Quants {
     }
 
     /// Declares `b`, and `b4(base, outer, inner)`: four values from `inner` on of the row `outer`, zeros where `guards` leave.
-    pub(super) fn declare(self, text: &mut Text, n: u32, k: u32, guards: &str, element: &str) {
+    pub(super) fn declare(self, text: &mut WgslBuilder, n: u32, k: u32, guards: &str, element: &str) {
         let row = self.bytes(k.into());
         let words = (row * u64::from(n)).div_ceil(4);
         text.binding("b", Access::Constant, Scalar::U32, 1, words);

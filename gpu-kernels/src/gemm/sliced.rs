@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::load::{self, Zero};
 use super::product::{Product, Right};
 use super::tile::GemmTile;
-use crate::{Error, Kernel, Limits, Result, Text};
+use crate::{Error, Kernel, Limits, Result, WgslBuilder};
 
 pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Result<Kernel> {
     let GemmTile::Sliced {
@@ -22,7 +22,7 @@ pub(super) fn kernel(gemm: &Product<'_>, tile: GemmTile, limits: &Limits) -> Res
         return Err(Error::new(format!("{} has no threads", gemm.variant)));
     }
     let (m, n, k) = (gemm.m, gemm.n, gemm.k);
-    let mut text = Text::new();
+    let mut text = WgslBuilder::new();
     // k runs in fours; rows and columns are clamped to the last ones
     let sides = load::declare(
         gemm,

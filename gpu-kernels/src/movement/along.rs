@@ -1,10 +1,12 @@
 //! Running sums, triangles and one-hot rows.
 
 use super::{CumSum, OneHot, Trilu, gather, map};
-use crate::{Access, Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Text, Values, element};
+use crate::{
+    Access, Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Values, WgslBuilder, element,
+};
 
 impl Generate for CumSum {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -20,7 +22,7 @@ impl Generate for CumSum {
             return Err(Error::new(format!("cumsum: of {}", scalar.name())));
         }
         let total = element::count("cumsum", &[outer, count, inner])?;
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         element::declare(&mut text, "in0", Access::Read, scalar, total);
         element::declare(&mut text, "out", Access::Write, scalar, total);
         let rows = outer * inner;
@@ -87,7 +89,7 @@ impl Generate for CumSum {
 }
 
 impl Generate for Trilu {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -101,7 +103,7 @@ impl Generate for Trilu {
         let total = element::count("trilu", &self.shape)?;
         let outer = self.shape[..self.shape.len() - 2].iter().product();
         let unit = self.scalar.bytes();
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         map::source(&mut text, 0, unit, total);
         let diagonal = self.diagonal.clamp(-(1 << 30), 1 << 30);
         let sign = if self.upper { ">=" } else { "<=" };
@@ -141,7 +143,7 @@ impl Generate for Trilu {
 }
 
 impl Generate for OneHot {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -151,7 +153,7 @@ impl Generate for OneHot {
         let (depth, inner) = (self.depth, self.inner);
         let shape = [self.outer, depth, inner];
         element::count("one hot", &shape)?;
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         map::indices(&mut text, self.index, self.outer * inner, None);
         map::source(&mut text, 0, unit, 2);
         let fetch = format!(

@@ -1,7 +1,7 @@
 //! Elements that indices pick.
 
 use super::{Gather, GatherElements, GatherNd, map};
-use crate::{Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Text, Values, element};
+use crate::{Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Values, WgslBuilder, element};
 
 /// Refuses what is no type of indices, and axes without elements, of which there is nothing to pick.
 pub(super) fn check(op: &str, index: Scalar, dims: &[u64]) -> Result<()> {
@@ -15,7 +15,7 @@ pub(super) fn check(op: &str, index: Scalar, dims: &[u64]) -> Result<()> {
 }
 
 impl Generate for Gather {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -31,7 +31,7 @@ impl Generate for Gather {
         let unit = map::unit(self.scalar, &[inner]);
         let lump = unit / self.scalar.bytes();
         let inner = inner / lump;
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         map::source(&mut text, 0, unit, total / lump);
         map::indices(&mut text, self.index, self.indices, Some(dim));
         let fetch = format!("    return take0((c0 * {dim}u + index(c1)) * {inner}u + c2);");
@@ -66,7 +66,7 @@ impl Generate for Gather {
 }
 
 impl Generate for GatherElements {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -84,7 +84,7 @@ impl Generate for GatherElements {
         check("gather elements", self.index, &[dim])?;
         let count = element::count("gather elements", &self.indices)?;
         let unit = self.scalar.bytes();
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         map::source(
             &mut text,
             0,
@@ -146,7 +146,7 @@ impl GatherNd {
 }
 
 impl Generate for GatherNd {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -156,7 +156,7 @@ impl Generate for GatherNd {
         let unit = map::unit(self.scalar, &[inner]);
         let lump = unit / self.scalar.bytes();
         let strides = element::strides(&self.shape);
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         map::source(&mut text, 0, unit, total / lump);
         map::indices(&mut text, self.index, rows * tuple as u64, None);
         let mut fetch = String::from("    var at = c1;\n");

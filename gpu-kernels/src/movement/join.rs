@@ -1,7 +1,7 @@
 //! Concatenation and padding.
 
 use super::{Concat, Pad, PadMode, map};
-use crate::{Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Text, Values, element};
+use crate::{Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Values, WgslBuilder, element};
 
 impl Concat {
     /// Elements before the axis, and of each input from one of those to the next.
@@ -32,7 +32,7 @@ impl Concat {
 }
 
 impl Generate for Concat {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -40,7 +40,7 @@ impl Generate for Concat {
         let (outer, runs) = self.runs()?;
         let unit = map::unit(self.scalar, &runs);
         let lump = unit / self.scalar.bytes();
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         let mut fetch = String::new();
         let mut start = 0;
         for (number, run) in runs.iter().map(|run| run / lump).enumerate() {
@@ -139,7 +139,7 @@ impl Pad {
 }
 
 impl Generate for Pad {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -159,7 +159,7 @@ impl Generate for Pad {
         let mut input = self.shape[..axes].to_vec();
         input.push(run / lump);
         let strides = element::strides(&input);
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         map::source(&mut text, 0, unit, count / lump);
         let mut fetch = String::new();
         let mut terms = vec![format!("c{axes}")];

@@ -2,7 +2,7 @@
 //!
 //! Invariant: a unit is moved as bits; of units below 4 bytes a thread makes a whole word.
 
-use crate::{Access, Kernel, Limits, Number, Result, Scalar, Text, Values, element};
+use crate::{Access, Kernel, Limits, Number, Result, Scalar, Values, WgslBuilder, element};
 
 /// Bytes moved at once: the largest of 16, 8, 4, 2 and 1 that divides every run, and is no less than an element.
 pub(super) fn unit(scalar: Scalar, runs: &[u64]) -> u64 {
@@ -27,7 +27,7 @@ pub(super) fn register(unit: u64) -> &'static str {
 }
 
 /// Declares a binding of `count` units.
-pub(super) fn bind(text: &mut Text, name: &str, access: Access, unit: u64, count: u64) {
+pub(super) fn bind(text: &mut WgslBuilder, name: &str, access: Access, unit: u64, count: u64) {
     let width = match unit {
         16 => 4,
         8 => 2,
@@ -37,7 +37,7 @@ pub(super) fn bind(text: &mut Text, name: &str, access: Access, unit: u64, count
 }
 
 /// Declares `in{number}`, and `take{number}(unit)` that reads it.
-pub(super) fn source(text: &mut Text, number: usize, unit: u64, count: u64) {
+pub(super) fn source(text: &mut WgslBuilder, number: usize, unit: u64, count: u64) {
     let name = format!("in{number}");
     bind(text, &name, Access::Read, unit, count);
     let value = match unit {
@@ -53,7 +53,7 @@ pub(super) fn source(text: &mut Text, number: usize, unit: u64, count: u64) {
 
 /// Declares `indices`, and `index(i)`: index `i`, counted from the start and clamped to `0..dim` (which is not
 /// 0); with `raw` neither.
-pub(super) fn indices(text: &mut Text, index: Scalar, count: u64, dim: Option<u64>) {
+pub(super) fn indices(text: &mut WgslBuilder, index: Scalar, count: u64, dim: Option<u64>) {
     let value = if index == Scalar::I64 {
         // the low word: an index of an axis fits it
         text.binding("indices", Access::Read, Scalar::U32, 2, count * 2);
@@ -77,7 +77,7 @@ pub(super) fn indices(text: &mut Text, index: Scalar, count: u64, dim: Option<u6
 /// Puts together a kernel whose output has this shape in units. `fetch` returns a unit; it sees the places `c0`,
 /// `c1`, … along the axes and the flat index `i`.
 pub(super) fn kernel(
-    mut text: Text,
+    mut text: WgslBuilder,
     variant: String,
     unit: u64,
     shape: &[u64],

@@ -3,17 +3,19 @@
 //! Invariant: units are of 4 bytes or more, so that no two threads write one word.
 
 use super::{ScatterElements, ScatterNd, gather, map};
-use crate::{Access, Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Text, Values, element};
+use crate::{
+    Access, Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Values, WgslBuilder, element,
+};
 
 /// Declares the bindings: indices, updates, output.
-fn text(scalar: Scalar, index: Scalar, unit: u64, counts: [u64; 3]) -> Result<Text> {
+fn text(scalar: Scalar, index: Scalar, unit: u64, counts: [u64; 3]) -> Result<WgslBuilder> {
     if unit < 4 {
         return Err(Error::new(format!(
             "scatter: runs of {} are not whole words",
             scalar.name()
         )));
     }
-    let mut text = Text::new();
+    let mut text = WgslBuilder::new();
     map::indices(&mut text, index, counts[0], None);
     map::bind(&mut text, "updates", Access::Read, unit, counts[1]);
     map::bind(&mut text, "out", Access::Write, unit, counts[2]);
@@ -26,7 +28,7 @@ fn inside(dim: u64) -> String {
 }
 
 impl Generate for ScatterElements {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -74,7 +76,7 @@ impl Generate for ScatterElements {
     fn sample(&self) -> Sample {
         let count = element::size(&self.indices);
         let dim = self.shape[self.axis];
-        // distinct along the axis: the places of the indices, turned by one and counted from the end
+        // distinct along the axis: the positions of the indices, rotated by one and counted from the end
         let places: Vec<Number> = (0..count)
             .map(|flat| {
                 let at = element::unravel(flat, &self.indices)[self.axis] as i64;
@@ -116,7 +118,7 @@ impl ScatterNd {
 }
 
 impl Generate for ScatterNd {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 

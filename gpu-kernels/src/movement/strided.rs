@@ -1,7 +1,7 @@
 //! Outputs whose elements lie at regular steps in the input: slices, expansions, repetitions, transposes.
 
 use super::{Slice, Tile, map};
-use crate::{Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Text, Values, element};
+use crate::{Error, Generate, Kernel, Limits, Number, Result, Sample, Scalar, Values, WgslBuilder, element};
 
 /// Output element `c` is input element `offset + sum(c[i] * strides[i])`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Strided {
                 *stride /= lump as i64;
             }
         }
-        let mut text = Text::new();
+        let mut text = WgslBuilder::new();
         map::source(&mut text, 0, unit, self.input / lump);
         let mut terms = vec![format!("{}u", merged.offset)];
         for (axis, stride) in merged
@@ -135,7 +135,7 @@ impl Slice {
 }
 
 impl Generate for Slice {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -179,7 +179,7 @@ impl Tile {
 }
 
 impl Generate for Tile {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 

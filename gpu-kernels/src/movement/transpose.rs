@@ -3,7 +3,7 @@
 
 use super::strided::Strided;
 use super::{Transpose, map};
-use crate::{Access, Error, Generate, Kernel, Limits, Result, Sample, Scalar, Text, element};
+use crate::{Access, Error, Generate, Kernel, Limits, Result, Sample, Scalar, WgslBuilder, element};
 
 /// Side of a tile, and rows of it that a workgroup moves at once.
 const SIDE: u64 = 32;
@@ -100,7 +100,7 @@ impl Transpose {
 }
 
 impl Generate for Transpose {
-    fn small(&self) -> Option<Box<dyn Generate>> {
+    fn sample_instance(&self) -> Option<Box<dyn Generate>> {
         Some(Box::new(self.smaller()))
     }
 
@@ -135,7 +135,7 @@ fn tiled(merged: &Strided, dense: usize, limits: &Limits) -> Result<Kernel> {
     let last = merged.shape.len() - 1;
     let (across, down) = (merged.shape[dense], merged.shape[last]);
     let total = element::count("transpose", &merged.shape)?;
-    let mut text = Text::new();
+    let mut text = WgslBuilder::new();
     let kind = if unit == 2 {
         text.binding("in0", Access::Read, Scalar::F16, 1, total);
         text.binding("out", Access::Write, Scalar::F16, 1, total);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use libtest_mimic::{Failed, Trial};
 use polychip_gpu_kernels::{
-    Access, Binary, Columns, Conv, ConvTile, Coordinates, Depthwise, Direction, Epilogue, EpilogueOperand,
-    Expression, Features, Generate, GlobalPool, Image, ImageLayout, Interpolation, Limits, Place, Pool,
-    PoolKind, Resize, ResizeAxis, Rounding, Scalar, Threads, Unary, Window,
+    Access, Binary, Broadcast, Columns, Conv, ConvTile, Coordinates, Depthwise, Direction, Epilogue,
+    EpilogueOperand, Expression, Features, Generate, GlobalPool, Image, ImageLayout, Interpolation, Limits,
+    Pool, PoolKind, Resize, ResizeAxis, Rounding, Scalar, Threads, Unary, Window,
 };
 
 use crate::device::Gpu;
@@ -43,9 +43,9 @@ fn square(kernel: u32, stride: u32, pad: u32) -> Window {
 
 /// Bias per channel, a residual and Relu.
 fn residual(scalar: Scalar) -> Epilogue {
-    let operand = |place, access| EpilogueOperand {
+    let operand = |broadcast, access| EpilogueOperand {
         scalar,
-        place,
+        broadcast,
         access,
     };
     let add = |a, b| Expression::Binary(Binary::Add, Box::new(a), Box::new(b));
@@ -58,8 +58,8 @@ fn residual(scalar: Scalar) -> Epilogue {
             )),
         ),
         operands: vec![
-            operand(Place::Column, Access::Constant),
-            operand(Place::Same, Access::Read),
+            operand(Broadcast::Column, Access::Constant),
+            operand(Broadcast::Same, Access::Read),
         ],
         output: scalar,
         columns: None,
@@ -70,7 +70,7 @@ fn residual(scalar: Scalar) -> Epilogue {
 fn requantised(output: Scalar) -> Epilogue {
     let operand = EpilogueOperand {
         scalar: Scalar::F32,
-        place: Place::Column,
+        broadcast: Broadcast::Column,
         access: Access::Constant,
     };
     let binary = |f, a, b| Expression::Binary(f, Box::new(a), Box::new(b));

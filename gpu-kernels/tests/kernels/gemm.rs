@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use libtest_mimic::{Failed, Trial};
 use polychip_gpu_kernels::{
-    Access, BatchAxis, Binary, Columns, Epilogue, EpilogueOperand, Expression, Features, Gemm, GemmInt8,
-    GemmTile, Generate, Limits, Place, Quants, Right, Scalar, Unary,
+    Access, BatchAxis, Binary, Broadcast, Columns, Epilogue, EpilogueOperand, Expression, Features, Gemm,
+    GemmInt8, GemmTile, Generate, Limits, Quants, Right, Scalar, Unary,
 };
 
 use crate::{
@@ -84,10 +84,10 @@ fn plain(scalar: Scalar, [m, n, k]: [u32; 3], transposed_a: bool, b: Right, tile
     }
 }
 
-fn operand(scalar: Scalar, place: Place, access: Access) -> EpilogueOperand {
+fn operand(scalar: Scalar, broadcast: Broadcast, access: Access) -> EpilogueOperand {
     EpilogueOperand {
         scalar,
-        place,
+        broadcast,
         access,
     }
 }
@@ -105,10 +105,10 @@ fn rich(output: Scalar, scalar: Scalar, same: Scalar) -> Epilogue {
     Epilogue {
         expression: binary(Binary::Sub, added, Expression::Operand(4)),
         operands: vec![
-            operand(scalar, Place::Column, Access::Constant),
-            operand(scalar, Place::Row, Access::Read),
-            operand(same, Place::Same, Access::Read),
-            operand(scalar, Place::Single, Access::Read),
+            operand(scalar, Broadcast::Column, Access::Constant),
+            operand(scalar, Broadcast::Row, Access::Read),
+            operand(same, Broadcast::Same, Access::Read),
+            operand(scalar, Broadcast::Single, Access::Read),
         ],
         output,
         columns: None,
@@ -129,7 +129,7 @@ fn requantise(output: Scalar) -> Epilogue {
     );
     Epilogue {
         expression: Expression::Binary(Binary::Add, Box::new(shrunk), Box::new(Expression::Constant(3.0))),
-        operands: vec![operand(Scalar::F32, Place::Column, Access::Constant)],
+        operands: vec![operand(Scalar::F32, Broadcast::Column, Access::Constant)],
         output,
         columns: None,
     }

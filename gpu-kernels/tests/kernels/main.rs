@@ -9,7 +9,7 @@ mod gemm;
 mod judge;
 mod movement;
 mod reduce;
-mod small;
+mod sample_shapes;
 
 use libtest_mimic::{Arguments, Trial};
 use polychip_needs::Need;
@@ -40,6 +40,6 @@ fn main() {
     trials.extend(movement::trials(&gpu));
     trials.extend(gemm::trials(&gpu));
     trials.extend(reduce::trials(&gpu));
-    trials.extend(small::trials(&gpu));
+    trials.extend(sample_shapes::trials(&gpu));
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -66,18 +66,18 @@ fn concat(l: &mut Lowering<'_>, node: &Node, y: TensorIndex) -> Outcome<()> {
     } else {
         Layout::RowMajor
     };
-    let mut pieces: Vec<(ValueId, Vec<usize>)> = Vec::with_capacity(inputs.len());
+    let mut operands: Vec<(ValueId, Vec<usize>)> = Vec::with_capacity(inputs.len());
     for &x in &inputs {
         let dims = l.dims(x)?;
-        pieces.push((l.get(x, layout, kind)?, layout.dims(dims)));
+        operands.push((l.get(x, layout, kind)?, layout.dims(dims)));
     }
     let at = layout.place(axis, rank);
     let (scalar, target) = l.destination(y, layout, kind)?;
     l.define(y, layout, kind, target)?;
     let most = (l.target.limits.bindings as usize).saturating_sub(1).max(2);
-    while pieces.len() > most {
+    while operands.len() > most {
         let mut joined = Vec::new();
-        for some in pieces.chunks(most) {
+        for some in operands.chunks(most) {
             if let [one] = some {
                 joined.push(one.clone());
                 continue;
@@ -88,24 +88,24 @@ fn concat(l: &mut Lowering<'_>, node: &Node, y: TensorIndex) -> Outcome<()> {
             join(l, scalar, some, at, value)?;
             joined.push((value, dims));
         }
-        pieces = joined;
+        operands = joined;
     }
-    join(l, scalar, &pieces, at, target)
+    join(l, scalar, &operands, at, target)
 }
 
 fn join(
     l: &mut Lowering<'_>,
     scalar: Scalar,
-    pieces: &[(ValueId, Vec<usize>)],
+    operands: &[(ValueId, Vec<usize>)],
     axis: usize,
     target: ValueId,
 ) -> Outcome<()> {
     let kernel = Concat {
         scalar,
-        shapes: pieces.iter().map(|(_, dims)| wide(dims)).collect(),
+        shapes: operands.iter().map(|(_, dims)| wide(dims)).collect(),
         axis,
     };
-    let mut values: Vec<ValueId> = pieces.iter().map(|(value, _)| *value).collect();
+    let mut values: Vec<ValueId> = operands.iter().map(|(value, _)| *value).collect();
     values.push(target);
     l.launch(&kernel, &values)
 }

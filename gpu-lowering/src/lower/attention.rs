@@ -6,7 +6,7 @@ use polychip_lowering::{Layout, Node, Outcome, Part, Refusal, Storage, TensorInd
 use polychip_ops::{Attr, AttrKey, AttrValue, DType, Op};
 
 use super::builder::Lowering;
-use super::places::Permuted;
+use super::tensor_forms::Permuted;
 use super::values::{ValueId, is_float};
 
 /// `[batch, heads, rows, size]` of an operand, and whether heads lie inside the rows.
@@ -243,14 +243,14 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         };
     }
     // heads that were moved in front of the rows are read where they were
-    let turned = [q, k, v].map(|t| {
+    let transposed = [q, k, v].map(|t| {
         let forms = &l.forms[t];
         let rows = forms.get(Layout::RowMajor, Storage::Real).is_some();
         forms
             .permuted
             .filter(|permuted| !rows && !inside && permuted.order(4) == [0, 2, 1, 3])
     });
-    let (mut values, turned) = match turned {
+    let (mut values, transposed) = match transposed {
         [Some(q), Some(k), Some(v)] => (vec![q.value, k.value, v.value], true),
         _ => (vec![l.rows(q)?, l.rows(k)?, l.rows(v)?], false),
     };
@@ -302,7 +302,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
             })
         }
     };
-    let target = if turned {
+    let target = if transposed {
         // the result has its heads inside too, as the product behind it wants them
         let value = l.fresh(scalar, l.dims(y)?)?;
         l.forms[y].permuted = Permuted::new(value, &[0, 2, 1, 3]);
@@ -324,7 +324,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
             .unwrap_or_else(|| 1.0 / (qs[3] as f32).sqrt()),
         causal: (attributes.int(Attr::IsCausal).unwrap_or(0) != 0).then_some(0),
         mask,
-        heads_inside: inside || turned,
+        heads_inside: inside || transposed,
         past,
     };
     values.push(target);

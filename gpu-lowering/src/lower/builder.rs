@@ -5,7 +5,7 @@
 //! 2. A dry builder reads no constant but small ones.
 //! 3. [`Lowering::back_to`] undoes all that was added behind a [`Mark`].
 //!
-//! Not here: forms of tensors (`forms`), what nodes become (a file per class), places in the arena (`finish`).
+//! Not here: conversions of tensors (`materialize`), what nodes become (a file per class), places in the arena (`finish`).
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use polychip_lowering::{Layout, Outcome, Part, Refusal, TensorIndex};
 use polychip_ops::DType;
 use polychip_sdk::{CompileOptions, Precision, Reason};
 
-use super::places::Places;
+use super::tensor_forms::TensorForms;
 use super::values::{Stored, ValueId, bytes_of, scalar_of};
 use crate::program::{ALIGN, Home, Step};
 use crate::target::Target;
@@ -32,7 +32,7 @@ pub(super) struct Lowering<'a> {
     pub(super) layouts: Vec<Layout>,
     /// Output port in whose memory a tensor should be computed.
     pub(super) wishes: Vec<Option<usize>>,
-    pub(super) forms: Vec<Places>,
+    pub(super) forms: Vec<TensorForms>,
     /// Value of each port, once there is one.
     pub(super) ports: Vec<Option<ValueId>>,
     pub(super) values: Vec<Stored>,
@@ -48,7 +48,7 @@ pub(super) struct Lowering<'a> {
 
 /// Where a lowering stood, to go back to.
 pub(super) struct Mark {
-    forms: Vec<Places>,
+    forms: Vec<TensorForms>,
     ports: Vec<Option<ValueId>>,
     values: usize,
     kernels: usize,
@@ -72,7 +72,7 @@ impl<'a> Lowering<'a> {
             dry,
             layouts: granted(part, options),
             wishes: vec![None; part.tensors.len()],
-            forms: vec![Places::default(); part.tensors.len()],
+            forms: vec![TensorForms::default(); part.tensors.len()],
             ports: vec![None; ports],
             values: Vec::new(),
             kernels: Vec::new(),
@@ -155,7 +155,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// A new piece of packed constants, of this many bytes.
+    /// A new section of packed constants, of this many bytes.
     pub(super) fn packed(&mut self, bytes: u64, fill: impl FnOnce() -> Outcome<Vec<u8>>) -> Outcome<ValueId> {
         let bytes = usize::try_from(bytes).map_err(|_| Refusal::shape("weights beyond the address space"))?;
         self.constant(Scalar::U8, &[bytes], fill)
@@ -221,7 +221,7 @@ impl<'a> Lowering<'a> {
         let kernel = generator.kernel(&self.target.limits).map_err(of_kernel)?;
         match self.target.permit(generator, &kernel) {
             Ok(()) => Ok(kernel),
-            Err(words) => Err(Refusal::new(Reason::Quarantined, words)),
+            Err(message) => Err(Refusal::new(Reason::Quarantined, message)),
         }
     }
 

@@ -1,16 +1,17 @@
 //! Convolutions with constant weights: channels last, packed weights, everything behind them in the epilogue.
 
 use polychip_gpu_kernels::{
-    Binary, Conv, ConvTile, Depthwise, Direction, Epilogue, Image, ImageLayout, Kernel, Place, Scalar, Window,
+    Binary, Broadcast, Conv, ConvTile, Depthwise, Direction, Epilogue, Image, ImageLayout, Kernel, Scalar,
+    Window,
 };
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, Op, geometry};
 use polychip_sdk::{EncodingKind, Reason};
 
 use super::builder::{Lowering, of_kernel};
-use super::columns::{self, Piece};
+use super::column_split::{self, ColumnRange};
 use super::epilogue::{self, EpilogueBuilder, Sheet};
-use super::share::Whole;
+use super::launch_split::SplitExtent;
 use super::values::{ValueId, float_bytes, is_float};
 use super::{encoding, image};
 
@@ -91,8 +92,8 @@ pub(super) fn fused(
     if !l.dry {
         weights = part.tensors[w].reals()?;
     }
-    shape.launch(l, (scalar, source, 0), from, &ends, |filters, piece| {
-        filters.floats(&piece.of(&weights, shape.inner()))
+    shape.launch(l, (scalar, source, 0), from, &ends, |filters, range| {
+        filters.floats(&range.of(&weights, shape.inner()))
     })?;
     Ok(true)
 }
@@ -153,7 +154,7 @@ fn bias(l: &mut Lowering<'_>, end: &mut EpilogueBuilder, node: &Node, y: TensorI
     } else {
         l.rows(b)?
     };
-    let operand = end.operand(l, value, Place::Column);
+    let operand = end.operand(l, value, Broadcast::Column);
     end.change(|sum| sum.binary(Binary::Add, operand));
     Ok(())
 }
@@ -231,35 +232,35 @@ impl Shape {
         read: (Scalar, ImageLayout, i32),
         from: ValueId,
         end: &End,
-        pack: impl Fn(&Filters, Piece) -> Outcome<Vec<u8>>,
+        pack: impl Fn(&Filters, ColumnRange) -> Outcome<Vec<u8>>,
     ) -> Outcome<()> {
-        let pieces = if self.groups == 1 {
+        let ranges = if self.groups == 1 {
             let steps = u64::from(self.image.channels) * u64::from(self.window.taps());
             // of bytes, what a zero point adds stands behind
             let four = match read.0 {
                 Scalar::I8 | Scalar::U8 => 16 * (steps.div_ceil(4) + 1),
                 float => 4 * steps.next_multiple_of(4) * float.bytes(),
             };
-            columns::cut(&l.target.limits, self.channels_out, four)
+            column_split::cut(&l.target.limits, self.channels_out, four)
         } else {
-            vec![Piece::whole(self.channels_out)]
+            vec![ColumnRange::whole(self.channels_out)]
         };
-        for piece in pieces {
+        for range in ranges {
             let some = Shape {
-                channels_out: piece.count(),
+                channels_out: range.count(),
                 ..*self
             };
             let end = End {
-                epilogue: piece.epilogue(&end.epilogue),
+                epilogue: range.epilogue(&end.epilogue),
                 ..end.clone()
             };
-            some.launch_piece(l, read, from, &end, |filters| pack(filters, piece))?;
+            some.launch_columns(l, read, from, &end, |filters| pack(filters, range))?;
         }
         Ok(())
     }
 
-    /// Launches it over all images at once, or in shares of some images each.
-    fn launch_piece(
+    /// Launches it over all images at once, or split into some images each.
+    fn launch_columns(
         &self,
         l: &mut Lowering<'_>,
         (scalar, source, zero): (Scalar, ImageLayout, i32),
@@ -276,20 +277,20 @@ impl Shape {
             .epilogue
             .columns
             .map_or(output.channels, |columns| columns.all);
-        let whole = Whole {
+        let whole = SplitExtent {
             units: self.image.batch,
             rows: u64::from(output.height) * u64::from(output.width),
             columns: columns.into(),
         };
-        if let Some(shares) = l.share(scalar, kernel.work, whole) {
+        if let Some(launches) = l.split_launch(scalar, kernel.work, whole) {
             let mark = l.mark();
-            let done = self.shares(
+            let done = self.launch_by_images(
                 l,
                 (scalar, source, zero),
                 (from, packed),
                 end,
                 whole,
-                &shares,
+                &launches,
                 &values,
             );
             if done.is_ok() {
@@ -303,14 +304,14 @@ impl Shape {
     }
 
     #[allow(clippy::too_many_arguments, reason = "one call, of what it was made for")]
-    fn shares(
+    fn launch_by_images(
         &self,
         l: &mut Lowering<'_>,
         (scalar, source, zero): (Scalar, ImageLayout, i32),
         (from, packed): (ValueId, ValueId),
         end: &End,
-        whole: Whole,
-        shares: &[u32],
+        whole: SplitExtent,
+        launches: &[u32],
         values: &[ValueId],
     ) -> Outcome<()> {
         let none = || Refusal::shape("images that do not start where a binding can");
@@ -320,7 +321,7 @@ impl Shape {
         };
         let bytes = one.elements() * l.stored(from).scalar.bytes();
         let mut first = 0;
-        for &images in shares {
+        for &images in launches {
             let part = Shape {
                 image: Image {
                     batch: images,
@@ -330,10 +331,10 @@ impl Shape {
             };
             let (kernel, _) = part.kernel(l, scalar, source, zero, end.epilogue.clone())?;
             let own = l
-                .piece(from, u64::from(first) * bytes, u64::from(images) * bytes)
+                .subview(from, u64::from(first) * bytes, u64::from(images) * bytes)
                 .ok_or_else(none)?;
             let mut all = vec![own, packed];
-            let ends = l.pieces(whole, (first, images), &end.epilogue.operands, values);
+            let ends = l.epilogue_subviews(whole, (first, images), &end.epilogue.operands, values);
             all.extend(ends.ok_or_else(none)?);
             l.launch_kernel(kernel, &all)?;
             first += images;
@@ -505,7 +506,7 @@ fn integers(
         let factors: ValueId = l.constant(Scalar::F32, &[channels], || {
             Ok(float_bytes(Scalar::F32, &factors))
         })?;
-        let factor = end.operand(l, factors, Place::Column);
+        let factor = end.operand(l, factors, Broadcast::Column);
         end.change(|sum| sum.binary(Binary::Mul, factor));
         bias(l, &mut end, node, y)?;
         let (epilogue, operands, target) = end.finish(l, members, y, output, Sheet::Image)?;
@@ -515,8 +516,8 @@ fn integers(
             target,
         };
         let read = (scalar, ImageLayout::ChannelsLast, zero);
-        shape.launch(l, read, from, &ends, |filters, piece| {
-            filters.bytes(&piece.of(&bytes, shape.inner()))
+        shape.launch(l, read, from, &ends, |filters, range| {
+            filters.bytes(&range.of(&bytes, shape.inner()))
         })
     })();
     if done.is_err() {

@@ -23,7 +23,7 @@ pub(super) struct Chain {
 const FUNCTIONS: usize = 160;
 
 /// Whether a node can be part of a chain.
-pub(super) fn joins(l: &Lowering<'_>, node: &Node) -> bool {
+pub(super) fn is_fusable(l: &Lowering<'_>, node: &Node) -> bool {
     let part = l.part;
     let Some(output) = node.output(0) else {
         return false;

@@ -2,7 +2,7 @@
 //!
 //! Invariant: operand 0 is the sum; what the anchor itself adds stands before what its chain adds.
 
-use polychip_gpu_kernels::{Epilogue, EpilogueOperand, Expression, Place};
+use polychip_gpu_kernels::{Broadcast, Epilogue, EpilogueOperand, Expression};
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 
 use super::builder::Lowering;
@@ -28,9 +28,9 @@ impl Sheet {
     }
 
     /// Where the elements of an operand stand to those of an output of shape `out`.
-    pub(super) fn place(self, dims: &[usize], out: &[usize]) -> Option<Place> {
+    pub(super) fn broadcast(self, dims: &[usize], out: &[usize]) -> Option<Broadcast> {
         if dims.iter().product::<usize>() == 1 {
-            return Some(Place::Single);
+            return Some(Broadcast::Single);
         }
         if dims.len() > out.len() {
             return None;
@@ -43,11 +43,11 @@ impl Sheet {
         };
         let others = |f: &dyn Fn(usize) -> bool| (0..out.len()).filter(|&i| i != axis).all(f);
         if aligned == out {
-            Some(Place::Same)
+            Some(Broadcast::Same)
         } else if aligned.get(axis) == out.get(axis) && others(&|i| aligned[i] == 1) {
-            Some(Place::Column)
+            Some(Broadcast::Column)
         } else if aligned.get(axis) == Some(&1) && others(&|i| aligned[i] == out[i]) {
-            Some(Place::Row)
+            Some(Broadcast::Row)
         } else {
             None
         }
@@ -62,7 +62,7 @@ pub(super) fn admits(
     dims: &[usize],
     out: &[usize],
 ) -> bool {
-    is_float(l.part.real(tensor)) && sheet.place(dims, out).is_some()
+    is_float(l.part.real(tensor)) && sheet.broadcast(dims, out).is_some()
 }
 
 /// An end in the making.
@@ -89,10 +89,10 @@ impl EpilogueBuilder {
     }
 
     /// Adds a value to the operands; it is read as a float.
-    pub(super) fn operand(&mut self, l: &Lowering<'_>, value: ValueId, place: Place) -> Expression {
+    pub(super) fn operand(&mut self, l: &Lowering<'_>, value: ValueId, broadcast: Broadcast) -> Expression {
         self.operands.push(EpilogueOperand {
             scalar: l.stored(value).scalar,
-            place,
+            broadcast,
             access: l.access(value),
         });
         self.values.push(value);
@@ -111,13 +111,13 @@ impl EpilogueBuilder {
             return Ok(number);
         }
         let dims = l.dims(tensor)?;
-        let place = sheet
-            .place(dims, out)
+        let broadcast = sheet
+            .broadcast(dims, out)
             .ok_or_else(|| Refusal::shape(format!("{dims:?} does not stand beside {out:?}")))?;
         if !is_float(l.part.real(tensor)) {
             return Err(Refusal::dtype("an operand that is no float"));
         }
-        let layout = if place == Place::Same && !Layout::is_same(out) {
+        let layout = if broadcast == Broadcast::Same && !Layout::is_same(out) {
             sheet.layout()
         } else {
             Layout::RowMajor
@@ -130,11 +130,11 @@ impl EpilogueBuilder {
             encoding::single(l, tensor).filter(|_| !real && !l.part.is_constant(tensor))
         {
             let value = l.get(tensor, layout, Storage::Stored)?;
-            let stored = self.operand(l, value, place);
+            let stored = self.operand(l, value, broadcast);
             return Ok(encoding::real(stored, scale, zero));
         }
         let value = l.get(tensor, layout, Storage::Real)?;
-        Ok(self.operand(l, value, place))
+        Ok(self.operand(l, value, broadcast))
     }
 
     /// Puts the nodes of a group behind, and gives the epilogue, its operands and the place of the result.

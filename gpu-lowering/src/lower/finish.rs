@@ -138,27 +138,27 @@ fn place(l: &mut Lowering<'_>) -> Outcome<u64> {
     let mut lives: Vec<Option<(usize, usize)>> = vec![None; l.values.len()];
     for (index, step) in l.steps.iter().enumerate() {
         for &value in &step.operands {
-            // a piece keeps the whole alive
+            // a view keeps its root alive
             let root = l.values[value as usize].root;
             let root = root.map_or(value as usize, |(root, _)| root.0 as usize);
             lives[root].get_or_insert((index, index)).1 = index;
         }
     }
-    let mut places = Vec::new();
-    let mut pieces = Vec::new();
+    let mut indices = Vec::new();
+    let mut lifetimes = Vec::new();
     for (index, (stored, life)) in l.values.iter().zip(&lives).enumerate() {
         if let (Home::Arena(_), &Some((first, last))) = (stored.home, life) {
-            places.push(index);
-            pieces.push(Piece {
+            indices.push(index);
+            lifetimes.push(Piece {
                 bytes: stored.bytes.max(4),
                 first,
                 last,
             });
         }
     }
-    let (offsets, total) = arena::plan(&pieces, ALIGN)
+    let (offsets, total) = arena::plan(&lifetimes, ALIGN)
         .ok_or_else(|| Refusal::new(Reason::Memory, "the intermediate tensors do not fit memory"))?;
-    for (index, offset) in places.into_iter().zip(offsets) {
+    for (index, offset) in indices.into_iter().zip(offsets) {
         l.values[index].home = Home::Arena(offset);
     }
     for index in 0..l.values.len() {

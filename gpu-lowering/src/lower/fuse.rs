@@ -26,7 +26,7 @@ pub(super) fn plan(l: &Lowering<'_>) -> Vec<Option<Group<()>>> {
         .map(|node| match node.op {
             Op::Conv | Op::ConvTranspose if conv::takes_epilogues(l, node) => Some(Anchor::Conv),
             Op::MatMul | Op::Gemm if matmul::takes_epilogues(l, node) => Some(Anchor::Product),
-            _ if elementwise::joins(l, node) => Some(Anchor::Elementwise),
+            _ if elementwise::is_fusable(l, node) => Some(Anchor::Elementwise),
             _ => None,
         })
         .collect();
@@ -100,13 +100,13 @@ impl Epilogue for Kernel<'_, '_> {
         let node = &self.l.part.nodes[node];
         // what ends a product is computed in floats
         let floats = self.anchor == Anchor::Elementwise || is_float(self.l.part.real(node.output(0)?));
-        (floats && elementwise::joins(self.l, node)).then_some(())
+        (floats && elementwise::is_fusable(self.l, node)).then_some(())
     }
 
     fn pulls(&self, group: &Group<()>, node: usize) -> bool {
         let node = &self.l.part.nodes[node];
         let read = |tensor| self.is_text(tensor) || self.admits(tensor, group);
-        elementwise::joins(self.l, node) && node.reads().all(read)
+        elementwise::is_fusable(self.l, node) && node.reads().all(read)
     }
 
     /// A constant of one element becomes part of the text.

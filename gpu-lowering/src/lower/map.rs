@@ -136,7 +136,7 @@ impl Lowering<'_> {
 }
 
 impl Lowering<'_> {
-    /// Copies a value of so many bytes, in pieces where it is larger than a binding.
+    /// Copies a value of so many bytes, in parts where it is larger than a binding.
     fn copy(&mut self, value: ValueId, target: ValueId, bytes: u64) -> Outcome<()> {
         let most = self.target.limits.binding_bytes / ALIGN * ALIGN;
         if bytes <= most || most == 0 {
@@ -145,8 +145,8 @@ impl Lowering<'_> {
         let mut at = 0;
         while at < bytes {
             let bytes = most.min(bytes - at);
-            let pieces = [self.piece(value, at, bytes), self.piece(target, at, bytes)];
-            let [Some(from), Some(to)] = pieces else {
+            let views = [self.subview(value, at, bytes), self.subview(target, at, bytes)];
+            let [Some(from), Some(to)] = views else {
                 return Err(Refusal::shape(format!(
                     "a copy of {bytes} bytes, the device binds {most} at most"
                 )));

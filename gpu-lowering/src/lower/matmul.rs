@@ -1,7 +1,7 @@
 //! Matrix products: batched, with constant or computed operands, everything behind them in the epilogue.
 
 use polychip_gpu_kernels::{
-    BatchAxis, Binary, Gemm, GemmInt8, GemmTile, Place, Quants, Right, Scalar, pack_b,
+    BatchAxis, Binary, Broadcast, Gemm, GemmInt8, GemmTile, Quants, Right, Scalar, pack_b,
 };
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
 use polychip_ops::{Attr, BlockLayout, Op, broadcast};
@@ -9,9 +9,9 @@ use polychip_sdk::{Encoding, EncodingKind};
 
 use super::builder::{Lowering, of_kernel};
 use super::epilogue::{self, EpilogueBuilder, Sheet};
-use super::share::Whole;
+use super::launch_split::SplitExtent;
 use super::values::{ValueId, float_bytes, is_float, scalar_of};
-use super::{columns, encoding};
+use super::{column_split, encoding};
 
 /// Whether a node is an anchor of this family.
 pub(super) fn takes_epilogues(l: &Lowering<'_>, node: &Node) -> bool {
@@ -200,21 +200,21 @@ pub(super) fn fused(
     let four = (own as u64)
         .saturating_mul(k as u64)
         .saturating_mul(4 * scalar.bytes());
-    let pieces = columns::cut(&l.target.limits, gemm.n, four);
+    let ranges = column_split::cut(&l.target.limits, gemm.n, four);
     let mut weights = Vec::new();
     if !l.dry {
         weights = l.part.tensors[b].reals()?;
     }
-    for piece in pieces {
+    for range in ranges {
         let some = Gemm {
-            n: piece.count(),
-            epilogue: piece.epilogue(&gemm.epilogue),
+            n: range.count(),
+            epilogue: range.epilogue(&gemm.epilogue),
             ..gemm.clone()
         };
-        let n = piece.count() as usize;
+        let n = range.count() as usize;
         let pack = |l: &mut Lowering<'_>, bytes| {
             l.packed(bytes, || {
-                let values = piece.of(&weights, if shape.transposed_b { k } else { 1 });
+                let values = range.of(&weights, if shape.transposed_b { k } else { 1 });
                 let values = float_bytes(Scalar::F32, &values);
                 pack_b(&values, Scalar::F32, scalar, own, k, n, shape.transposed_b).map_err(of_kernel)
             })
@@ -255,22 +255,22 @@ fn quantised(
     summand(l, &mut end, node, y)?;
     let (epilogue, mut ends, target) = end.finish(l, members, y, output, Sheet::Matrix)?;
     ends.push(target);
-    for piece in columns::cut(&l.target.limits, shape.n, row.saturating_mul(4)) {
+    for range in column_split::cut(&l.target.limits, shape.n, row.saturating_mul(4)) {
         let gemm = Gemm {
             batch: shape.batch.clone(),
             m: shape.m,
-            n: piece.count(),
+            n: range.count(),
             k: shape.k,
             transposed_a: false,
             b: Right::Quantised(quants),
             scalar,
-            epilogue: piece.epilogue(&epilogue),
+            epilogue: range.epilogue(&epilogue),
             tile: FIRST,
         };
         let pack = |l: &mut Lowering<'_>, bytes| {
             l.packed(bytes, || {
                 let bytes = part.tensors[b].bytes().unwrap_or_default();
-                Ok(piece.of(&bytes, row as usize).into_owned())
+                Ok(range.of(&bytes, row as usize).into_owned())
             })
         };
         columns_of(l, &gemm, left, pack, &ends)?;
@@ -290,15 +290,18 @@ fn columns_of(
     let tiles = gemm.candidates(&l.target.limits);
     let (_, kernel) = l.first(gemm.clone(), tiles.into_iter().map(|tile| gemm.with(tile)))?;
     let right = right(l, kernel.bindings[1].bytes)?;
-    let whole = Whole {
+    let whole = SplitExtent {
         units: gemm.m,
         rows: 1,
         columns: gemm.epilogue.columns.map_or(gemm.n, |columns| columns.all).into(),
     };
     let whole_rows = gemm.batch.is_empty() && !gemm.transposed_a;
-    if let Some(shares) = l.share(gemm.scalar, kernel.work, whole).filter(|_| whole_rows) {
+    if let Some(launches) = l
+        .split_launch(gemm.scalar, kernel.work, whole)
+        .filter(|_| whole_rows)
+    {
         let mark = l.mark();
-        if rows_in_shares(l, gemm, (left, right), ends, whole, &shares).is_ok() {
+        if launch_by_rows(l, gemm, (left, right), ends, whole, &launches).is_ok() {
             return Ok(());
         }
         l.back_to(mark);
@@ -308,19 +311,19 @@ fn columns_of(
     l.launch_kernel(kernel, &values)
 }
 
-/// Launches a product in shares of some rows each.
-fn rows_in_shares(
+/// Launches a product, split into some rows each.
+fn launch_by_rows(
     l: &mut Lowering<'_>,
     gemm: &Gemm,
     (left, right): (ValueId, ValueId),
     ends: &[ValueId],
-    whole: Whole,
-    shares: &[u32],
+    whole: SplitExtent,
+    launches: &[u32],
 ) -> Outcome<()> {
     let none = || Refusal::shape("rows that do not start where a binding can");
     let bytes = u64::from(gemm.k) * gemm.scalar.bytes();
     let mut first = 0;
-    for &rows in shares {
+    for &rows in launches {
         let part = Gemm {
             m: rows,
             ..gemm.clone()
@@ -328,10 +331,10 @@ fn rows_in_shares(
         let tiles = part.candidates(&l.target.limits);
         let (_, kernel) = l.first(part.clone(), tiles.into_iter().map(|tile| part.with(tile)))?;
         let own = l
-            .piece(left, u64::from(first) * bytes, u64::from(rows) * bytes)
+            .subview(left, u64::from(first) * bytes, u64::from(rows) * bytes)
             .ok_or_else(none)?;
         let mut values = vec![own, right];
-        let own = l.pieces(whole, (first, rows), &gemm.epilogue.operands, ends);
+        let own = l.epilogue_subviews(whole, (first, rows), &gemm.epilogue.operands, ends);
         values.extend(own.ok_or_else(none)?);
         l.launch_kernel(kernel, &values)?;
         first += rows;
@@ -364,14 +367,14 @@ fn summand(l: &mut Lowering<'_>, end: &mut EpilogueBuilder, node: &Node, y: Tens
     {
         let out = l.dims(y)?;
         let dims = l.dims(c)?;
-        let column = Sheet::Matrix.place(dims, out) == Some(Place::Column);
+        let column = Sheet::Matrix.broadcast(dims, out) == Some(Broadcast::Column);
         let value = if column && l.part.is_constant(c) {
             // sums are in f32, and so is what is added to them
             let part = l.part;
             let value = l.constant(Scalar::F32, dims, || {
                 Ok(float_bytes(Scalar::F32, &part.tensors[c].reals()?))
             })?;
-            end.operand(l, value, Place::Column)
+            end.operand(l, value, Broadcast::Column)
         } else {
             end.tensor(l, c, Sheet::Matrix, out)?
         };
@@ -434,27 +437,27 @@ fn integers(
             end.change(|sum| sum.with(Binary::Mul, one));
         } else {
             let factors = l.constant(Scalar::F32, &[n], || Ok(float_bytes(Scalar::F32, &scales)))?;
-            let factor = end.operand(l, factors, Place::Column);
+            let factor = end.operand(l, factors, Broadcast::Column);
             end.change(|sum| sum.binary(Binary::Mul, factor));
         }
         summand(l, &mut end, node, y)?;
         let (epilogue, operands, target) = end.finish(l, members, y, output, Sheet::Matrix)?;
         // words of four along k, a row of corrections and one of zero points
         let four = 16 * (u64::from(shape.k.div_ceil(4)) + 2);
-        for piece in columns::cut(&l.target.limits, shape.n, four) {
+        for range in column_split::cut(&l.target.limits, shape.n, four) {
             let gemm = GemmInt8 {
                 batch: shape.batch.clone(),
                 m: shape.m,
-                n: piece.count(),
+                n: range.count(),
                 k: shape.k,
                 a: kind,
                 a_zero: zero,
                 b: right_kind.unwrap_or(Scalar::I8),
                 b_zeros: match &encoding.zero_points[..] {
-                    each if each.len() == n => piece.of(each, 1).into_owned(),
+                    each if each.len() == n => range.of(each, 1).into_owned(),
                     few => few.to_vec(),
                 },
-                epilogue: piece.epilogue(&epilogue),
+                epilogue: range.epilogue(&epilogue),
                 tile: FIRST,
             };
             let tiles = gemm.candidates(&l.target.limits);
@@ -462,7 +465,7 @@ fn integers(
             let (gemm, kernel) = l.first(gemm.clone(), ways)?;
             let packed = l.packed(kernel.bindings[1].bytes, || {
                 let bytes = part.tensors[b].bytes().unwrap_or_default();
-                let bytes = piece.of(&bytes, if shape.transposed_b { shape.k as usize } else { 1 });
+                let bytes = range.of(&bytes, if shape.transposed_b { shape.k as usize } else { 1 });
                 gemm.pack_b(&bytes, shape.transposed_b).map_err(of_kernel)
             })?;
             let mut values = vec![left, packed];

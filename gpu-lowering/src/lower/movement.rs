@@ -8,7 +8,7 @@ use polychip_ops::{Attr, Op, axis};
 
 use super::builder::Lowering;
 use super::map;
-use super::places::Permuted;
+use super::tensor_forms::Permuted;
 use super::values::count;
 
 /// Lowers a node of this family.

@@ -1,4 +1,4 @@
-//! RotaryEmbedding: pairs of features turned by the angles of their position.
+//! RotaryEmbedding: pairs of features rotated by the angles of their position.
 
 use polychip_gpu_kernels::{Access, Rotary, Scalar};
 use polychip_lowering::{Layout, Node, Outcome, Refusal};
@@ -57,8 +57,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Outcome<bool> {
         let value = l.rows(t)?;
         let scalar = l.stored(value).scalar;
         if !matches!(scalar, Scalar::I64 | Scalar::I32) {
-            let words = format!("positions of {} are not offered", scalar.name());
-            return Err(Refusal::dtype(words));
+            let message = format!("positions of {} are not offered", scalar.name());
+            return Err(Refusal::dtype(message));
         }
         positions = Some(scalar);
         values.push(value);

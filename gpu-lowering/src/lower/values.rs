@@ -17,7 +17,7 @@ pub(super) struct Stored {
     pub(super) home: Home,
     pub(super) bytes: u64,
     pub(super) scalar: Scalar,
-    /// The value that it is a piece of, and from which byte.
+    /// The value that it is a view of, and its first byte there.
     pub(super) root: Option<(ValueId, u64)>,
 }
 

@@ -176,7 +176,7 @@ impl Drop for Lent<'_> {
 mod tests {
     use super::*;
 
-    /// Floats of the arenas that nobody has, in order.
+    /// Sizes of the free arenas in floats, in order.
     fn free(arenas: &Arenas) -> Vec<usize> {
         let mut all: Vec<usize> = arenas.stock().free.iter().map(|arena| arena.len()).collect();
         all.sort_unstable();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_share_one_arena_and_runs_at_once_have_their_own() {
+    fn parts_share_an_arena_unless_they_run_concurrently() {
         let arenas = Arc::<Arenas>::default();
         let needs: Vec<Need> = [100, 400, 200].map(|floats| arenas.need(floats).unwrap()).into();
         assert_eq!(free(&arenas), [400], "it grew");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_part_needs_is_freed() {
+    fn unused_sections_are_freed() {
         let arenas = Arc::<Arenas>::default();
         let (small, large) = (arenas.need(10).unwrap(), arenas.need(1000).unwrap());
         let again = arenas.need(1000).unwrap();
@@ -229,7 +229,7 @@ mod tests {
 
     #[cfg(debug_assertions)]
     #[test]
-    fn a_run_finds_nothing_of_the_one_before() {
+    fn run_sees_no_state_of_the_previous_run() {
         let arenas = Arc::<Arenas>::default();
         let need = arenas.need(8).unwrap();
         need.lend().unwrap().memory.as_mut().unwrap().fill(1.0);

@@ -60,15 +60,15 @@ fn described_under(sys: &Path, chosen: &[usize]) -> String {
         .collect();
     speeds.sort_unstable_by(|a, b| b.cmp(a));
     let classes = speeds.chunk_by(|a, b| a == b);
-    let mut words = classes
+    let mut description = classes
         .map(|class| format!("{}x{}", class.len(), class[0]))
         .collect::<Vec<_>>()
         .join("+");
     if !chosen.is_empty() {
         let list: Vec<String> = chosen.iter().map(ToString::to_string).collect();
-        words.push_str(&format!("@{}", list.join(",")));
+        description.push_str(&format!("@{}", list.join(",")));
     }
-    words
+    description
 }
 
 /// The processors that are there, each with a figure that grows with its speed.
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_core_is_refused_by_name() {
+    fn unknown_core_names_are_refused() {
         let server = machine("cpu_capacity", &[1024, 1024]);
         for text in ["2", "fast", "", "1-0", "0-99999999"] {
             let error = chosen_under(server.path(), text).unwrap_err().to_string();

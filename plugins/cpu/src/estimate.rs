@@ -13,7 +13,7 @@ mod price;
 use polychip_cpu_kernels::{Isa, ThreadPool};
 use polychip_sdk::{Cost, GraphView, Layout, Result};
 
-use crate::lower::{self, Draft, Options};
+use crate::lower::{self, DryRun, Options};
 use crate::part::{self, Part, Programs, TensorIndex};
 use crate::rates::Peaks;
 use crate::tune::Choices;
@@ -60,8 +60,8 @@ pub struct StepWork {
 /// The graph is malformed.
 pub fn work(graph: &GraphView<'_>) -> Result<Vec<StepWork>> {
     let (part, programs) = part::read(graph)?;
-    let draft = draft(&part, &programs, Isa::detect());
-    let steps = draft.steps.iter().flat_map(|step| {
+    let dry = dry_run(&part, &programs, Isa::detect());
+    let steps = dry.steps.iter().flat_map(|step| {
         let (own, within) = (step_work(step.node, step.name, &step.work, 1), step.within.iter());
         let within = within.map(|inner| step_work(step.node, inner.name, &inner.work, inner.times));
         std::iter::once(own).chain(within)
@@ -89,7 +89,7 @@ pub(crate) fn reference_ns(work: &Work) -> u64 {
 }
 
 /// A part lowered for its steps alone, with ports in ONNX order.
-pub(crate) fn draft(part: &Part, programs: &Programs, isa: Isa) -> Draft {
+pub(crate) fn dry_run(part: &Part, programs: &Programs, isa: Isa) -> DryRun {
     let layouts = vec![Layout::RowMajor; part.inputs.len() + part.outputs.len()];
     let options = Options {
         programs,
@@ -100,10 +100,10 @@ pub(crate) fn draft(part: &Part, programs: &Programs, isa: Isa) -> Draft {
         reduced: false,
         choices: Choices::Rule,
     };
-    lower::draft(part, &options)
+    lower::dry_run(part, &options)
 }
 
-/// What each node of a drafted part takes, so that parts of it are priced in time that grows with them alone.
+/// What each node of a dry-run part takes, so that parts of it are priced in time that grows with them alone.
 pub(crate) struct Priced<'a> {
     part: &'a Part,
     node_ns: Vec<f64>,
@@ -113,10 +113,10 @@ pub(crate) struct Priced<'a> {
 }
 
 impl Peaks {
-    /// Prices the nodes of a drafted part.
-    pub(crate) fn priced<'a>(&self, part: &'a Part, draft: &Draft, threads: usize) -> Priced<'a> {
+    /// Prices the nodes of a dry-run part.
+    pub(crate) fn priced<'a>(&self, part: &'a Part, dry: &DryRun, threads: usize) -> Priced<'a> {
         let mut node_ns = vec![0.0; part.nodes.len()];
-        for step in &draft.steps {
+        for step in &dry.steps {
             let within = step
                 .within
                 .iter()
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn products_of_bytes_take_their_own_rate() {
+    fn byte_products_have_their_own_rate() {
         let time = |byte_macs_per_s, dtype| {
             let peaks = Peaks {
                 macs_per_s: 1_000_000_000,
@@ -219,9 +219,9 @@ mod tests {
                 additions_per_s: 750_000_000,
             };
             let part = pointwise(dtype);
-            let draft = draft(&part, &Programs::default(), Isa::detect());
-            assert!(draft.refused.iter().all(Option::is_none), "{:?}", draft.refused);
-            peaks.priced(&part, &draft, 1).estimate(&[0]).time_ns.unwrap()
+            let dry = dry_run(&part, &Programs::default(), Isa::detect());
+            assert!(dry.refused.iter().all(Option::is_none), "{:?}", dry.refused);
+            peaks.priced(&part, &dry, 1).estimate(&[0]).time_ns.unwrap()
         };
         let times = |dtype| [1, 2, 4].map(|rate| time(rate * 1_000_000_000, dtype));
         let [slow, faster, fastest] = times(DType::I8);

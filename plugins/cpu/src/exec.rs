@@ -216,7 +216,7 @@ impl CpuExecutable {
                 let crate::step::Home::Slot(slot) = self.home(port) else {
                     continue;
                 };
-                let wrong = |words: String| Error::bad_argument(format!("port {port}: {words}"));
+                let wrong = |message: String| Error::bad_argument(format!("port {port}: {message}"));
                 let tensor = match program.ports[port].packed {
                     None => tensor_from_bytes(dtype, &dims, source)?,
                     Some(DType::String) => polychip_reference::unpack_tensor(DType::String, source)

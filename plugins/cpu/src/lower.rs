@@ -3,59 +3,61 @@
 //! Invariants:
 //! 1. Same part, options, choices and instruction set: the same program, and the same packed weights, byte for byte.
 //!    So a blob holds the packed weights and the choices only, and `load` lowers again.
-//! 2. A tensor may exist in several forms; a step asks for the form it wants, and what makes it is added once, where it is
-//!    first asked for.
+//! 2. A tensor may exist in several forms; a step asks for the form it wants, and the conversion is added once, at its
+//!    first use.
 //! 3. A step is *fast* (a kernel of `cpu-kernels` on known shapes) or *reference* (the evaluator on boxed
-//!    tensors); what a class's kernels do not cover falls to the reference, never to a wrong answer.
+//!    tensors); a node that its class's kernels do not cover falls to the reference, never to a wrong result.
 //!
-//! From the bottom up: what a node or an encoding says (`function`, `window`, `encoding`, `tail`, `precision`,
-//! `in_place`), the program in the making (`builder`, `places`, `steps`, `quantise`, `forms`), the kernels of each op class
-//! (`conv` to `softmax`), nodes with bodies (`control`, `scan`, `body`), what is lowered while a part runs (`late`), who is
-//! given a node (`fuse`, `dispatch`), and what becomes of all (`finish`, `draft`). A file
-//! imports files below its own only.
+//! From the bottom up: properties of a node or an encoding (`function`, `window`, `encoding`, `epilogue`, `precision`,
+//! `in_place`), the program builder (`builder`, `tensor_forms`, `steps`, `quantise`, `materialize`), the kernels of each op
+//! class (`conv` to `softmax`), nodes with bodies (`control`, `scan`, `body`), nodes lowered at run time (`dynamic_shapes`),
+//! the choice of a kernel (`fuse`, `dispatch`), and the last passes (`finish`, `dry_run`). A file imports only files below
+//! its own.
 //!
 //! Not here: running (`exec`), reading the flat graph (`part`), offsets (the SDK's `arena`).
 //! Start reading at [`lower`], then `dispatch`.
 
+mod argreduce;
 mod attention;
 mod blocks;
 mod body;
 mod builder;
 mod cached;
 mod cast;
-mod codes;
 mod concat;
 mod control;
 mod conv;
 mod conv_transpose;
+mod cumulative;
+mod data_dependent;
 mod dispatch;
-mod draft;
+mod dry_run;
+mod dynamic_shapes;
 mod einsum;
 mod elementwise;
+mod elementwise_int;
 mod encoding;
+mod epilogue;
 mod filter;
 mod finish;
 mod forest;
-mod forms;
-mod found;
 #[cfg(feature = "fourier")]
 mod fourier;
 mod function;
 mod fuse;
 mod gather;
-mod halves;
+mod gemm_int;
+mod group_members;
+mod half;
 mod in_place;
+mod int4;
+mod int8;
 mod integers;
-mod late;
 mod loss;
+mod materialize;
 mod matmul;
-mod members;
 mod movement;
-mod nibbles;
 mod normalise;
-mod pick;
-mod places;
-mod plain_product;
 mod pool;
 mod precision;
 mod quantise;
@@ -73,15 +75,14 @@ mod softmax;
 mod sort;
 mod statistics;
 mod steps;
-mod tail;
+mod tensor_forms;
 #[cfg(test)]
 mod tests;
-mod typed;
 mod window;
 mod window_max;
 
 pub(crate) use builder::Options;
-pub(crate) use draft::Draft;
+pub(crate) use dry_run::DryRun;
 
 use polychip_sdk::{ErrorKind, Result};
 
@@ -93,16 +94,16 @@ use builder::Lowered;
 /// Lowers a part.
 pub(crate) fn lower(part: &Part, options: &Options<'_>) -> Result<Program> {
     let (mut lowering, groups) = fuse::begin(part, options);
-    let members = members::of(part, &groups);
+    let members = group_members::of(part, &groups);
     lowering.lower_body = lower_body;
     for port in 0..part.inputs.len() {
         lowering.feed(port)?;
     }
     for (index, members) in members.into_iter().enumerate() {
-        if let Some((anchor, tail)) = groups.at(index) {
+        if let Some((anchor, fused)) = groups.at(index) {
             lowering.node = anchor;
             lowering.members = members;
-            dispatch::emit(&mut lowering, &part.nodes[anchor], tail).map_err(|error| {
+            dispatch::emit(&mut lowering, &part.nodes[anchor], fused).map_err(|error| {
                 if error.node().is_none() {
                     error.at_node(index as u32)
                 } else {
@@ -114,19 +115,19 @@ pub(crate) fn lower(part: &Part, options: &Options<'_>) -> Result<Program> {
     finish::finish(lowering)
 }
 
-/// Lowers a part for its steps alone (see [`draft`](mod@draft)).
-pub(crate) fn draft(part: &Part, options: &Options<'_>) -> Draft {
-    draft::draft(part, options, lower_body)
+/// Lowers a part for its steps only (see [`dry_run`](mod@dry_run)).
+pub(crate) fn dry_run(part: &Part, options: &Options<'_>) -> DryRun {
+    dry_run::dry_run(part, options, lower_body)
 }
 
-/// Lowers a body as a part of its own, for its steps alone where it is `dry`; `None` where it cannot be.
+/// Lowers a body as a part of its own, for its steps only where it is `dry`; `None` where it cannot be.
 fn lower_body(body: &BodyPart, options: &Options<'_>, dry: bool) -> Result<Option<Lowered>> {
     if dry {
-        let draft = draft(&body.part, options);
-        let whole = draft.refused.iter().all(Option::is_none);
+        let dry = dry_run(&body.part, options);
+        let whole = dry.refused.iter().all(Option::is_none);
         return Ok(whole.then(|| Lowered {
             program: None,
-            work: works(&draft.steps),
+            work: works(&dry.steps),
         }));
     }
     match lower(&body.part, options) {

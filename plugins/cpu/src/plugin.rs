@@ -10,7 +10,7 @@ use polychip_sdk::{
 };
 
 use crate::blob::{self, BUILD_ID, CpuBlob, Guard};
-use crate::estimate::draft;
+use crate::estimate::dry_run;
 use crate::exec::{self, Common, CpuExecutable, CpuRun};
 use crate::lower::{self, Options};
 use crate::part::{self, Part, Programs};
@@ -266,8 +266,8 @@ impl Device for CpuDevice {
 
     fn estimate_parts(&self, graph: &GraphView<'_>, parts: &[&[u32]]) -> Result<Vec<Cost>> {
         let (part, programs) = part::read(graph)?;
-        let draft = draft(&part, &programs, self.isa);
-        let priced = self.rates.peaks.priced(&part, &draft, self.threads);
+        let dry = dry_run(&part, &programs, self.isa);
+        let priced = self.rates.peaks.priced(&part, &dry, self.threads);
         Ok(parts.iter().map(|nodes| priced.estimate(nodes)).collect())
     }
 

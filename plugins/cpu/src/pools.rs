@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. Two runs never compute with the same pool: a run [`take`](Pools::take)s one for itself, and gives it back.
-//! 2. There are no more pools of a size than as many runs of that size as ever computed at once.
+//! 2. There are at most as many pools of a size as the peak number of concurrent runs of that size.
 //!
 //! Not here: how many runs may compute at once (the SDK's queue).
 
@@ -44,7 +44,7 @@ impl Pools {
         }
     }
 
-    /// The first pool of this size, whoever computes with it: for what happens once, and to ask how many threads the
+    /// The first pool of this size, even if in use: for what happens once, and to ask how many threads the
     /// system gives.
     pub(crate) fn shared(&self, threads: usize) -> Arc<ThreadPool> {
         let mut shelf = self.shelf();
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_run_has_a_pool_of_its_own() {
+    fn each_run_has_its_own_pool() {
         let pools = Pools::new(Vec::new());
         let shared = pools.shared(2);
         let first = pools.take(2);

@@ -117,7 +117,7 @@ mod tests {
         CPU revision\t: 1\n";
 
     #[test]
-    fn a_clock_that_follows_the_load_is_not_read() {
+    fn load_dependent_clock_is_not_read() {
         let sys = Path::new("/nowhere");
         let found = Processor::of(EPYC, sys);
         assert_eq!(found, Processor::of(&EPYC.replace("3704.114", "1200.000"), sys));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn each_thing_that_tells_processors_apart_does() {
+    fn processor_identity_depends_on_each_property() {
         let sys = Path::new("/nowhere");
         let one = Processor::of(EPYC, sys);
         for (from, to) in [
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_core_s_clock_is_that_of_a_chip_without_a_counter() {
+    fn fastest_core_gives_the_clock_without_a_counter() {
         let sys = tempfile::tempdir().unwrap();
         for (cpu, khz) in [(0, 1_803_000), (1, 2_841_600)] {
             let folder = sys.path().join(format!("devices/system/cpu/cpu{cpu}/cpufreq"));

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use polychip_cpu_kernels::conv::{ConvParams, Window};
 use polychip_cpu_kernels::gemm::{GemmPlan, Matrix};
-use polychip_cpu_kernels::quantised::{Codes, ConvPlan, Output, Target, Weights};
+use polychip_cpu_kernels::quantised::{CodeRange, ConvPlan, Output, Target, Weights};
 use polychip_cpu_kernels::{AlignedVec, Epilogue, Isa, ThreadPool};
 use polychip_sdk::{HostServices, RatesWanted};
 
@@ -210,7 +210,7 @@ impl Peaks {
         let (a, mut c) = (vec![1; m * k], vec![0; m * n]);
         let mut scratch = AlignedVec::try_zeroed(plan.scratch_len(&pool))?;
         let byte_product = steady(|| {
-            let output = Output::Codes(&mut c, Codes::all(0));
+            let output = Output::Codes(&mut c, CodeRange::all(0));
             plan.run(&pool, &packed, &a, 0, None, output, &mut scratch);
         });
         // 64 MiB: beyond the caches of all but the largest servers
@@ -236,7 +236,7 @@ impl Peaks {
 
 /// A batch is at least so long, so that reading clocks takes nothing of it.
 const BATCH: Duration = Duration::from_millis(2);
-/// Batches in which nobody else had the core, of which the median is taken.
+/// Batches in which the core was not shared; the median of these counts.
 const BATCHES: usize = 31;
 /// How long they are waited for on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_read_and_what_is_torn_is_not() {
+    fn stored_rates_are_read_and_damaged_ones_are_not() {
         let rates = Rates {
             peaks: Peaks::stated(Isa::SCALAR, &processor("", 0)),
             measured_s: Some(7),
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_measured_and_near_to_what_is_stated() {
+    fn measured_rate_is_near_the_stated_one() {
         let (isa, processor) = (Isa::detect(), Processor::find());
         let (stated, measured) = (Peaks::stated(isa, &processor), Peaks::measure(isa, &[]).unwrap());
         eprintln!("stated {stated:?}\nmeasured {measured:?}");

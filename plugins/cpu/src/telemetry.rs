@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sensors_that_are_not_there_are_absent() {
+    fn missing_sensors_are_absent() {
         let empty = Sensors::under(Path::new("/nowhere")).read(7);
         assert_eq!(
             (empty.time_ns, empty.temperature_mc, empty.energy_uj),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_zone_is_read_and_nonsense_is_dropped() {
+    fn best_thermal_zone_is_read_and_implausible_values_dropped() {
         let sys = tempfile::tempdir().unwrap();
         let zone = |index: usize, kind: &str, temp: &str| {
             let dir = sys.path().join(format!("class/thermal/thermal_zone{index}"));

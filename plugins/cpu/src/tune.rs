@@ -159,13 +159,13 @@ mod tests {
     use polychip_cpu_kernels::conv::Window;
 
     #[test]
-    fn the_rule_stands_unless_another_is_clearly_faster() {
+    fn rule_is_kept_unless_clearly_slower() {
         assert_eq!(choose(&[1.0, 0.97, 2.0]), 0);
         assert_eq!(choose(&[1.0, 0.9, 0.8]), 2);
     }
 
     #[test]
-    fn a_blob_decides_and_one_that_cannot_is_refused() {
+    fn blob_choices_are_used_or_refused() {
         let window = |kernel| {
             Window::new_2d(
                 [8, 8],

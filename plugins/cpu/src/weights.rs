@@ -50,7 +50,7 @@ pub(crate) struct Packer {
 /// All that the bytes of a section depend on: who packs it, with which parameters, of what.
 #[derive(Debug, Clone)]
 pub(crate) struct Recipe {
-    words: String,
+    description: String,
     sources: Vec<Arc<Tensor>>,
 }
 
@@ -58,7 +58,7 @@ impl Recipe {
     /// A section made by `packer`; what it depends on follows.
     pub(crate) fn new(packer: &str) -> Self {
         Self {
-            words: packer.to_owned(),
+            description: packer.to_owned(),
             sources: Vec::new(),
         }
     }
@@ -66,7 +66,7 @@ impl Recipe {
     /// It depends on this value, as far as that shows when it is printed.
     pub(crate) fn by(mut self, value: impl std::fmt::Debug) -> Self {
         // nothing fails that writes to a text
-        let _ = write!(self.words, " {value:?}");
+        let _ = write!(self.description, " {value:?}");
         self
     }
 
@@ -82,9 +82,9 @@ impl Recipe {
         self.of_shared(&Arc::new(source.clone()))
     }
 
-    /// As [`of`](Self::of), of a constant that whoever packs it holds too.
+    /// As [`of`](Self::of), of a constant that the packer holds, too.
     pub(crate) fn of_shared(mut self, source: &Arc<Tensor>) -> Self {
-        self.words.push_str(" of");
+        self.description.push_str(" of");
         self.sources.push(Arc::clone(source));
         self
     }
@@ -103,7 +103,7 @@ impl Recipe {
             hasher.update(&(bytes.len() as u64).to_le_bytes());
             hasher.update(bytes);
         };
-        feed(&mut hasher, self.words.as_bytes());
+        feed(&mut hasher, self.description.as_bytes());
         feed(&mut hasher, &(len as u64).to_le_bytes());
         for source in &self.sources {
             let Tensor {
@@ -120,8 +120,8 @@ impl Recipe {
             let kind = encoding
                 .as_ref()
                 .map(|encoding| (encoding.kind, encoding.real_dtype));
-            let words = format!("{dtype:?} {plain} {packed} {dims:?} {kind:?} {fill:?}");
-            feed(&mut hasher, words.as_bytes());
+            let description = format!("{dtype:?} {plain} {packed} {dims:?} {kind:?} {fill:?}");
+            feed(&mut hasher, description.as_bytes());
             // of blocks there are millions
             for number in encoding.iter().flat_map(|encoding| &encoding.scales) {
                 hasher.update(&number.to_bits().to_le_bytes());
@@ -196,8 +196,8 @@ impl Packed {
     /// All sections as they lie in a blob, where they do in memory: none was found.
     pub(crate) fn whole(&self, sections: &[Section], len: usize) -> Option<&[f32]> {
         let memory = self.held.first().filter(|memory| memory.len() == len)?;
-        let mut places = self.table.iter().zip(sections);
-        places
+        let mut locations = self.table.iter().zip(sections);
+        locations
             .all(|(address, section)| address.0 == memory.as_ptr().wrapping_add(section.start))
             .then_some(&memory[..])
     }
@@ -218,7 +218,7 @@ impl Packed {
     }
 }
 
-/// Where a section is that some part holds.
+/// A section that some part holds.
 struct Shelved {
     memory: Weak<AlignedVec>,
     start: usize,
@@ -230,9 +230,9 @@ pub(crate) struct Weights {
     shelf: Mutex<BTreeMap<Key, Shelved>>,
 }
 
-/// Where a section of a program is to be.
-struct Place {
-    /// None where it lies in the new memory.
+/// The location of a packed section.
+struct SectionLocation {
+    /// None for a section in the new memory.
     memory: Option<Arc<AlignedVec>>,
     start: usize,
 }
@@ -242,24 +242,24 @@ impl Weights {
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Packs what nobody has packed, and finds the rest.
+    /// Packs the sections that no part holds, and shares the rest.
     ///
     /// On the threads that will run the program, so that loading takes no more of the machine than running.
     pub(crate) fn pack(&self, packers: &[Packer], pool: &ThreadPool) -> Result<Packed> {
         let keys = keys(packers, pool);
-        let (places, new, floats) = self.places(packers, &keys);
+        let (locations, new, floats) = self.locations(packers, &keys);
         let mut memory = crate::arena::memory(floats, "packed weights")?;
         let new_packers: Vec<(usize, &Packer)> = new
             .iter()
-            .map(|&index| (places[index].start, &packers[index]))
+            .map(|&index| (locations[index].start, &packers[index]))
             .collect();
         fill(&new_packers, &mut memory, pool)?;
         let memory = Arc::new(memory);
         let mut held = vec![Arc::clone(&memory)];
         let mut table = Vec::with_capacity(packers.len());
-        for place in &places {
-            let own = place.memory.as_ref().unwrap_or(&memory);
-            table.push(Address(own[place.start..].as_ptr()));
+        for location in &locations {
+            let own = location.memory.as_ref().unwrap_or(&memory);
+            table.push(Address(own[location.start..].as_ptr()));
             if held.iter().all(|held| !Arc::ptr_eq(held, own)) {
                 held.push(Arc::clone(own));
             }
@@ -269,7 +269,7 @@ impl Weights {
         for index in new {
             let shelved = Shelved {
                 memory: Arc::downgrade(&memory),
-                start: places[index].start,
+                start: locations[index].start,
             };
             shelf.insert(keys[index], shelved);
         }
@@ -285,15 +285,15 @@ impl Weights {
     }
 
     /// Where each section is to be; which ones have to be packed, in the order in which they lie; and the floats of those.
-    fn places(&self, packers: &[Packer], keys: &[Key]) -> (Vec<Place>, Vec<usize>, usize) {
+    fn locations(&self, packers: &[Packer], keys: &[Key]) -> (Vec<SectionLocation>, Vec<usize>, usize) {
         let shelf = self.shelf();
         let (mut new, mut floats) = (Vec::new(), 0);
         let mut starts = BTreeMap::new();
-        let mut place = |(index, packer): (usize, &Packer)| {
+        let mut location = |(index, packer): (usize, &Packer)| {
             let key = &keys[index];
             let found = shelf.get(key).and_then(|shelved| {
                 let memory = shelved.memory.upgrade()?;
-                Some(Place {
+                Some(SectionLocation {
                     memory: Some(memory),
                     start: shelved.start,
                 })
@@ -306,11 +306,11 @@ impl Weights {
                     new.push(index);
                     start
                 });
-                Place { memory: None, start }
+                SectionLocation { memory: None, start }
             })
         };
-        let places = packers.iter().enumerate().map(&mut place).collect();
-        (places, new, floats)
+        let locations = packers.iter().enumerate().map(&mut location).collect();
+        (locations, new, floats)
     }
 }
 
@@ -377,7 +377,7 @@ impl Packed {
             assert!(
                 same,
                 "invariant: a recipe names all that its section depends on: {}",
-                packer.recipe.words
+                packer.recipe.description
             );
         }
         Ok(())
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn what_some_part_holds_is_not_packed_again() {
+    fn shared_sections_are_not_packed_again() {
         let (weights, pool) = (Weights::default(), ThreadPool::new(2));
         let some = packers(&[(100, 1.0), (3, 2.0), (0, 5.0), (100, 1.0)]);
         let first = weights.pack(&some, &pool).unwrap();
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recipe_is_by_contents_and_not_by_place() {
+    fn recipe_key_depends_on_contents_not_names() {
         let tensor = |fill: Vec<u8>, name: &str| Tensor {
             fill: Some(fill),
             name: name.to_owned(),

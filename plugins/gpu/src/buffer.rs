@@ -14,7 +14,7 @@ use std::sync::{Arc, Weak};
 use polychip_sdk::{DeviceBuffer, HostBuffer, Memory, MemoryKind, MemoryKinds, Result, Side};
 
 use crate::driver::gpu::Gpu;
-use crate::driver::memory::Piece;
+use crate::driver::memory::MemoryBlock;
 use crate::shared::Shared;
 
 /// Memory kinds that a device imports, of those that the setting `imports` names where it is set.
@@ -109,7 +109,7 @@ impl Drop for GpuSide {
 
 impl Side for GpuSide {
     type Opening = Gpu;
-    type Piece = Piece;
+    type Piece = MemoryBlock;
 
     fn opening(&self) -> Option<Arc<Gpu>> {
         Some(self.shared.upgrade()?.gpu())
@@ -120,30 +120,30 @@ impl Side for GpuSide {
     }
 
     #[allow(unsafe_code, reason = "the host's pages are handed to the driver")]
-    fn in_place(&self, gpu: &Arc<Gpu>, host: &HostBuffer, bytes: u64) -> Result<Piece> {
+    fn in_place(&self, gpu: &Arc<Gpu>, host: &HostBuffer, bytes: u64) -> Result<MemoryBlock> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         if let Some((fd, offset)) = host.dma_buf() {
-            return Piece::import_dma_buf(gpu, fd, offset, bytes);
+            return MemoryBlock::import_dma_buf(gpu, fd, offset, bytes);
         }
         #[cfg(target_os = "android")]
         if let Some((handle, offset)) = host.hardware_buffer() {
             // SAFETY: held as long as the buffer.
-            return unsafe { Piece::import_hardware_buffer(gpu, handle, offset, bytes) };
+            return unsafe { MemoryBlock::import_hardware_buffer(gpu, handle, offset, bytes) };
         }
-        // SAFETY: mapped as long as the buffer, which every run that uses the piece holds.
-        unsafe { Piece::import(gpu, host.as_ptr(), bytes) }
+        // SAFETY: mapped as long as the buffer, which every run that uses the block holds.
+        unsafe { MemoryBlock::import(gpu, host.as_ptr(), bytes) }
     }
 
-    fn local(&self, gpu: &Arc<Gpu>, bytes: u64) -> Result<Piece> {
-        Piece::local(gpu, bytes)
+    fn local(&self, gpu: &Arc<Gpu>, bytes: u64) -> Result<MemoryBlock> {
+        MemoryBlock::local(gpu, bytes)
     }
 
-    fn write(&self, gpu: &Arc<Gpu>, piece: &Piece, from: &[u8]) -> Result<()> {
-        piece.write(gpu, 0, from)
+    fn write(&self, gpu: &Arc<Gpu>, block: &MemoryBlock, from: &[u8]) -> Result<()> {
+        block.write(gpu, 0, from)
     }
 
-    fn read(&self, gpu: &Arc<Gpu>, piece: &Piece, to: &mut [u8]) -> Result<()> {
-        piece.read(gpu, to)
+    fn read(&self, gpu: &Arc<Gpu>, block: &MemoryBlock, to: &mut [u8]) -> Result<()> {
+        block.read(gpu, to)
     }
 }
 
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_are_named_with_commas_between_them() {
+    fn memory_kinds_are_comma_separated() {
         let kinds = named("memfd, dma-buf").unwrap();
         assert_eq!(kinds, MemoryKinds::of(&[MemoryKind::Memfd, MemoryKind::DmaBuf]));
         let error = named("dmabuf").unwrap_err();

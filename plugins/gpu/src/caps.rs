@@ -5,7 +5,7 @@ use std::sync::Arc;
 use polychip_gpu_lowering::{Guard, Target, Tuner};
 use polychip_sdk::{HostServices, RatesWanted};
 
-use crate::driver::adapter::Found;
+use crate::driver::adapter::GpuAdapter;
 use crate::driver::gpu::Gpu;
 use crate::probe;
 
@@ -28,7 +28,7 @@ pub(crate) struct Settings {
 pub(crate) fn target(
     host: &HostServices,
     build_id: &str,
-    found: &Found,
+    found: &GpuAdapter,
     gpu: &Arc<Gpu>,
     settings: Settings,
 ) -> (Target, Option<u64>) {

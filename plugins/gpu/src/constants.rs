@@ -1,50 +1,50 @@
-//! Constants of loaded parts: parts with the same bytes share one piece of the GPU's memory, as the graphs of a language
+//! Constants of loaded parts: parts with the same bytes share one block of the GPU's memory, as the graphs of a language
 //! model do that differ in the number of tokens only.
 //!
-//! Invariant: a piece is written before it is handed out, and never again.
+//! Invariant: a block is written before it is handed out, and never again.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use polychip_sdk::Result;
 
 use crate::driver::gpu::Gpu;
-use crate::driver::memory::Piece;
+use crate::driver::memory::MemoryBlock;
 
-/// A piece in use: the GPU that has it, by number, and what it holds.
+/// A block in use: the GPU that has it, by number, and what it holds.
 struct Known {
     gpu: u64,
     bytes: blake3::Hash,
-    piece: Weak<Piece>,
+    block: Weak<MemoryBlock>,
 }
 
-/// The pieces in use.
+/// The blocks in use.
 #[derive(Default)]
 pub(crate) struct Constants(Mutex<Vec<Known>>);
 
 impl Constants {
-    /// The piece of a GPU that holds these bytes.
+    /// The block of a GPU that holds these bytes.
     ///
     /// # Errors
     /// `OutOfMemory`, with the size and the limit.
-    pub(crate) fn get(&self, gpu: &Gpu, bytes: &[u8]) -> Result<Arc<Piece>> {
+    pub(crate) fn get(&self, gpu: &Gpu, bytes: &[u8]) -> Result<Arc<MemoryBlock>> {
         let name = blake3::hash(bytes);
-        // held while a piece is written: who wants the same one waits for it
+        // held while a block is written: who wants the same one waits for it
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|known| known.piece.strong_count() > 0);
+        known.retain(|known| known.block.strong_count() > 0);
         let found = known
             .iter()
             .find(|known| known.gpu == gpu.number && known.bytes == name);
-        if let Some(piece) = found.and_then(|known| known.piece.upgrade()) {
-            return Ok(piece);
+        if let Some(block) = found.and_then(|known| known.block.upgrade()) {
+            return Ok(block);
         }
-        let piece = Piece::local(gpu, bytes.len() as u64)?;
-        piece.write(gpu, 0, bytes)?;
-        let piece = Arc::new(piece);
+        let block = MemoryBlock::local(gpu, bytes.len() as u64)?;
+        block.write(gpu, 0, bytes)?;
+        let block = Arc::new(block);
         known.push(Known {
             gpu: gpu.number,
             bytes: name,
-            piece: Arc::downgrade(&piece),
+            block: Arc::downgrade(&block),
         });
-        Ok(piece)
+        Ok(block)
     }
 }

@@ -1,4 +1,4 @@
-//! The driver layer: adapters, open devices with their lanes, memory, pipelines.
+//! The driver layer: adapters, open devices with their command queues, memory, pipelines.
 //!
 //! Invariants:
 //! 1. Nothing of graphs or of the contract is known here but its error type and the kinds of memory.
@@ -9,12 +9,13 @@
 pub(crate) mod adapter;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
 mod barriers;
+pub(crate) mod command_queue;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod external;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod foreign;
 pub(crate) mod gpu;
-pub(crate) mod lane;
+pub(crate) mod kernel_timer;
 pub(crate) mod launch;
 pub(crate) mod launches;
 pub(crate) mod memory;
@@ -28,13 +29,12 @@ mod spirv;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
 pub(crate) mod timeline;
 pub(crate) mod timestamps;
-pub(crate) mod trial;
 mod usage;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
 pub(crate) mod vulkan;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
-mod vulkan_lanes;
-#[cfg(any(target_os = "linux", target_os = "android", windows))]
 mod vulkan_memory;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
 mod vulkan_pipeline;
+#[cfg(any(target_os = "linux", target_os = "android", windows))]
+mod vulkan_queues;

@@ -5,10 +5,10 @@
 //!    run over it and kept.
 //! 2. Runs of one part follow one another on the GPU, for they share its arena.
 //!
-//! Not here: runs and their fences (`run`), the thread that serves runs nobody waits for (`runner`).
+//! Not here: runs and their fences (`run`), the thread that polls runs without a waiting caller (`runner`).
 
 mod bind;
-mod bound;
+mod port_binding;
 mod run;
 pub(crate) mod runner;
 mod watch;
@@ -24,19 +24,19 @@ use polychip_gpu_lowering::program::{Home, PortUse, Program};
 use polychip_sdk::{Executable, ExecutableInfo, Port, Result, Submit};
 
 use self::bind::Sets;
-use self::bound::Bound;
+use self::port_binding::PortBinding;
 pub use self::run::GpuRun;
 pub(crate) use self::run::Runs;
 use crate::buffer::{self, GpuBuffer};
+use crate::driver::command_queue::Submission;
 use crate::driver::gpu::Gpu;
-use crate::driver::lane::Ticket;
-use crate::driver::launch::{Launch, Place};
+use crate::driver::launch::{BufferBinding, Launch};
 use crate::driver::launches::Launches;
-use crate::driver::memory::Piece;
+use crate::driver::memory::MemoryBlock;
 use crate::driver::pipeline::Pipeline;
 use crate::shared::{NamesBuffers, Shared, lock};
 
-/// A part as one lane runs it.
+/// A part as one command queue runs it.
 struct Prepared {
     /// By kernel.
     pipelines: Vec<Arc<Pipeline>>,
@@ -46,8 +46,8 @@ struct Prepared {
 
 /// The last submission of a part.
 struct Last {
-    lane: usize,
-    submission: Ticket,
+    queue_index: usize,
+    submission: Submission,
 }
 
 /// A loaded part.
@@ -59,9 +59,9 @@ pub struct GpuExecutable {
     ports: Vec<Port>,
     uses: Vec<PortUse>,
     info: ExecutableInfo,
-    arena: Arc<Piece>,
-    constants: Arc<Piece>,
-    lanes: Vec<Prepared>,
+    arena: Arc<MemoryBlock>,
+    constants: Arc<MemoryBlock>,
+    per_queue: Vec<Prepared>,
     last: Mutex<Option<Last>>,
     /// How long the last run took, in nanoseconds; 0 before the first.
     expected_ns: AtomicU64,
@@ -82,7 +82,7 @@ impl GpuExecutable {
             ports,
         } = loaded;
         program.check(&shared.target.limits)?;
-        let arena = Piece::local(&gpu, program.arena_bytes)?;
+        let arena = MemoryBlock::local(&gpu, program.arena_bytes)?;
         let constants = shared.constants.get(&gpu, bytes)?;
         let uses = program.port_uses(&ports);
         let carried_bytes = match shared.target.discrete {
@@ -102,23 +102,23 @@ impl GpuExecutable {
             uses,
             arena: Arc::new(arena),
             constants,
-            lanes: Vec::new(),
+            per_queue: Vec::new(),
             last: Mutex::new(None),
             expected_ns: AtomicU64::new(0),
             spare: Mutex::default(),
             gpu,
         };
         let mut new = 0;
-        for lane in 0..made.gpu.lanes.len() {
-            let (pipelines, of_lane) =
+        for queue_index in 0..made.gpu.command_queues.len() {
+            let (pipelines, command_queue) =
                 made.gpu
                     .pipelines
-                    .get(&made.gpu.lanes, lane, &made.program.kernels)?;
-            made.lanes.push(Prepared {
+                    .get(&made.gpu.command_queues, queue_index, &made.program.kernels)?;
+            made.per_queue.push(Prepared {
                 pipelines,
                 sets: Mutex::default(),
             });
-            new += of_lane;
+            new += command_queue;
         }
         if new > 0 {
             shared.keep_pipelines(&made.gpu);
@@ -130,32 +130,32 @@ impl GpuExecutable {
     ///
     /// # Errors
     /// Where the driver has no memory for them.
-    fn take(&self, lane: usize, bound: &[Bound]) -> Result<Launches> {
-        if let Some(ready) = lock(&self.lanes[lane].sets).take(bound) {
+    fn take(&self, queue_index: usize, bound: &[PortBinding]) -> Result<Launches> {
+        if let Some(ready) = lock(&self.per_queue[queue_index].sets).take(bound) {
             return Ok(ready);
         }
-        let pipelines = &self.lanes[lane].pipelines;
+        let pipelines = &self.per_queue[queue_index].pipelines;
         let launches: Vec<Launch<'_>> = self
             .program
             .steps
             .iter()
             .map(|step| {
                 let kernel = &self.program.kernels[step.kernel as usize];
-                let places = kernel.bindings.iter().zip(&step.operands);
+                let operands = kernel.bindings.iter().zip(&step.operands);
                 Launch {
                     pipeline: &pipelines[step.kernel as usize],
-                    places: places
+                    bindings: operands
                         .map(|(binding, &operand)| {
-                            let (piece, offset) = match self.program.values[operand as usize].home {
+                            let (block, offset) = match self.program.values[operand as usize].home {
                                 Home::Arena(at) => (&self.arena, at),
                                 Home::Constants(at) => (&self.constants, at),
                                 Home::Port(port, at) => {
                                     let bound = &bound[port as usize];
-                                    (bound.piece(), bound.offset() + at)
+                                    (bound.block(), bound.offset() + at)
                                 }
                             };
-                            Place {
-                                piece,
+                            BufferBinding {
+                                block,
                                 offset,
                                 bytes: binding.bytes,
                                 writes: binding.access == Access::Write,
@@ -166,36 +166,36 @@ impl GpuExecutable {
                 }
             })
             .collect();
-        Launches::new(&self.gpu, lane, &launches, true)
+        Launches::new(&self.gpu, queue_index, &launches, true)
     }
 
     /// Memory of a port as kernels can see it.
-    fn bound(&self, buffer: &Arc<GpuBuffer>, port: u32, offset: usize, bytes: usize) -> Result<Bound> {
+    fn bound(&self, buffer: &Arc<GpuBuffer>, port: u32, offset: usize, bytes: usize) -> Result<PortBinding> {
         let uses = self.uses[port as usize];
-        let piece = buffer.piece(&self.gpu)?;
+        let block = buffer.piece(&self.gpu)?;
         let end = (offset as u64).saturating_add(uses.bytes);
         let limit = if uses.output {
             buffer.writable()
         } else {
-            piece.bytes
+            block.bytes
         };
         let direct =
-            (offset as u64).is_multiple_of(self.gpu.offset_alignment) && end <= limit.min(piece.bytes);
+            (offset as u64).is_multiple_of(self.gpu.offset_alignment) && end <= limit.min(block.bytes);
         // a port that no kernel touches needs nothing
         if direct || uses.bytes == 0 {
-            return Ok(Bound {
+            return Ok(PortBinding {
                 buffer: Arc::clone(buffer),
-                piece,
+                block,
                 offset: offset as u64,
                 staged: None,
             });
         }
         let own = self.spare(port)?;
-        Ok(Bound {
-            piece: own.piece(&self.gpu)?,
+        Ok(PortBinding {
+            block: own.piece(&self.gpu)?,
             buffer: own,
             offset: 0,
-            staged: Some(bound::Staged {
+            staged: Some(port_binding::Staged {
                 port,
                 buffer: Arc::clone(buffer),
                 offset,
@@ -205,12 +205,15 @@ impl GpuExecutable {
         })
     }
 
-    /// Whether no run of the part is under way on another lane.
-    fn is_free(&self, lane: usize) -> bool {
-        match lock(&self.last).as_ref().filter(|last| last.lane != lane) {
+    /// Whether no run of the part is under way on another command queue.
+    fn is_free(&self, queue_index: usize) -> bool {
+        match lock(&self.last)
+            .as_ref()
+            .filter(|last| last.queue_index != queue_index)
+        {
             None => true,
             Some(last) => matches!(
-                self.gpu.lanes[last.lane].wait(&last.submission, Duration::ZERO),
+                self.gpu.command_queues[last.queue_index].wait(&last.submission, Duration::ZERO),
                 Ok(true)
             ),
         }
@@ -231,8 +234,8 @@ impl GpuExecutable {
 
 impl NamesBuffers for GpuExecutable {
     fn forget(&self, buffer: u64) {
-        for lane in &self.lanes {
-            lock(&lane.sets).forget(buffer);
+        for prepared in &self.per_queue {
+            lock(&prepared.sets).forget(buffer);
         }
     }
 }

@@ -10,6 +10,7 @@
 
 #![deny(unsafe_code)]
 
+mod autotune;
 mod buffer;
 mod caps;
 mod constants;
@@ -21,7 +22,6 @@ mod probe;
 mod shared;
 mod stated;
 mod telemetry;
-mod trials;
 
 pub use buffer::GpuBuffer;
 pub use exec::{GpuExecutable, GpuRun};

@@ -12,7 +12,7 @@ use polychip_sdk::{
 };
 
 use crate::buffer::GpuBuffer;
-use crate::driver::adapter::{self, Found};
+use crate::driver::adapter::{self, GpuAdapter};
 use crate::driver::gpu::Commands;
 use crate::exec::runner::Runner;
 use crate::exec::{GpuExecutable, GpuRun, Runs};
@@ -27,7 +27,7 @@ const BUILD_ID: &str = polychip_sdk::build_id!("gpu");
 /// The plugin.
 pub struct GpuPlugin {
     host: HostServices,
-    found: Vec<Found>,
+    found: Vec<GpuAdapter>,
     settings: Settings,
 }
 
@@ -52,7 +52,7 @@ struct Settings {
 
 impl Settings {
     /// Those that change how fast parts run, as they come out on a device.
-    fn words(&self, target: &Target, imports: MemoryKinds) -> String {
+    fn description(&self, target: &Target, imports: MemoryKinds) -> String {
         polychip_sdk::settings([
             ("binding_bytes", target.limits.binding_bytes.to_string()),
             ("commands", format!("{:?}", self.commands).to_lowercase()),
@@ -175,7 +175,7 @@ pub struct GpuDevice {
 }
 
 impl GpuDevice {
-    fn open(host: &HostServices, found: &Found, settings: Settings) -> Result<GpuDevice> {
+    fn open(host: &HostServices, found: &GpuAdapter, settings: Settings) -> Result<GpuDevice> {
         let identity = found.identity();
         let gpu = shared::open(host, found, &identity, settings.commands)?;
         let imports = gpu.import_alignment();
@@ -197,7 +197,7 @@ impl GpuDevice {
             memory_bytes: if found.software() { 0 } else { gpu.local_bytes() },
             peak_macs_per_s: target.rates.f32_macs,
             peak_bytes_per_s: target.rates.memory_bytes,
-            settings: settings.words(&target, import_kinds),
+            settings: settings.description(&target, import_kinds),
             rates_measured_s,
             link_bytes_per_s: if found.discrete() {
                 target.rates.link_bytes
@@ -205,7 +205,7 @@ impl GpuDevice {
                 0
             },
             // with two queues an urgent run comes between two submissions of a part, after how long the driver decides
-            preemption: match gpu.lanes.len() {
+            preemption: match gpu.command_queues.len() {
                 1 => Preemption::None,
                 _ => Preemption::Commands { bound_ns: None },
             },

@@ -5,7 +5,7 @@
 //! 1. Nothing is measured unless the host asks for it (configuration `gpu.rates`); until then a device has the rates that
 //!    are stated of it (`stated`), so that two processes reckon alike.
 //! 2. A measured figure is what this plugin's own kernels reach after the clocks have risen, not a data sheet's.
-//! 3. A software GPU is not measured: its figures are nobody's, and an order of magnitude will do.
+//! 3. A software GPU is not measured: an order of magnitude suffices.
 //!
 //! Not here: the cost of a part (`Target` says what one would be made of).
 
@@ -15,10 +15,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use polychip_gpu_kernels::{Copy, Epilogue, Gemm, GemmInt8, Generate, Kernel, Limits, Right, Scalar};
 use polychip_sdk::{Error, HostServices, RatesWanted, Result};
 
-use crate::driver::adapter::Found;
+use crate::driver::adapter::GpuAdapter;
 use crate::driver::gpu::Gpu;
-use crate::driver::memory::{Hosted, Piece};
-use crate::driver::trial::Trial;
+use crate::driver::kernel_timer::KernelTimer;
+use crate::driver::memory::{Hosted, MemoryBlock};
 use crate::stated;
 use polychip_gpu_lowering::Rates;
 
@@ -28,7 +28,7 @@ pub(crate) fn rates(
     host: &HostServices,
     wanted: RatesWanted,
     build_id: &str,
-    found: &Found,
+    found: &GpuAdapter,
     gpu: &Arc<Gpu>,
     limits: &Limits,
 ) -> (Rates, Option<u64>) {
@@ -68,12 +68,12 @@ const WARM: Duration = Duration::from_millis(300);
 const EACH: Duration = Duration::from_millis(60);
 
 /// Time of one launch of a kernel, the shortest seen, in seconds.
-fn shortest(trial: &Trial<'_>) -> Result<f64> {
+fn shortest(timer: &KernelTimer<'_>) -> Result<f64> {
     let begin = Instant::now();
     let mut best = f64::INFINITY;
     let mut launches = 1;
     while begin.elapsed() < EACH || best.is_infinite() {
-        let all = trial.time(launches)?.as_secs_f64();
+        let all = timer.time(launches)?.as_secs_f64();
         best = best.min(all / f64::from(launches));
         // long enough for the clock, short enough for whoever shares the device
         if all < 2e-3 && launches < 256 {
@@ -149,48 +149,48 @@ fn measure(gpu: &Arc<Gpu>, limits: &Limits, usual: Rates, warm: Duration) -> Res
     let macs = f64::from(side).powi(3);
     let begin = Instant::now();
     let of_f32 = product(Scalar::F32, side, limits)?;
-    let trial = Trial::new(gpu, &of_f32)?;
+    let timer = KernelTimer::new(gpu, &of_f32)?;
     while begin.elapsed() < warm {
-        trial.time(4)?;
+        timer.time(4)?;
     }
-    rates.f32_macs = (macs / shortest(&trial)?) as u64;
+    rates.f32_macs = (macs / shortest(&timer)?) as u64;
     rates.f16_macs = rates.f32_macs;
-    drop(trial);
+    drop(timer);
     if limits.features.f16
         && let Ok(of_f16) = product(Scalar::F16, side, limits)
     {
-        rates.f16_macs = (macs / shortest(&Trial::new(gpu, &of_f16)?)?) as u64;
+        rates.f16_macs = (macs / shortest(&KernelTimer::new(gpu, &of_f16)?)?) as u64;
     }
     if let Ok(of_i8) = bytes_product(side, limits) {
-        rates.i8_macs = (macs / shortest(&Trial::new(gpu, &of_i8)?)?) as u64;
+        rates.i8_macs = (macs / shortest(&KernelTimer::new(gpu, &of_i8)?)?) as u64;
     }
     let megabytes = if side == 2048 { 256 } else { 16 };
     let copy = Copy {
         bytes: (megabytes << 20).min(limits.binding_bytes & !15),
     };
     let of_copy = kernel(&copy, limits)?;
-    let trial = Trial::new(gpu, &of_copy)?;
-    rates.memory_bytes = (2.0 * copy.bytes as f64 / shortest(&trial)?) as u64;
-    drop(trial);
+    let timer = KernelTimer::new(gpu, &of_copy)?;
+    rates.memory_bytes = (2.0 * copy.bytes as f64 / shortest(&timer)?) as u64;
+    drop(timer);
     rates.link_bytes = rates.memory_bytes / 2;
     let reach = Copy { bytes: 8 << 20 };
     if let Ok(hosted) = Hosted::new(gpu, reach.bytes) {
         let of_reach = kernel(&reach, limits)?;
-        let Hosted { piece, memory } = hosted;
-        let trial = Trial::over(
+        let Hosted { block, memory } = hosted;
+        let timer = KernelTimer::over(
             gpu,
             &of_reach,
-            vec![piece, Arc::new(Piece::local(gpu, reach.bytes)?)],
+            vec![block, Arc::new(MemoryBlock::local(gpu, reach.bytes)?)],
         )?;
-        rates.link_bytes = (reach.bytes as f64 / shortest(&trial)?) as u64;
-        drop(trial);
+        rates.link_bytes = (reach.bytes as f64 / shortest(&timer)?) as u64;
+        drop(timer);
         // the GPU has ended what read it
         drop(memory);
     }
     let small = kernel(&Copy { bytes: 1024 }, limits)?;
-    let trial = Trial::new(gpu, &small)?;
-    rates.launch_ns = (trial.time(256)?.as_nanos() / 256) as u64;
-    rates.submit_ns = trial.round_trip(20)?.as_nanos() as u64;
+    let timer = KernelTimer::new(gpu, &small)?;
+    rates.launch_ns = (timer.time(256)?.as_nanos() / 256) as u64;
+    rates.submit_ns = timer.round_trip(20)?.as_nanos() as u64;
     Ok(rates)
 }
 
@@ -203,7 +203,7 @@ mod tests {
     use crate::driver::gpu::Commands;
 
     #[test]
-    fn a_device_that_is_there_is_measured_in_finite_figures() {
+    fn probe_of_an_available_device_is_finite() {
         let Ok(found) = adapter::find(None) else {
             return absent(Need::Vulkan, "no GPU's driver is installed");
         };

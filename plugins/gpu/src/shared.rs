@@ -7,12 +7,12 @@ use polychip_gpu_lowering::Target;
 use polychip_sdk::{Error, ErrorKind, HostServices, Result};
 
 use crate::constants::Constants;
-use crate::driver::adapter::Found;
+use crate::driver::adapter::GpuAdapter;
 use crate::driver::gpu::{Commands, Gpu};
 
 /// How long a GPU that was given up is waited for before what it may write to is kept for good.
 const RETIRES: Duration = Duration::from_secs(5);
-/// The same of one in software, which goes on, and writes to the host's memory in place.
+/// The same of a software GPU, which continues, and writes to the host's memory in place.
 const SLOWLY: Duration = Duration::from_secs(60);
 
 /// A lock whose holder may have unwound: the state is whole.
@@ -29,7 +29,7 @@ pub(crate) trait NamesBuffers: Send + Sync {
 /// Of one device.
 pub(crate) struct Shared {
     pub(crate) host: HostServices,
-    found: Found,
+    found: GpuAdapter,
     commands: Commands,
     /// What blobs and pipelines are made for.
     pub(crate) identity: String,
@@ -50,7 +50,7 @@ fn pipelines_key(identity: &str) -> String {
 /// Opens a GPU with the pipelines that an earlier process kept.
 pub(crate) fn open(
     host: &HostServices,
-    found: &Found,
+    found: &GpuAdapter,
     identity: &str,
     commands: Commands,
 ) -> Result<Arc<Gpu>> {
@@ -61,7 +61,7 @@ pub(crate) fn open(
 impl Shared {
     pub(crate) fn new(
         host: &HostServices,
-        found: &Found,
+        found: &GpuAdapter,
         commands: Commands,
         target: Target,
         gpu: Arc<Gpu>,
@@ -101,7 +101,7 @@ impl Shared {
     /// Opens the GPU anew in place of this one: kernels are judged and timed there from now on.
     ///
     /// # Errors
-    /// Where the driver refuses, in its words.
+    /// Where the driver refuses, with the driver's message.
     pub(crate) fn reopen(&self, old: Arc<Gpu>) -> Result<()> {
         let new = open(&self.host, &self.found, &self.identity, self.commands)?;
         if let Some(guard) = &self.target.guard {

@@ -1,4 +1,4 @@
-//! Rates of a GPU that nobody measured, from what identifies it: its units, its memory, its place on the bus.
+//! Rates of an unmeasured GPU, from its identity: its units, its memory, its bus slot.
 //!
 //! Invariants:
 //! 1. The same device and driver give the same rates in each process: nothing read here moves with the load.
@@ -14,7 +14,7 @@ use std::path::Path;
 
 use polychip_gpu_lowering::Rates;
 
-use crate::driver::adapter::Found;
+use crate::driver::adapter::GpuAdapter;
 use crate::driver::gpu::Gpu;
 
 /// Clock of GPUs with memory of their own: data sheets give 1.1 to 2.5 GHz.
@@ -24,7 +24,7 @@ const INTEGRATED_HZ: u64 = 800_000_000;
 /// How often a GPU can read all of its own memory in a second. Data sheets: RTX 3060 30, RTX 4090 42, T4 20, A100 39 and
 /// 26 (40 and 80 GB), H100 42, H200 34, RX 7900 XTX 40, MI210 26.
 const READS_PER_S: u64 = 35;
-/// Memory rate of which nobody knows the size.
+/// Memory rate if the size of the memory is unknown.
 const OWN_BYTES_PER_S: u64 = 300_000_000_000;
 /// A link whose speed the system does not tell: PCIe 3.0 with 16 lanes.
 const LINK_BYTES_PER_S: u64 = 12_000_000_000;
@@ -32,7 +32,7 @@ const LINK_BYTES_PER_S: u64 = 12_000_000_000;
 const LINK_CARRIES: u64 = 80;
 
 /// The rates of a device.
-pub(crate) fn rates(found: &Found, gpu: &Gpu) -> Rates {
+pub(crate) fn rates(found: &GpuAdapter, gpu: &Gpu) -> Rates {
     let (f32_macs, memory_bytes, link_bytes) = if found.software() {
         (6_000_000_000, 8_000_000_000, 8_000_000_000)
     } else if found.discrete() {
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_link_of_a_device_is_the_best_that_it_can_have() {
+    fn link_rate_is_the_best_supported() {
         let sys = tempfile::tempdir().unwrap();
         let device = sys.path().join("bus/pci/devices/0000:0a:00.0");
         fs::create_dir_all(&device).unwrap();

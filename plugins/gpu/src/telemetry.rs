@@ -20,7 +20,7 @@ use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use polychip_sdk::{Telemetry, Throttle};
 
-use crate::driver::adapter::Found;
+use crate::driver::adapter::GpuAdapter;
 
 /// Vendor of PCI devices whose sensors NVML reads.
 const NVIDIA: u32 = 0x10de;
@@ -46,7 +46,7 @@ pub(crate) enum Sensors {
 
 impl Sensors {
     /// Looks for the sensors of a GPU once.
-    pub(crate) fn find(found: &Found) -> Sensors {
+    pub(crate) fn find(found: &GpuAdapter) -> Sensors {
         if found.software() {
             return Sensors::None;
         }
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phones_gpu_is_read_where_there_is_one_only() {
+    fn mobile_gpu_is_read_if_it_is_the_only_one() {
         let sys = tempfile::tempdir().unwrap();
         let root = sys.path();
         write(root, "class/devfreq/1c00000.gpu/cur_freq", "700000000\n");

@@ -30,12 +30,12 @@ fn main() {
             runs_more_than_once(&device());
         }),
         trial(
-            "commands_encoded_for_each_run_give_the_same",
-            commands_encoded_for_each_run_give_the_same,
+            "encoded_commands_match_recorded_commands",
+            encoded_commands_match_recorded_commands,
         ),
         trial(
-            "runs_over_the_same_memory_may_be_under_way_together",
-            runs_over_the_same_memory_may_be_under_way_together,
+            "runs_over_the_same_memory_may_overlap",
+            runs_over_the_same_memory_may_overlap,
         ),
         trial("cached_bytes_load_and_changed_ones_are_refused", || {
             cached_bytes_load_and_changed_ones_are_refused(&device());
@@ -56,7 +56,7 @@ fn device() -> Device {
 }
 
 /// As on Metal and Direct3D, where nothing is recorded.
-fn commands_encoded_for_each_run_give_the_same() {
+fn encoded_commands_match_recorded_commands() {
     let host = Host::builder()
         .linked(polychip_gpu::query)
         .configure("gpu", "record", "off")
@@ -64,7 +64,7 @@ fn commands_encoded_for_each_run_give_the_same() {
     runs_more_than_once(&host.devices()[0]);
 }
 
-fn runs_over_the_same_memory_may_be_under_way_together() {
+fn runs_over_the_same_memory_may_overlap() {
     let device = device();
     let executable = load(&device, &relu_of_sum());
     let mut submission = Submission::new(&executable, 4);

@@ -10,13 +10,13 @@ use polychip_host::Host;
 const CHILD: &str = "POLYCHIP_TEST_WITHOUT_DRIVER";
 
 #[test]
-fn without_a_driver_the_plugin_is_refused_with_words_and_a_remedy() {
+fn plugin_without_a_driver_is_refused_with_a_remedy() {
     if std::env::var_os(CHILD).is_some() {
         let host = Host::builder().linked(polychip_gpu::query).build();
         assert!(host.devices().is_empty());
-        let words = host.refusals()[0].to_string();
-        assert!(words.contains("no GPU: Vulkan offers no device"), "{words}");
-        assert!(words.contains("mesa-vulkan-drivers"), "{words}");
+        let message = host.refusals()[0].to_string();
+        assert!(message.contains("no GPU: Vulkan offers no device"), "{message}");
+        assert!(message.contains("mesa-vulkan-drivers"), "{message}");
         eprintln!("refused as it should be");
         return;
     }

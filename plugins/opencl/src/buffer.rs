@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use polychip_sdk::{DeviceBuffer, Error, HostBuffer, Memory, MemoryKind, MemoryKinds, Result, Side};
 
 use crate::driver::gpu::Gpu;
-use crate::driver::memory::Piece;
+use crate::driver::memory::MemoryBlock;
 use crate::shared::Shared;
 
 /// Memory kinds that a device imports, and that its buffers give.
@@ -34,7 +34,7 @@ pub type OpenclBuffer = DeviceBuffer<OpenclSide>;
 pub(crate) fn create(shared: &Arc<Shared>, wanted: &Memory) -> Result<Arc<OpenclBuffer>> {
     const PAGE: u64 = 4096;
     let gpu = shared.gpu();
-    let alignment = wanted.alignment().max(gpu.found.alignment).max(PAGE);
+    let alignment = wanted.alignment().max(gpu.cl_device.alignment).max(PAGE);
     // whole pages, so that none belongs to anyone else
     let bytes = wanted.bytes().max(1).next_multiple_of(PAGE);
     let host = HostBuffer::create(&Memory::wanted(wanted.kind(), bytes, alignment))?;
@@ -59,7 +59,7 @@ impl OpenclSide {
 
 impl Side for OpenclSide {
     type Opening = Gpu;
-    type Piece = Piece;
+    type Piece = MemoryBlock;
 
     fn opening(&self) -> Option<Arc<Gpu>> {
         self.shared.upgrade().map(|shared| shared.gpu())
@@ -69,21 +69,21 @@ impl Side for OpenclSide {
         gpu.number
     }
 
-    fn local(&self, gpu: &Arc<Gpu>, bytes: u64) -> Result<Piece> {
-        Piece::local(gpu, bytes)
+    fn local(&self, gpu: &Arc<Gpu>, bytes: u64) -> Result<MemoryBlock> {
+        MemoryBlock::local(gpu, bytes)
     }
 
     #[allow(unsafe_code, reason = "the host's pages are handed to the driver")]
-    fn in_place(&self, gpu: &Arc<Gpu>, host: &HostBuffer, bytes: u64) -> Result<Piece> {
-        // SAFETY: mapped as long as the buffer, which every run that uses the piece holds.
-        unsafe { Piece::over(gpu, host.as_ptr(), bytes) }
+    fn in_place(&self, gpu: &Arc<Gpu>, host: &HostBuffer, bytes: u64) -> Result<MemoryBlock> {
+        // SAFETY: mapped as long as the buffer, which every run that uses the block holds.
+        unsafe { MemoryBlock::over(gpu, host.as_ptr(), bytes) }
     }
 
-    fn read(&self, gpu: &Arc<Gpu>, piece: &Piece, to: &mut [u8]) -> Result<()> {
-        piece.read(gpu, 0, to)
+    fn read(&self, gpu: &Arc<Gpu>, block: &MemoryBlock, to: &mut [u8]) -> Result<()> {
+        block.read(gpu, 0, to)
     }
 
-    fn write(&self, gpu: &Arc<Gpu>, piece: &Piece, from: &[u8]) -> Result<()> {
-        piece.write(gpu, 0, from)
+    fn write(&self, gpu: &Arc<Gpu>, block: &MemoryBlock, from: &[u8]) -> Result<()> {
+        block.write(gpu, 0, from)
     }
 }

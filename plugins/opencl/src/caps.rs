@@ -5,7 +5,7 @@ use std::sync::Arc;
 use polychip_gpu_lowering::{Guard, Target, Tuner};
 use polychip_sdk::HostServices;
 
-use crate::driver::found::Found;
+use crate::driver::discovery::ClDevice;
 use crate::driver::gpu::Gpu;
 use crate::telemetry;
 
@@ -22,18 +22,18 @@ pub(crate) struct Settings {
 pub(crate) fn target(
     host: &HostServices,
     build_id: &str,
-    found: &Found,
+    cl_device: &ClDevice,
     gpu: &Arc<Gpu>,
     settings: Settings,
 ) -> Target {
-    let (identity, limits) = (found.identity(), found.limits);
+    let (identity, limits) = (cl_device.identity(), cl_device.limits);
     let guard = || Guard::new(host.clone(), build_id, &identity, limits, Arc::<Gpu>::clone(gpu));
     let tuner = || Tuner::new(host.clone(), build_id, &identity, Arc::<Gpu>::clone(gpu));
     Target {
         limits,
         guard: settings.guard.then(|| Arc::new(guard())),
         tuner: settings.tune.then(|| Arc::new(tuner())),
-        discrete: !found.unified,
-        rates: telemetry::rates(found),
+        discrete: !cl_device.unified,
+        rates: telemetry::rates(cl_device),
     }
 }

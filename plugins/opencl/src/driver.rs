@@ -4,7 +4,7 @@
 //! 1. Nothing of OpenCL is seen above this module.
 //! 2. An error carries the driver's own name of it.
 
-pub(crate) mod found;
+pub(crate) mod discovery;
 pub(crate) mod gpu;
 pub(crate) mod memory;
 pub(crate) mod open;

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. Whatever depends on the part only is made at load; a run sets the arguments that name ports, and enqueues.
-//! 2. Runs of one part follow one another, for they share its arena; runs of one lane do.
+//! 2. Runs of one part follow one another, for they share its arena; so do runs of one queue.
 //! 3. A port is bound in place where its memory is aligned and large enough for the kernels; else it is copied.
 //!
 //! Not here: runs, their queues and their fences (`polychip_sdk::Run`), what is compiled (`polychip_gpu_lowering`).
@@ -20,8 +20,8 @@ use polychip_sdk::{
 };
 
 use crate::buffer::OpenclBuffer;
-use crate::driver::gpu::{Gpu, LANES};
-use crate::driver::memory::Piece;
+use crate::driver::gpu::{Gpu, QUEUES};
+use crate::driver::memory::MemoryBlock;
 use crate::driver::program::Program as Compiled;
 use crate::driver::said;
 use crate::shared::Shared;
@@ -38,12 +38,12 @@ struct Launch {
     ports: Vec<(u32, u32, u64)>,
 }
 
-/// What a run works with.
-struct Seat {
-    /// By lane, then by step: arguments are a kernel's own.
-    lanes: Vec<Vec<Launch>>,
+/// The kernels, memory and scratch bytes of one run at a time.
+struct Workspace {
+    /// By queue, then by step: each kernel has its own arguments.
+    launches: Vec<Vec<Launch>>,
     /// Memory for ports that cannot be bound in place, by port.
-    spare: Vec<Option<Piece>>,
+    spare: Vec<Option<MemoryBlock>>,
     /// Bytes on the way to or from such memory.
     bytes: Vec<u8>,
 }
@@ -51,25 +51,29 @@ struct Seat {
 /// A run, and the fence that tells its end.
 pub type OpenclRun = Run<OpenclExecutable>;
 
-/// Queue of runs of each lane.
-pub(crate) type Lanes = Arc<[Arc<RunQueue<OpenclRun>>]>;
+/// The run queue of each command queue.
+pub(crate) type RunQueues = Arc<[Arc<RunQueue<OpenclRun>>]>;
 
 /// A loaded part.
 pub struct OpenclExecutable {
     gpu: Arc<Gpu>,
     shared: Arc<Shared>,
-    queues: Lanes,
+    queues: RunQueues,
     ports: Vec<Port>,
     uses: Vec<PortUse>,
     info: ExecutableInfo,
-    seat: Mutex<Seat>,
+    workspace: Mutex<Workspace>,
     /// Held as long as the kernels that name them.
-    _memory: [Piece; 2],
+    _memory: [MemoryBlock; 2],
     pace: Pace,
 }
 
 impl OpenclExecutable {
-    pub(crate) fn new(shared: &Arc<Shared>, queues: &Lanes, loaded: Loaded<'_>) -> Result<OpenclExecutable> {
+    pub(crate) fn new(
+        shared: &Arc<Shared>,
+        queues: &RunQueues,
+        loaded: Loaded<'_>,
+    ) -> Result<OpenclExecutable> {
         let gpu = shared.gpu();
         gpu.alive()?;
         let Loaded {
@@ -81,8 +85,8 @@ impl OpenclExecutable {
         program.check(&shared.target.limits)?;
         let binaries: Vec<Vec<u8>> = postcard::from_bytes(compiled)
             .map_err(|error| Error::bad_blob(format!("the blob's binaries are torn: {error}")))?;
-        let arena = Piece::local(&gpu, program.arena_bytes)?;
-        let constants = Piece::local(&gpu, bytes.len() as u64)?;
+        let arena = MemoryBlock::local(&gpu, program.arena_bytes)?;
+        let constants = MemoryBlock::local(&gpu, bytes.len() as u64)?;
         constants.write(&gpu, 0, bytes)?;
         let uses = program.port_uses(&ports);
         let compiled = program
@@ -91,7 +95,7 @@ impl OpenclExecutable {
             .enumerate()
             .map(|(at, kernel)| Compiled::get(&gpu, kernel, binaries.get(at).map(Vec::as_slice)))
             .collect::<Result<Vec<_>>>()?;
-        let lanes = (0..LANES)
+        let launches = (0..QUEUES)
             .map(|_| launches(&program, &compiled, &arena, &constants))
             .collect::<Result<Vec<_>>>()?;
         Ok(OpenclExecutable {
@@ -99,8 +103,8 @@ impl OpenclExecutable {
                 constant_bytes: constants.bytes,
                 arena_bytes: arena.bytes,
             },
-            seat: Mutex::new(Seat {
-                lanes,
+            workspace: Mutex::new(Workspace {
+                launches,
                 spare: ports.iter().map(|_| None).collect(),
                 bytes: Vec::new(),
             }),
@@ -114,26 +118,30 @@ impl OpenclExecutable {
         })
     }
 
-    /// Runs over bound buffers on a lane, whose turn is the caller's; how long the device worked, in nanoseconds.
+    /// Runs over bound buffers on a queue, whose turn is the caller's; how long the device worked, in nanoseconds.
     fn run_on(&self, run: &RunContext<'_>, bound: &[Bound<OpenclBuffer>]) -> Result<Option<u64>> {
-        let lane = run.lane();
+        let queue_index = run.lane();
         self.gpu.alive()?;
-        let mut seat = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
-        let Seat { lanes, spare, bytes } = &mut *seat;
-        let mut places: [(cl_mem, u64); MOST_PORTS] = [(std::ptr::null_mut(), 0); MOST_PORTS];
+        let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        let Workspace {
+            launches,
+            spare,
+            bytes,
+        } = &mut *workspace;
+        let mut bindings: [(cl_mem, u64); MOST_PORTS] = [(std::ptr::null_mut(), 0); MOST_PORTS];
         let mut far = Vec::new();
-        let places: &mut [(cl_mem, u64)] = if bound.len() <= MOST_PORTS {
-            &mut places[..bound.len()]
+        let bindings: &mut [(cl_mem, u64)] = if bound.len() <= MOST_PORTS {
+            &mut bindings[..bound.len()]
         } else {
             far.resize(bound.len(), (std::ptr::null_mut(), 0));
             &mut far
         };
-        // pieces are held by their buffers, which the run holds
-        for (port, (of, place)) in bound.iter().zip(places.iter_mut()).enumerate() {
+        // blocks are held by their buffers, which the run holds
+        for (port, (of, binding)) in bound.iter().zip(bindings.iter_mut()).enumerate() {
             let uses = self.uses[port];
-            let piece = of.buffer().piece(&self.gpu)?;
-            if self.is_direct(of, &piece, uses) {
-                *place = (piece.raw(), of.offset() as u64);
+            let block = of.buffer().piece(&self.gpu)?;
+            if self.is_direct(of, &block, uses) {
+                *binding = (block.raw(), of.offset() as u64);
                 if uses.output {
                     of.buffer().set_stale();
                 }
@@ -141,7 +149,7 @@ impl OpenclExecutable {
             }
             let own = match &mut spare[port] {
                 Some(own) => own,
-                none => none.insert(Piece::local(&self.gpu, uses.bytes)?),
+                none => none.insert(MemoryBlock::local(&self.gpu, uses.bytes)?),
             };
             if !uses.output {
                 bytes.resize(self.carried(port, of), 0);
@@ -149,9 +157,9 @@ impl OpenclExecutable {
                 own.write(&self.gpu, 0, bytes)?;
                 run.add_copied_bytes(bytes.len());
             }
-            *place = (own.raw(), 0);
+            *binding = (own.raw(), 0);
         }
-        let spent = self.launch(lane, &lanes[lane], places)?;
+        let spent = self.launch(queue_index, &launches[queue_index], bindings)?;
         for (port, of) in bound.iter().enumerate() {
             let uses = self.uses[port];
             if uses.output
@@ -173,26 +181,31 @@ impl OpenclExecutable {
     }
 
     /// Whether kernels may be given a port's memory itself.
-    fn is_direct(&self, of: &Bound<OpenclBuffer>, piece: &Piece, uses: PortUse) -> bool {
+    fn is_direct(&self, of: &Bound<OpenclBuffer>, block: &MemoryBlock, uses: PortUse) -> bool {
         let end = (of.offset() as u64).saturating_add(uses.bytes);
         let limit = if uses.output {
-            of.buffer().writable().min(piece.bytes)
+            of.buffer().writable().min(block.bytes)
         } else {
-            piece.bytes
+            block.bytes
         };
         // a port that no kernel touches needs nothing
         uses.bytes == 0 || ((of.offset() as u64).is_multiple_of(ALIGN) && end <= limit)
     }
 
     #[allow(unsafe_code, reason = "kernels are launched by calls of the driver")]
-    fn launch(&self, lane: usize, launches: &[Launch], places: &[(cl_mem, u64)]) -> Result<Option<u64>> {
-        let queue = &self.gpu.queues[lane];
+    fn launch(
+        &self,
+        queue_index: usize,
+        launches: &[Launch],
+        bindings: &[(cl_mem, u64)],
+    ) -> Result<Option<u64>> {
+        let queue = &self.gpu.queues[queue_index];
         let broken = |error| self.gpu.broken(error);
         let mut first: Option<Event> = None;
         let mut last: Option<Event> = None;
         for launch in launches {
             for &(binding, port, at) in &launch.ports {
-                let (memory, start) = places[port as usize];
+                let (memory, start) = bindings[port as usize];
                 let offset = start + at;
                 // SAFETY: argument `2 i` of a kernel is a buffer, whose buffer lives until the run ends.
                 unsafe { launch.entry.set_arg(2 * binding, &memory) }.map_err(broken)?;
@@ -234,7 +247,7 @@ impl OpenclExecutable {
     }
 }
 
-/// Ports of a run whose places need no memory of their own.
+/// Ports of a run whose bindings need no memory of their own.
 const MOST_PORTS: usize = 32;
 
 /// The launches of a part with all arguments but ports.
@@ -242,8 +255,8 @@ const MOST_PORTS: usize = 32;
 fn launches(
     program: &Program,
     compiled: &[Compiled],
-    arena: &Piece,
-    constants: &Piece,
+    arena: &MemoryBlock,
+    constants: &MemoryBlock,
 ) -> Result<Vec<Launch>> {
     let refuse = |error| said("a kernel refuses its arguments", error);
     let mut all = Vec::with_capacity(program.steps.len());
@@ -281,7 +294,7 @@ impl Compute for OpenclExecutable {
 
     /// A chip behind a driver may hang: no wait that may run out calls it in place.
     fn pace(&self) -> Option<&Pace> {
-        self.gpu.found.software.then_some(&self.pace)
+        self.gpu.cl_device.software.then_some(&self.pace)
     }
 
     fn compute(&self, bound: &[Bound<OpenclBuffer>], run: &RunContext<'_>) -> Result<Span> {
@@ -303,10 +316,10 @@ impl Executable for OpenclExecutable {
 
     fn execute(self: &Arc<Self>, submit: &Submit<'_, OpenclBuffer, OpenclRun>) -> Result<Arc<OpenclRun>> {
         self.shared.check_open(&self.gpu)?;
-        let lane = match submit.priority() {
-            Priority::Urgent => LANES - 1,
+        let queue_index = match submit.priority() {
+            Priority::Urgent => QUEUES - 1,
             Priority::Batch | Priority::Normal => 0,
         };
-        Run::start(self, &self.queues[lane], submit)
+        Run::start(self, &self.queues[queue_index], submit)
     }
 }

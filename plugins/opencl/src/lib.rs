@@ -11,6 +11,7 @@
 
 #![deny(unsafe_code)]
 
+mod autotune;
 mod buffer;
 mod caps;
 mod driver;
@@ -20,7 +21,6 @@ mod plugin;
 mod shared;
 mod source;
 mod telemetry;
-mod trials;
 
 pub use buffer::OpenclBuffer;
 pub use exec::{OpenclExecutable, OpenclRun};

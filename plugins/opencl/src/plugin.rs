@@ -13,10 +13,10 @@ use polychip_sdk::{
 
 use crate::buffer::{self, OpenclBuffer};
 use crate::caps::{self, Settings};
-use crate::driver::found::{self, Found};
-use crate::driver::gpu::LANES;
+use crate::driver::discovery::{self, ClDevice};
+use crate::driver::gpu::QUEUES;
 use crate::driver::open;
-use crate::exec::{Lanes, OpenclExecutable, OpenclRun};
+use crate::exec::{OpenclExecutable, OpenclRun, RunQueues};
 use crate::lower;
 use crate::shared::Shared;
 
@@ -26,7 +26,7 @@ const BUILD_ID: &str = polychip_sdk::build_id!("opencl");
 /// The plugin.
 pub struct OpenclPlugin {
     host: HostServices,
-    found: Vec<Found>,
+    cl_devices: Vec<ClDevice>,
     settings: Settings,
 }
 
@@ -59,28 +59,28 @@ impl Plugin for OpenclPlugin {
             guard: switch(&host, "guard", true)?,
             tune: switch(&host, "tune", false)?,
         };
-        let found = found::find(host.configuration("adapter").as_deref())?;
-        for device in &found {
+        let cl_devices = discovery::find(host.configuration("adapter").as_deref())?;
+        for device in &cl_devices {
             host.log(LogLevel::Info, &format!("OpenCL: {}", device.identity()));
         }
         Ok(OpenclPlugin {
             host,
-            found,
+            cl_devices,
             settings,
         })
     }
 
     fn device_count(&self) -> Result<u32> {
-        u32::try_from(self.found.len())
+        u32::try_from(self.cl_devices.len())
             .map_err(|_| Error::new(ErrorKind::Persistent, "more devices than can be counted"))
     }
 
     fn open(&self, index: u32) -> Result<OpenclDevice> {
-        let found = self
-            .found
+        let cl_device = self
+            .cl_devices
             .get(index as usize)
-            .ok_or_else(|| Error::bad_argument(format!("device {index} of {}", self.found.len())))?;
-        OpenclDevice::open(self, found)
+            .ok_or_else(|| Error::bad_argument(format!("device {index} of {}", self.cl_devices.len())))?;
+        OpenclDevice::open(self, cl_device)
     }
 }
 
@@ -89,29 +89,33 @@ pub struct OpenclDevice {
     info: DeviceInfo,
     /// What blobs and programs are made for.
     identity: String,
-    found: Found,
+    cl_device: ClDevice,
     /// Their threads end with the device.
     _runners: Vec<Runner<OpenclRun>>,
-    queues: Lanes,
+    queues: RunQueues,
     shared: Arc<Shared>,
 }
 
 impl OpenclDevice {
-    fn open(plugin: &OpenclPlugin, found: &Found) -> Result<OpenclDevice> {
+    fn open(plugin: &OpenclPlugin, cl_device: &ClDevice) -> Result<OpenclDevice> {
         let host = &plugin.host;
-        let gpu = open::open(found)?;
-        let target = caps::target(host, BUILD_ID, found, &gpu, plugin.settings);
+        let gpu = open::open(cl_device)?;
+        let target = caps::target(host, BUILD_ID, cl_device, &gpu, plugin.settings);
         let kinds = buffer::kinds(gpu.shares);
         let info = DeviceInfo {
-            emulated: found.software,
+            emulated: cl_device.software,
             shares_host_memory: gpu.shares,
             serial: true,
             import_kinds: kinds,
             export_kinds: kinds,
-            import_alignment: u32::try_from(found.alignment).unwrap_or(4096),
-            vendor: found.vendor.clone(),
-            driver: found.driver.clone(),
-            memory_bytes: if found.software { 0 } else { found.memory_bytes },
+            import_alignment: u32::try_from(cl_device.alignment).unwrap_or(4096),
+            vendor: cl_device.vendor.clone(),
+            driver: cl_device.driver.clone(),
+            memory_bytes: if cl_device.software {
+                0
+            } else {
+                cl_device.memory_bytes
+            },
             peak_macs_per_s: target.rates.f32_macs,
             peak_bytes_per_s: target.rates.memory_bytes,
             link_bytes_per_s: if target.discrete {
@@ -123,26 +127,26 @@ impl OpenclDevice {
                 ("guard", on_or_off(plugin.settings.guard)),
                 ("macs_log2", target.rates.setting()),
                 ("tune", on_or_off(plugin.settings.tune)),
-                ("ticks_per_s", found.ticks_per_s.to_string()),
+                ("ticks_per_s", cl_device.ticks_per_s.to_string()),
             ]),
             // priorities of queues are hints (cl_khr_priority_hints)
             preemption: Preemption::Unknown,
             // calls that wait: a run of a queue follows the one before
             queue_depth: 1,
-            ..DeviceInfo::new(DeviceKind::Gpu, found.name())
+            ..DeviceInfo::new(DeviceKind::Gpu, cl_device.name())
         };
-        let queues: Lanes = (0..LANES)
-            .map(|lane| Arc::new(RunQueue::of_lane(host.clone(), lane)))
+        let queues: RunQueues = (0..QUEUES)
+            .map(|index| Arc::new(RunQueue::of_lane(host.clone(), index)))
             .collect();
         let runners = queues
             .iter()
             .enumerate()
-            .map(|(lane, queue)| Runner::start(queue, &format!("polychip-cl-{lane}")))
+            .map(|(index, queue)| Runner::start(queue, &format!("polychip-cl-{index}")))
             .collect::<Result<Vec<_>>>()?;
         Ok(OpenclDevice {
             info,
-            identity: found.identity(),
-            found: found.clone(),
+            identity: cl_device.identity(),
+            cl_device: cl_device.clone(),
             _runners: runners,
             queues,
             shared: Arc::new(Shared::new(target, gpu)),
@@ -202,7 +206,7 @@ impl Device for OpenclDevice {
         shared.gpu().lose("the device was reset".to_owned());
         // runs that the driver has end first; those behind them fail
         let turns: Vec<_> = self.queues.iter().map(|queue| queue.turn()).collect();
-        shared.reopened(open::open(&self.found)?);
+        shared.reopened(open::open(&self.cl_device)?);
         drop(turns);
         Ok(())
     }

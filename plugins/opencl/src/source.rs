@@ -161,7 +161,7 @@ impl<'a> Writer<'a> {
             }
         }
         let mut parameters = Vec::new();
-        let mut places = String::new();
+        let mut pointers = String::new();
         for (index, (&binding, &(handle, constant))) in (0u32..).zip(&bindings) {
             if binding != index {
                 return unknown(format_args!("bindings that leave out {index}"));
@@ -169,7 +169,7 @@ impl<'a> Writer<'a> {
             parameters.push(format!("__global {constant}uchar *b{index}, ulong o{index}"));
             let element = self.element(handle)?;
             let _ = writeln!(
-                places,
+                pointers,
                 "    {constant}__global {element} *{name} = ({constant}__global {element} *)(b{index} + o{index});",
                 name = self.global(handle),
             );
@@ -199,7 +199,7 @@ impl<'a> Writer<'a> {
         let body = Body::new(self, &entry.function, info.get_entry_point(0), info, true).write()?;
         let [x, y, z] = entry.workgroup_size;
         Ok(format!(
-            "__kernel __attribute__((reqd_work_group_size({x}, {y}, {z})))\nvoid {ENTRY}({}) {{\n{shared}{places}{arguments}{body}}}\n",
+            "__kernel __attribute__((reqd_work_group_size({x}, {y}, {z})))\nvoid {ENTRY}({}) {{\n{shared}{pointers}{arguments}{body}}}\n",
             parameters.join(", ")
         ))
     }

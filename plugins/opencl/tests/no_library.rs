@@ -10,14 +10,14 @@ use polychip_host::Host;
 const CHILD: &str = "POLYCHIP_TEST_WITHOUT_OPENCL";
 
 #[test]
-fn without_a_driver_the_plugin_is_refused_with_words() {
+fn plugin_without_a_driver_is_refused_with_a_reason() {
     if std::env::var_os(CHILD).is_some() {
         let host = Host::builder().linked(polychip_opencl::query).build();
         assert!(host.devices().is_empty());
-        let words = host.refusals()[0].to_string();
+        let message = host.refusals()[0].to_string();
         // either the library is missing here, or it finds no driver
-        assert!(words.contains("OpenCL"), "{words}");
-        assert!(words.contains("install"), "{words}");
+        assert!(message.contains("OpenCL"), "{message}");
+        assert!(message.contains("install"), "{message}");
         eprintln!("refused as it should be");
         return;
     }

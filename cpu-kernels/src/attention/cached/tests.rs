@@ -149,7 +149,7 @@ impl Case {
 }
 
 #[test]
-fn shapes_of_models_are_as_the_plain_loop_says() {
+fn model_shapes_match_the_plain_loop() {
     for shape in [
         [3, 3, 64, 1, 0, 8],
         [3, 3, 64, 1, 777, 10],
@@ -187,7 +187,7 @@ fn results_do_not_depend_on_which_thread_ends_last() {
 }
 
 #[test]
-fn scratch_is_used_again_for_another_past() {
+fn scratch_is_reusable_for_another_past() {
     let mut case = Case::new([3, 3, 64, 4, 900, 4], 4);
     let pool = ThreadPool::new(3);
     let isa = Isa::detect();
@@ -248,7 +248,7 @@ fn positions_are_shared_out_among_threads() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn odd_shapes_are_as_the_plain_loop_says(
+    fn odd_shapes_match_the_plain_loop(
         kv_heads in 1usize..4, group in 1usize..6, size in 1usize..70, rows in 1usize..24, past in 0usize..300, seed in 0usize..1000,
     ) {
         Case::new([kv_heads, group, size, rows, past, rows], seed).check();
@@ -256,7 +256,7 @@ proptest! {
 }
 
 #[test]
-fn chunks_of_a_prompt_give_what_the_whole_gives() {
+fn chunked_prefill_matches_one_prefill() {
     // few positions, so that each counts for much
     let (rows, past) = (12, 2);
     let case = Case::new([2, 3, 64, rows, past, rows], 1);
@@ -317,7 +317,7 @@ fn chunks_of_a_prompt_give_what_the_whole_gives() {
 }
 
 #[test]
-fn a_cache_of_floats_is_not_rounded() {
+fn float_kv_cache_is_not_rounded() {
     let mut case = Case::new([1, 2, 32, 2, 40, 2], 2);
     for isa in Isa::available() {
         let pool = ThreadPool::new(1);
@@ -370,7 +370,7 @@ fn a_cache_of_floats_is_not_rounded() {
 }
 
 #[test]
-fn what_is_no_number_is_met_by_who_sees_it() {
+fn nan_reaches_only_queries_that_see_it() {
     for rows in [3, 20] {
         let mut case = Case::new([1, 2, 16, rows, 10, rows], 3);
         // the second row's key
@@ -388,7 +388,7 @@ fn what_is_no_number_is_met_by_who_sees_it() {
 }
 
 #[test]
-fn scores_that_are_all_minus_infinity_give_zeros_whatever_the_number_of_queries() {
+fn fully_masked_queries_give_zeros() {
     for rows in [1, 11, 12] {
         let mut case = Case::new([1, 1, 16, rows, 0, rows], 3);
         case.q.fill(1e35);
@@ -401,7 +401,7 @@ fn scores_that_are_all_minus_infinity_give_zeros_whatever_the_number_of_queries(
 }
 
 #[test]
-fn heads_that_do_not_divide_are_refused() {
+fn query_heads_must_be_a_multiple_of_kv_heads() {
     assert!(CachedAttentionPlan::new(Isa::SCALAR, 9, 2, 64, 1, 8).is_err());
     assert!(CachedAttentionPlan::new(Isa::SCALAR, 9, 0, 64, 1, 8).is_err());
     assert!(CachedAttentionPlan::new(Isa::SCALAR, 8, 2, 64, 1, usize::MAX / 64).is_err());

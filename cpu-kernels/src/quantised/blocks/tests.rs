@@ -155,7 +155,7 @@ impl Case {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn products_are_those_of_the_decoded_weights_with_the_rounded_rows(
+    fn products_match_decoded_weights_and_rounded_rows(
         rows in 1usize..21, deep in 1usize..4, columns in 1usize..70, threads in 1usize..4, seed in any::<u32>(),
     ) {
         let pool = ThreadPool::new(threads);
@@ -192,7 +192,7 @@ proptest! {
     }
 
     #[test]
-    fn several_products_are_each_as_on_its_own(
+    fn joint_products_equal_separate_products(
         rows in 1usize..20, columns in prop::array::uniform3(1usize..200), seed in any::<u32>(),
     ) {
         let depth = 512;
@@ -226,7 +226,7 @@ proptest! {
 }
 
 #[test]
-fn a_row_gives_the_same_whatever_rows_are_beside_it() {
+fn row_results_do_not_depend_on_other_rows() {
     let (depth, columns, rows) = (512, 37, 31);
     let pool = ThreadPool::new(2);
     let mut random = Random(3);
@@ -247,7 +247,7 @@ fn a_row_gives_the_same_whatever_rows_are_beside_it() {
 }
 
 #[test]
-fn what_is_no_number_is_met_in_its_row_alone() {
+fn nan_stays_in_its_row_of_blocks() {
     let (depth, columns, rows) = (256, 19, 6);
     let pool = ThreadPool::new(1);
     let mut random = Random(9);
@@ -282,7 +282,7 @@ fn what_is_no_number_is_met_in_its_row_alone() {
 }
 
 #[test]
-fn packed_weights_are_as_small_as_the_blocks() {
+fn packed_weights_are_no_larger_than_the_blocks() {
     for layout in BlockLayout::ALL {
         for isa in Isa::available() {
             let (depth, columns) = (layout.elements(), 3 * isa.lanes());
@@ -298,7 +298,7 @@ fn packed_weights_are_as_small_as_the_blocks() {
 }
 
 #[test]
-fn depths_that_are_no_whole_blocks_are_refused() {
+fn depth_must_be_a_multiple_of_the_block() {
     for layout in BlockLayout::ALL {
         let elements = layout.elements();
         assert!(BlockPlan::new(Isa::SCALAR, layout, elements + 16, 1).is_err());
@@ -308,7 +308,7 @@ fn depths_that_are_no_whole_blocks_are_refused() {
 }
 
 #[test]
-fn nothing_deep_is_zero() {
+fn zero_depth_gives_zero() {
     let pool = ThreadPool::new(2);
     let plan = BlockPlan::new(Isa::detect(), BlockLayout::Q4_K, 0, 5).unwrap();
     let mut packed = vec![0.0; plan.packed_len()];
@@ -319,7 +319,7 @@ fn nothing_deep_is_zero() {
 }
 
 #[test]
-fn columns_packed_in_pieces_lie_as_those_packed_at_once() {
+fn incremental_packing_matches_packing_at_once() {
     for (isa, layout) in Isa::available()
         .into_iter()
         .flat_map(|isa| BlockLayout::ALL.map(|layout| (isa, layout)))

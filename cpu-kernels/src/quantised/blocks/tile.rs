@@ -57,7 +57,7 @@ impl<W: Layout> ByteKernel for Tiles<W> {
 
 impl<W: Layout> Tiles<W> {
     /// # Safety
-    /// Panels, rows and results are there, and nobody else uses these columns' results.
+    /// Panels, rows and results are there, and no other thread uses these columns' results.
     #[inline(always)]
     unsafe fn tile<B: Bytes, const MR: usize>(&self, b: B, first: usize) {
         let (s, lanes) = (b.simd(), <B::S as Simd>::LANES);

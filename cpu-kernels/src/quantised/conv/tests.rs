@@ -1,6 +1,6 @@
 //! Convolutions of codes against plain nested loops, over random shapes, zeros and strides and every instruction set.
 
-use super::super::{Codes, Sum};
+use super::super::{CodeRange, Sum};
 use super::*;
 
 /// Numbers that look random.
@@ -112,7 +112,7 @@ fn sums_are_exact_and_results_rounded_over_random_shapes() {
             .map(|_| r.below(8) as f32 / 4.0)
             .collect();
         let want = naive(&params, &weights, &bias, &input, zero);
-        let codes = Codes {
+        let codes = CodeRange {
             zero: r.below(256) as u8,
             low: r.below(100) as u8,
             high: 255 - r.below(100) as u8,
@@ -142,7 +142,7 @@ fn sums_are_exact_and_results_rounded_over_random_shapes() {
                 let real = |i: usize| {
                     want[i] as f32 * factor[i % params.out_channels] + shift[i % params.out_channels]
                 };
-                let rounded = |x: f32, codes: Codes| {
+                let rounded = |x: f32, codes: CodeRange| {
                     let (low, high) = codes.limits();
                     x.clamp(low, high).round_ties_even()
                 };
@@ -187,7 +187,7 @@ fn sums_are_exact_and_results_rounded_over_random_shapes() {
                 if params.groups > 1 {
                     continue;
                 }
-                let between = Codes::all(31);
+                let between = CodeRange::all(31);
                 let added = Added {
                     codes: &other,
                     factor: 0.5,
@@ -219,7 +219,7 @@ fn elementwise_functions_match_their_definitions() {
     let pool = ThreadPool::new(2);
     for len in [0, 1, 3, 15, 16, 17, 63, 64, 65, 127, 1000, 70_001] {
         let (a, b) = (r.bytes(len), r.bytes(len));
-        let codes = Codes {
+        let codes = CodeRange {
             zero: 20,
             low: 10,
             high: 240,
@@ -272,7 +272,15 @@ fn elementwise_functions_match_their_definitions() {
     let (a, b) = (r.bytes(12), r.bytes(4));
     for isa in Isa::available() {
         let mut y = vec![0; 12];
-        super::super::multiply(isa, &pool, (&a, &b), [0, 0], 1.0 / 256.0, Codes::all(0), &mut y);
+        super::super::multiply(
+            isa,
+            &pool,
+            (&a, &b),
+            [0, 0],
+            1.0 / 256.0,
+            CodeRange::all(0),
+            &mut y,
+        );
         for i in 0..12 {
             let want = (f32::from(a[i]) * f32::from(b[i % 4]) / 256.0).round_ties_even();
             assert_eq!(f32::from(y[i]), want);
@@ -288,7 +296,7 @@ fn pools_match_their_definitions() {
         let params = random_params(&mut r);
         let (window, batch, channels) = (params.window, params.batch, params.in_channels);
         let x = r.bytes(batch * window.in_pixels() * channels);
-        let (zero, codes) = (r.below(256) as u8, Codes::all(r.below(256) as u8));
+        let (zero, codes) = (r.below(256) as u8, CodeRange::all(r.below(256) as u8));
         let len = batch * window.out_pixels() * channels;
         for isa in Isa::available() {
             let (mut most, mut mean) = (vec![1; len], vec![1; len]);

@@ -1,4 +1,4 @@
-//! The price of each class of work: nanoseconds per turn of its loops at a reference pace, or a share of the measured
+//! The price of each class of work: nanoseconds per iteration of its loops at a reference pace, or a share of the measured
 //! rate of multiply-adds.
 //!
 //! Invariants:
@@ -13,7 +13,7 @@ use crate::rates::Peaks;
 use crate::work::{Class, Loop, Work};
 
 /// The rates of the machine that the prices were taken on, a virtual machine of an AMD EPYC (Zen 4) of 2.6 GHz, as they are
-/// stated; but for the pace of prices per turn, which is between the 650 million additions that are stated and the 1,230
+/// stated; but for the pace of prices per iteration, which is between the 650 million additions that are stated and the 1,230
 /// million that its clock reaches.
 pub(super) const REFERENCE: Peaks = Peaks {
     macs_per_s: 41_600_000_000,
@@ -42,64 +42,64 @@ const FRESH_NS: f64 = 0.5;
 /// Memory that the allocator keeps between runs.
 const KEPT_BYTES: f64 = 16e6;
 
-/// What a turn of a class's loops costs.
+/// The price of an iteration of the loops of a class.
 enum Price {
     /// This share of the rate of multiply-adds of f32.
-    Share(f64),
+    F32RateShare(f64),
     /// This share of the rate of multiply-adds of bytes.
-    ByteShare(f64),
-    /// So many nanoseconds at the reference pace.
-    Turn(f64),
+    ByteRateShare(f64),
+    /// Nanoseconds per iteration at the reference pace.
+    PerIteration(f64),
 }
 
-/// The price of a class, and the turns below which its loops are left to one thread; none where threads do not share it.
+/// The price of a class, and the iterations below which its loops are left to one thread; none where threads do not share it.
 fn price(class: Class) -> (Price, Option<f64>) {
-    use Price::{ByteShare, Share, Turn};
+    use Price::{ByteRateShare, F32RateShare, PerIteration};
     const PRODUCT: Option<f64> = Some(250e3);
     const PASS: Option<f64> = Some(16e3);
     match class {
-        Class::Product => (Share(0.85), PRODUCT),
-        Class::ProductBf16 => (Share(1.6), PRODUCT),
-        Class::ProductCodes => (ByteShare(0.9), PRODUCT),
-        Class::ProductNibbles => (Share(0.6), PRODUCT),
-        Class::ProductBlocks => (ByteShare(0.7), PRODUCT),
-        Class::Winograd => (Share(0.62), PRODUCT),
-        Class::Depthwise => (Share(0.7), PRODUCT),
-        Class::DepthwiseCodes => (ByteShare(1.3), PRODUCT),
-        Class::Attention => (Share(0.65), PRODUCT),
-        Class::Copy => (Turn(0.09), PASS),
-        Class::Permute => (Turn(0.7), PASS),
-        Class::Arithmetic => (Turn(0.17), PASS),
-        Class::Transcendental => (Turn(0.42), PASS),
-        Class::Power => (Turn(6.0), PASS),
-        Class::ProductPlain => (Turn(0.1), PRODUCT),
-        Class::Sample => (Turn(0.35), PASS),
-        Class::Running => (Turn(1.6), PASS),
-        Class::Reduce => (Turn(0.12), PASS),
-        Class::Normalise => (Turn(0.55), PASS),
-        Class::NormaliseAcross => (Turn(3.7), None),
-        Class::Softmax => (Turn(0.48), PASS),
-        Class::Pool => (Turn(0.1), PASS),
-        Class::PoolCodes => (Turn(0.1), PASS),
-        Class::Select => (Turn(3.0), None),
-        Class::Resize => (Turn(0.9), None),
-        Class::Typed => (Turn(0.06), PASS),
-        Class::Order => (Turn(0.7), None),
+        Class::Product => (F32RateShare(0.85), PRODUCT),
+        Class::ProductBf16 => (F32RateShare(1.6), PRODUCT),
+        Class::ProductCodes => (ByteRateShare(0.9), PRODUCT),
+        Class::ProductNibbles => (F32RateShare(0.6), PRODUCT),
+        Class::ProductBlocks => (ByteRateShare(0.7), PRODUCT),
+        Class::Winograd => (F32RateShare(0.62), PRODUCT),
+        Class::Depthwise => (F32RateShare(0.7), PRODUCT),
+        Class::DepthwiseCodes => (ByteRateShare(1.3), PRODUCT),
+        Class::Attention => (F32RateShare(0.65), PRODUCT),
+        Class::Copy => (PerIteration(0.09), PASS),
+        Class::Permute => (PerIteration(0.7), PASS),
+        Class::Arithmetic => (PerIteration(0.17), PASS),
+        Class::Transcendental => (PerIteration(0.42), PASS),
+        Class::Power => (PerIteration(6.0), PASS),
+        Class::ProductPlain => (PerIteration(0.1), PRODUCT),
+        Class::Sample => (PerIteration(0.35), PASS),
+        Class::Running => (PerIteration(1.6), PASS),
+        Class::Reduce => (PerIteration(0.12), PASS),
+        Class::Normalise => (PerIteration(0.55), PASS),
+        Class::NormaliseAcross => (PerIteration(3.7), None),
+        Class::Softmax => (PerIteration(0.48), PASS),
+        Class::Pool => (PerIteration(0.1), PASS),
+        Class::PoolCodes => (PerIteration(0.1), PASS),
+        Class::Select => (PerIteration(3.0), None),
+        Class::Resize => (PerIteration(0.9), None),
+        Class::Typed => (PerIteration(0.06), PASS),
+        Class::Order => (PerIteration(0.7), None),
         #[cfg(feature = "fourier")]
-        Class::Fourier => (Turn(0.27), None),
-        Class::TypedDivide => (Turn(2.5), None),
-        Class::Convert => (Turn(0.09), PASS),
-        Class::Truncate => (Turn(0.35), PASS),
-        Class::Codes => (Turn(0.2), PASS),
-        Class::Dequantise => (Turn(0.12), PASS),
-        Class::Quantise => (Turn(0.3), PASS),
-        Class::Reference(turn) => (Turn(reference(turn)), None),
+        Class::Fourier => (PerIteration(0.27), None),
+        Class::TypedDivide => (PerIteration(2.5), None),
+        Class::Convert => (PerIteration(0.09), PASS),
+        Class::Truncate => (PerIteration(0.35), PASS),
+        Class::Codes => (PerIteration(0.2), PASS),
+        Class::Dequantise => (PerIteration(0.12), PASS),
+        Class::Quantise => (PerIteration(0.3), PASS),
+        Class::Reference(iteration) => (PerIteration(reference(iteration)), None),
     }
 }
 
-/// Nanoseconds per turn of a loop of the reference evaluator.
-fn reference(turn: Loop) -> f64 {
-    match turn {
+/// Nanoseconds per iteration of a loop of the reference evaluator.
+fn reference(iteration: Loop) -> f64 {
+    match iteration {
         Loop::Pass => 0.4,
         Loop::Reduce => 1.6,
         Loop::Element => 5.0,
@@ -150,11 +150,11 @@ impl Peaks {
     pub(super) fn step_ns(&self, work: &Work, threads: usize) -> f64 {
         let pace = REFERENCE.additions_per_s as f64 / self.additions_per_s as f64;
         let (price, alone) = price(work.class);
-        let turns = work.units as f64;
+        let iterations = work.units as f64;
         let busy = match price {
-            Price::Share(share) => 1e9 * turns / (self.macs_per_s as f64 * share),
-            Price::ByteShare(share) => 1e9 * turns / (self.byte_macs_per_s as f64 * share),
-            Price::Turn(ns) => pace * ns * turns,
+            Price::F32RateShare(share) => 1e9 * iterations / (self.macs_per_s as f64 * share),
+            Price::ByteRateShare(share) => 1e9 * iterations / (self.byte_macs_per_s as f64 * share),
+            Price::PerIteration(ns) => pace * ns * iterations,
         };
         let bytes = work.bytes as f64;
         if work.class.is_reference() {
@@ -170,7 +170,7 @@ impl Peaks {
             busy.max(pace * CACHED_NS * bytes.min(CACHE_BYTES))
         };
         let time = time + 1e9 * (bytes - CACHE_BYTES).max(0.0) / self.bytes_per_s as f64;
-        let shared = alone.map_or(1.0, |alone| (turns / alone).clamp(1.0, speedup(threads)));
+        let shared = alone.map_or(1.0, |alone| (iterations / alone).clamp(1.0, speedup(threads)));
         let dispatch = if shared > 1.0 { DISPATCH_NS } else { 0.0 };
         pace * (STEP_NS + dispatch) + time / shared
     }

@@ -13,7 +13,7 @@ use polychip_sdk::Result;
 
 use super::builder::{Lowering, kernel_error, storage_of};
 use super::encoding::{is_unrounded, stands_for_f32};
-use super::tail::Tail;
+use super::epilogue::FusedEpilogue;
 use crate::part::{Node, Part, TensorIndex};
 use crate::step::ValueId;
 use crate::work::Class;
@@ -53,15 +53,15 @@ impl Heads {
     }
 }
 
-/// An attention that the kernel computes.
-struct Found {
+/// Parameters of an attention that the kernel supports.
+struct Supported {
     params: AttentionParams,
-    /// Keys and values of before, of a past or of none, that the node's own are joined to.
+    /// The length of the past (0 for an empty one), if the node concatenates one with its own keys and values.
     joined: Option<usize>,
 }
 
-/// The shape of an attention that the kernel computes.
-fn found(part: &Part, node: &Node) -> Option<Found> {
+/// The parameters of an attention, if the kernel supports it.
+fn supported(part: &Part, node: &Node) -> Option<Supported> {
     let attributes = &node.attributes;
     // an attribute that this does not know may change the result
     const KNOWN: &[Attr] = &[
@@ -171,7 +171,7 @@ fn found(part: &Part, node: &Node) -> Option<Found> {
         },
     };
     let joined = is_behind.then_some(before);
-    Some(Found { params, joined })
+    Some(Supported { params, joined })
 }
 
 /// Whether a tensor is of truth values.
@@ -181,7 +181,7 @@ fn is_truth(part: &Part, tensor: TensorIndex) -> bool {
 
 /// Whether these kernels cover a node.
 pub(super) fn covers(part: &Part, node: &Node) -> bool {
-    found(part, node).is_some()
+    supported(part, node).is_some()
 }
 
 /// What a transposition of `[batch, rows, heads, size]` and back reads, where the node is one.
@@ -267,12 +267,12 @@ fn join(
 }
 
 /// Lowers Attention.
-pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) -> Result<bool> {
     let (Some(q), Some(k), Some(v), Some(y)) = (node.input(0), node.input(1), node.input(2), node.output(0))
     else {
         return Ok(false);
     };
-    let Some(Found { mut params, joined }) = found(l.part, node) else {
+    let Some(Supported { mut params, joined }) = supported(l.part, node) else {
         return Ok(false);
     };
     let new = params.keys - joined.unwrap_or(0);
@@ -316,7 +316,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
         }
         None => false,
     };
-    let target = match tail.output {
+    let target = match fused.output {
         Some(transposed) => {
             params.out = HeadStrides::heads_inside(params.heads, params.queries, params.value_size);
             transposed

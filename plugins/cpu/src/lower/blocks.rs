@@ -1,10 +1,10 @@
-//! Products with constant weights in blocks, which stay so: ggml's, or codes of 4 or 8 bits with scales and zero points in
-//! arrays of their own. Products that read the same rows are one step: the rows are rounded once, and the threads meet once.
+//! Products with block-quantised constant weights, computed in that form: ggml's blocks, or 4- or 8-bit codes with separate
+//! arrays of scales and zero points. Products of the same rows share a step, which rounds the rows and joins the threads once.
 //!
-//! Not here: weights of blocks in other nodes (they are decoded, `matmul`), codes in blocks that are no multiple of 32 values
-//! (`nibbles`), products that something is added to.
+//! Not here: block-quantised weights of other nodes (decoded, `matmul`), codes in blocks that are not multiples of 32 values
+//! (`int4`), products with a residual.
 
-mod codes;
+mod nbits;
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::part::{Node, Part, TensorIndex};
 use crate::step::Operands;
 use crate::weights::Recipe;
 use crate::work::Class;
-use codes::Codes;
+use nbits::NBitsWeights;
 
 /// Products of one step.
 pub(super) const MOST: usize = 3;
@@ -38,7 +38,7 @@ struct Product {
 #[derive(Clone, Copy)]
 enum Weights {
     Blocks(BlockLayout),
-    Codes(Codes),
+    NBits(NBitsWeights),
 }
 
 fn product(part: &Part, node: &Node) -> Option<Product> {
@@ -59,8 +59,8 @@ fn product(part: &Part, node: &Node) -> Option<Product> {
     let (weights, elements) = match encoding.block_layout() {
         Some(layout) if gemm => (Weights::Blocks(layout), layout.elements()),
         None if gemm || node.op == Op::MatMul => {
-            let codes = Codes::of(&part.tensors[b], gemm)?;
-            (Weights::Codes(codes), codes::GROUP)
+            let nbits = NBitsWeights::of(&part.tensors[b], gemm)?;
+            (Weights::NBits(nbits), nbits::GROUP)
         }
         _ => return None,
     };
@@ -129,7 +129,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, others: &[usize]) -> Resu
         let mut source = l.source(product.b)?;
         let layout = match product.weights {
             Weights::Blocks(layout) => kernel_layout(layout),
-            Weights::Codes(codes) => codes.layout(&mut source),
+            Weights::NBits(nbits) => nbits.layout(&mut source),
         };
         let source = Arc::new(source);
         let plan = BlockPlan::new(l.isa, layout, product.depth, product.columns).map_err(kernel_error)?;
@@ -138,13 +138,13 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, others: &[usize]) -> Resu
         let recipe = Recipe::new("blocks").by((l.isa.code(), product.depth, product.columns));
         let recipe = match product.weights {
             Weights::Blocks(_) => recipe,
-            Weights::Codes(codes) => recipe.by((codes, layout)),
+            Weights::NBits(nbits) => recipe.by((nbits, layout)),
         };
         let (packer, weights, recipe) = (plan.clone(), product.weights, recipe.of_shared(&source));
         reads.push(l.packed(vec![plan.packed_len()], recipe, move |packed| {
             match (weights, &source.constant) {
                 (Weights::Blocks(_), Some(constant)) => pack(&packer, constant, packed),
-                (Weights::Codes(codes), _) => codes.pack(&packer, &source, packed),
+                (Weights::NBits(nbits), _) => nbits.pack(&packer, &source, packed),
                 _ => {}
             }
             Ok(())

@@ -60,8 +60,8 @@ pub(super) fn failure(error: EvaluateError) -> Error {
 /// Adds a step that runs a node with bodies.
 pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
     if !matches!(node.op, Op::If | Op::Loop | Op::Scan | Op::SequenceMap) {
-        let words = format!("{} with body graphs is not computed", node.op_name);
-        return Err(Error::unsupported(words));
+        let message = format!("{} with body graphs is not computed", node.op_name);
+        return Err(Error::unsupported(message));
     }
     let mut reads = Vec::new();
     let mut place = |l: &mut Lowering<'_>, t: usize| -> Result<usize> {

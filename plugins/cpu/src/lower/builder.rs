@@ -2,9 +2,9 @@
 //!
 //! Invariants:
 //! 1. A value is made for known extents; what has none is boxed.
-//! 2. A step reads and writes values only, by their places.
+//! 2. A step reads and writes values only, by their indices.
 //!
-//! Not here: how a tensor's forms are made of each other (`forms`), steps of certain kernels (`steps` and each op class).
+//! Not here: how a tensor's forms are made of each other (`materialize`), steps of certain kernels (`steps` and each op class).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use polychip_sdk::{AlignedBytes, Error, ErrorKind, Result};
 
 use super::encoding::is_half;
 use super::in_place::{self, InPlaceConcat};
-use super::places::Places;
 use super::precision::Precision;
+use super::tensor_forms::TensorForms;
 use crate::part::{BodyPart, Node, Part, Programs, Tensor, TensorIndex};
 use crate::step::{Allocation, AllocationId, Home, Program, Run, Step, Value, ValueId, tensor_from_bytes};
 use crate::tune::Choices;
@@ -84,7 +84,7 @@ pub(super) struct Lowering<'a> {
     pub(super) wishes: Vec<Option<usize>>,
     /// Concatenations into which a tensor is computed at its place.
     pub(super) in_place: Vec<Option<InPlaceConcat>>,
-    pub(super) places: Vec<Places>,
+    pub(super) tensor_forms: Vec<TensorForms>,
     pub(super) values: Vec<Value>,
     pub(super) allocations: Vec<Allocation>,
     pub(super) steps: Vec<Step>,
@@ -132,7 +132,7 @@ impl<'a> Lowering<'a> {
             wishes: in_place::ports(part, &layouts),
             layouts,
             in_place: in_place::concats(part),
-            places: vec![Places::default(); part.tensors.len()],
+            tensor_forms: vec![TensorForms::default(); part.tensors.len()],
             values: Vec::new(),
             allocations: Vec::new(),
             steps: Vec::new(),
@@ -154,15 +154,15 @@ impl<'a> Lowering<'a> {
         let t = &self.part.tensors[tensor];
         if !self.is_known(tensor) {
             let value = self.boxed(t.dtype);
-            self.places[tensor] = Places::at(value);
+            self.tensor_forms[tensor] = TensorForms::at(value);
             return Ok(());
         }
         let layout = self.layouts[port];
         let shape = layout.dims(self.shape(tensor)?);
         let value = self.value(t.dtype, shape, Home::Port(port))?;
         match self.at_port(tensor) {
-            Storage::Stored => self.places[tensor].set(Layout::RowMajor, Storage::Stored, value),
-            storage => self.places[tensor].set(layout, storage, value),
+            Storage::Stored => self.tensor_forms[tensor].set(Layout::RowMajor, Storage::Stored, value),
+            storage => self.tensor_forms[tensor].set(layout, storage, value),
         }
         Ok(())
     }
@@ -248,12 +248,12 @@ impl<'a> Lowering<'a> {
 
     /// Whether a tensor exists channels last.
     pub(super) fn has_channels(&self, tensor: TensorIndex) -> bool {
-        self.places[tensor].has_channels()
+        self.tensor_forms[tensor].has_channels()
     }
 
     /// Whether a tensor exists channels last but not row-major.
     pub(super) fn is_channels_only(&self, tensor: TensorIndex) -> bool {
-        self.places[tensor].is_channels_only()
+        self.tensor_forms[tensor].is_channels_only()
     }
 
     /// The layout in which a tensor exists, row-major where it exists in both.
@@ -278,7 +278,7 @@ impl<'a> Lowering<'a> {
 
     /// Whether a tensor exists as bf16.
     pub(super) fn is_bf16(&self, tensor: TensorIndex) -> bool {
-        self.places[tensor].has_bf16()
+        self.tensor_forms[tensor].has_bf16()
     }
 
     /// Whether a tensor may be kept as bf16.
@@ -308,7 +308,10 @@ impl<'a> Lowering<'a> {
     /// not f32 already.
     pub(super) fn moved_as(&self, x: TensorIndex, outputs: &[Option<TensorIndex>]) -> Storage {
         let alike = |&y: &TensorIndex| is_half(self.part, y) && self.dtype(y) == self.dtype(x);
-        let exists = self.has_channels(x) || self.places[x].get(Layout::RowMajor, Storage::Real).is_some();
+        let exists = self.has_channels(x)
+            || self.tensor_forms[x]
+                .get(Layout::RowMajor, Storage::Real)
+                .is_some();
         if is_half(self.part, x) && !exists && outputs.iter().flatten().all(alike) {
             Storage::Stored
         } else {
@@ -356,8 +359,8 @@ impl<'a> Lowering<'a> {
         })
     }
 
-    /// A contiguous piece of a value, from element `start`.
-    pub(super) fn piece(&mut self, value: ValueId, start: usize, shape: Vec<usize>) -> Result<ValueId> {
+    /// A contiguous view of part of a value, from element `start`.
+    pub(super) fn subview(&mut self, value: ValueId, start: usize, shape: Vec<usize>) -> Result<ValueId> {
         let Value {
             dtype,
             offset,
@@ -368,7 +371,7 @@ impl<'a> Lowering<'a> {
         let (first, bytes) = (bytes_of(dtype, &[start])?, bytes_of(dtype, &shape)?);
         if first + bytes > whole {
             return Err(Error::bad_argument(format!(
-                "a piece of {bytes} bytes at {first} leaves {whole}"
+                "a view of {bytes} bytes at {first} leaves {whole}"
             )));
         }
         Ok(self.add(Value {
@@ -470,8 +473,8 @@ impl<'a> Lowering<'a> {
     pub(super) fn source(&self, tensor: TensorIndex) -> Result<Tensor> {
         let t = &self.part.tensors[tensor];
         if !t.is_constant() || t.dims.is_none() {
-            let words = format!("tensor '{}' would have to be a constant", t.name);
-            return Err(Error::unsupported(words).at_tensor(tensor as u32));
+            let message = format!("tensor '{}' would have to be a constant", t.name);
+            return Err(Error::unsupported(message).at_tensor(tensor as u32));
         }
         Ok(t.clone())
     }
@@ -552,7 +555,7 @@ impl<'a> Lowering<'a> {
         let t = &self.part.tensors[tensor];
         if !self.is_known(tensor) {
             let value = self.boxed(t.dtype);
-            self.places[tensor].set(Layout::RowMajor, Storage::Real, value);
+            self.tensor_forms[tensor].set(Layout::RowMajor, Storage::Real, value);
             return Ok(value);
         }
         let dims = self.shape(tensor)?;
@@ -568,7 +571,7 @@ impl<'a> Lowering<'a> {
                 .map_or(Home::Arena(0), Home::Port),
         };
         let value = self.value(self.stored_as(tensor, storage), layout.dims(dims), home)?;
-        self.places[tensor].set(layout, storage, value);
+        self.tensor_forms[tensor].set(layout, storage, value);
         Ok(value)
     }
 

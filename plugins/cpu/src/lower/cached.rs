@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_loops_give_what_the_kernel_gives_and_hide_what_is_hidden() {
+    fn plain_loops_match_the_kernel_and_respect_the_mask() {
         let (heads, size, rows, capacity) = (2, 4, 2, 3);
         let shape = Shape {
             heads,
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_says_how_much_of_the_past_is_seen() {
+    fn mask_gives_the_visible_past() {
         // two rows, three positions before them
         let mask = |text: &str| text.bytes().map(|byte| byte - b'0').collect::<Vec<u8>>();
         assert_eq!(causal(&mask("1101011011"), 2, 3), Some(2));

@@ -1,6 +1,6 @@
 //! Changes of element type: Cast, QuantizeLinear and DequantizeLinear.
 //!
-//! Not here: what an encoding of a tensor means (`encoding`), and how its forms are made (`forms`).
+//! Not here: what an encoding of a tensor means (`encoding`), and how its forms are made (`materialize`).
 
 use polychip_cpu_kernels::Isa;
 use polychip_cpu_kernels::convert::{self, Integer, Scales};
@@ -77,7 +77,7 @@ fn linear(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         let value = l.read(x, layout, Storage::Real)?;
         let shape = l.value_shape(value).to_vec();
         let view = l.view(value, shape);
-        l.places[y].set(layout, Storage::Real, view);
+        l.tensor_forms[y].set(layout, Storage::Real, view);
         return Ok(true);
     }
     let (real, integer) = if node.op == Op::QuantizeLinear {
@@ -231,7 +231,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             let value = l.as_is(x)?;
             let shape = l.value_shape(value).to_vec();
             let view = l.view(value, shape);
-            l.places[y].set(Layout::RowMajor, Storage::Stored, view);
+            l.tensor_forms[y].set(Layout::RowMajor, Storage::Stored, view);
         }
         (_, DType::F32) if half(from) => widened(l, x, y)?,
         _ if half(to) && (half(from) || from == DType::F32) => rounded(l, x, y)?,
@@ -300,12 +300,12 @@ fn bits(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
 
 /// f32 of 16-bit floats: what they were computed as, where they were.
 fn widened(l: &mut Lowering<'_>, x: TensorIndex, y: TensorIndex) -> Result<()> {
-    if l.has_channels(x) || l.places[x].get(Layout::RowMajor, Storage::Stored).is_none() {
+    if l.has_channels(x) || l.tensor_forms[x].get(Layout::RowMajor, Storage::Stored).is_none() {
         let layout = l.layout(x);
         let value = l.read(x, layout, Storage::Real)?;
         let shape = l.value_shape(value).to_vec();
         let view = l.view(value, shape);
-        l.places[y].set(layout, Storage::Real, view);
+        l.tensor_forms[y].set(layout, Storage::Real, view);
         return Ok(());
     }
     let (input, output) = (l.as_is(x)?, l.write_rows(y)?);

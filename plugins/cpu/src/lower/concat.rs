@@ -44,7 +44,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     } else {
         Storage::Real
     };
-    let begun = l.places[y].get(Layout::ChannelsLast, storage);
+    let begun = l.tensor_forms[y].get(Layout::ChannelsLast, storage);
     let mut layout = if begun.is_some() {
         Layout::ChannelsLast
     } else {
@@ -60,20 +60,20 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     let mut values = Vec::new();
     let mut sum = 0usize;
     for &input in &inputs {
-        let within = l.places[input]
-            .within
-            .filter(|within| layout == Layout::ChannelsLast && within.storage == storage);
-        if let Some(within) = within {
+        let slice = l.tensor_forms[input]
+            .channel_slice
+            .filter(|slice| layout == Layout::ChannelsLast && slice.storage == storage);
+        if let Some(slice) = slice {
             let own = layout.dims(l.shape(input)?);
-            let together = begun.is_some_and(|whole| l.are_together(within.value, whole));
+            let together = begun.is_some_and(|whole| l.are_together(slice.value, whole));
             let in_place = begun.is_some_and(|whole| {
                 let offset = |value: ValueId| l.values[value.0 as usize].offset;
-                together && offset(within.value) == offset(whole) + sum * l.width(whole)
+                together && offset(slice.value) == offset(whole) + sum * l.width(whole)
             });
             let fits = own.len() == rank && (0..rank).all(|i| i == at || own[i] == out[i]);
             if fits && (in_place || !together) {
                 sum += own[at];
-                values.push(((!in_place).then_some((within.value, Some(within.stride))), own));
+                values.push(((!in_place).then_some((slice.value, Some(slice.stride))), own));
                 continue;
             }
         }
@@ -82,7 +82,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         let fits = shape.len() == rank && (0..rank).all(|i| i == at || shape[i] == out[i]);
         if !fits {
             return Err(Error::bad_argument(format!(
-                "{shape:?} is not a piece of {out:?} along axis {axis}"
+                "{shape:?} is not a slice of {out:?} along axis {axis}"
             )));
         }
         sum += shape[at];
@@ -90,7 +90,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     }
     if sum != out[at] {
         return Err(Error::bad_argument(format!(
-            "pieces of {sum} in all do not make {out:?} along axis {axis}"
+            "inputs of {sum} in all do not make {out:?} along axis {axis}"
         )));
     }
     let result = match begun {

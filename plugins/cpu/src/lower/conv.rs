@@ -9,8 +9,8 @@ use polychip_sdk::{Error, Result};
 
 use super::builder::{Lowering, kernel_error, shape_error, storage_of};
 use super::encoding::stands_for_f32;
+use super::epilogue::FusedEpilogue;
 use super::in_place::InPlaceConcat;
-use super::tail::Tail;
 use super::window::window;
 use crate::part::{Node, Part, Tensor, TensorIndex};
 use crate::step::ValueId;
@@ -38,8 +38,8 @@ pub(super) fn covers(part: &Part, node: &Node) -> bool {
     covered().unwrap_or(false)
 }
 
-/// Lowers a convolution with its tail.
-pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
+/// Lowers a convolution with its epilogue.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) -> Result<bool> {
     let part = l.part;
     if !covers(part, node) {
         return Ok(false);
@@ -48,8 +48,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
         return Ok(false);
     };
     let mut params = extent(l, node, [x, w, y])?;
-    let target = tail.output.unwrap_or(y);
-    let elements = match tail.residual {
+    let target = fused.output.unwrap_or(y);
+    let elements = match fused.residual {
         Some(residual) => l.elements(&[x, y, target, residual]),
         None => l.elements(&[x, y, target]),
     };
@@ -73,7 +73,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
     let mut place = None;
     if let Some(concat) = l.concat_of(target, storage) {
         let whole = l.begin_concat(concat, storage)?;
-        let fits = match tail.residual {
+        let fits = match fused.residual {
             None => true,
             Some(tensor) => {
                 let (value, stride) = l.image(tensor, storage)?;
@@ -95,7 +95,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
     }
     if place.is_none() {
         beside = None;
-        residual = match tail.residual {
+        residual = match fused.residual {
             Some(residual) => Some(l.read(residual, Layout::ChannelsLast, storage)?),
             None => None,
         };
@@ -114,7 +114,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
 
     let (kernel, bias) = (
         l.source(w)?,
-        node.input(2).or(tail.bias).map(|b| l.source(b)).transpose()?,
+        node.input(2).or(fused.bias).map(|b| l.source(b)).transpose()?,
     );
     let packer = plan.clone();
     let recipe = Recipe::new("conv")
@@ -142,8 +142,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bo
         reads.extend(residual);
     }
     let scratch = l.scratch(plan.scratch_len(l.pool))?;
-    let epilogue = tail.epilogue();
-    let has_residual = tail.residual.is_some();
+    let epilogue = fused.epilogue();
+    let has_residual = fused.residual.is_some();
     let class = class_of(&plan, storage);
     // the short sums of groups leave most of a tile's time to its ends
     let products = plan.multiply_adds()
@@ -254,7 +254,7 @@ pub(super) fn lower_computed(l: &mut Lowering<'_>, node: &Node) -> Result<bool> 
                 o.read(1),
                 o.slice(0),
                 None,
-                Tail::NONE.epilogue(),
+                FusedEpilogue::NONE.epilogue(),
                 y,
                 scratch,
             );

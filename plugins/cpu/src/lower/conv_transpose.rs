@@ -13,8 +13,8 @@ use polychip_sdk::{Error, Result};
 use super::builder::{Lowering, kernel_error, shape_error};
 use super::conv;
 use super::encoding::stands_for_f32;
+use super::epilogue::FusedEpilogue;
 use super::steps::{dense, strided};
-use super::tail::Tail;
 use crate::part::{Node, Part, Tensor, TensorIndex};
 use crate::step::ValueId;
 use crate::weights::Recipe;
@@ -287,7 +287,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     };
     let scratch = l.scratch(plan.scratch_len(l.pool))?;
     let class = conv::class_of(&plan, Storage::Real);
-    let (products, epilogue) = (plan.multiply_adds(), Tail::NONE.epilogue());
+    let (products, epilogue) = (plan.multiply_adds(), FusedEpilogue::NONE.epilogue());
     l.step(
         "conv",
         &[input, packed],

@@ -1,40 +1,40 @@
-//! Which kernels a node is given to: the one place that judges it, for support and estimates as for a program.
+//! Chooses the kernels of a node; support, estimates and programs all use this choice.
 //!
 //! Invariants:
-//! 1. Kernels answer `false` for what they do not cover, and have added nothing by then.
-//! 2. What no kernel covers falls to the reference evaluator, never to a wrong answer.
+//! 1. A `lower` function returns `false` for a node that it does not cover, before it adds anything.
+//! 2. A node that no kernel covers falls to the reference evaluator, never to a wrong result.
 
 use polychip_lowering::OpClass;
 use polychip_sdk::Result;
 
 use super::builder::Lowering;
 use super::encoding::is_rounded;
-use super::tail::Tail;
+use super::epilogue::FusedEpilogue;
 use super::{
-    attention, blocks, body, cached, cast, codes, concat, control, conv, conv_transpose, einsum, elementwise,
-    forest, found, gather, integers, loss, matmul, movement, nibbles, normalise, pick, plain_product, pool,
-    recurrent, reduce, reference, resize, resize_axes, rotary, sample, scan, scatter, selection, softmax,
-    sort, statistics, typed, window_max,
+    argreduce, attention, blocks, body, cached, cast, concat, control, conv, conv_transpose, cumulative,
+    data_dependent, einsum, elementwise, elementwise_int, forest, gather, gemm_int, int4, int8, integers,
+    loss, matmul, movement, normalise, pool, recurrent, reduce, reference, resize, resize_axes, rotary,
+    sample, scan, scatter, selection, softmax, sort, statistics, window_max,
 };
 use crate::part::{Node, TensorIndex};
 
-/// Emits one node with what is fused behind it.
-pub(super) fn emit(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
+/// Emits one node with its fused epilogue.
+pub(super) fn emit(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) -> Result<()> {
     let filled = |t: &Option<TensorIndex>| t.is_some_and(|t| l.part.tensors[t].fill.is_some());
     if node.outputs.iter().all(filled) {
-        // whoever reads it makes it, as a constant
+        // its readers make it, as a constant
         return Ok(());
     }
     let done = l.all_known(node)
-        && (codes::lower(l, node, tail)? || by_class(l, node, tail)? || selection::lower(l, node)?);
+        && (int8::lower(l, node, fused)? || by_class(l, node, fused)? || selection::lower(l, node)?);
     if !done && node.bodies.is_empty() {
-        if !found::lower(l, node)? {
+        if !data_dependent::lower(l, node)? {
             reference::lower(l, node)?;
         }
     } else if !done && !control::lower(l, node)? && !scan::lower(l, node)? {
         body::lower(l, node)?;
     }
-    let outputs: &[_] = match tail.output {
+    let outputs: &[_] = match fused.output {
         Some(output) => &[Some(output)],
         None => &node.outputs[..],
     };
@@ -47,49 +47,50 @@ pub(super) fn emit(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()>
 }
 
 /// Emits a node by the kernels of its class; `false` where they do not cover it.
-fn by_class(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
+fn by_class(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) -> Result<bool> {
     Ok(match OpClass::of(node.op) {
         OpClass::Convolution => {
             integers::lower(l, node)?
-                || conv::lower(l, node, tail)?
+                || conv::lower(l, node, fused)?
                 || conv::lower_computed(l, node)?
                 || conv_transpose::lower(l, node)?
                 || sample::lower(l, node)?
         }
         OpClass::Product => {
             integers::lower(l, node)?
-                || blocks::lower(l, node, &tail.beside)?
-                || nibbles::lower(l, node)?
-                || matmul::lower(l, node, tail)?
-                || plain_product::lower(l, node)?
+                || blocks::lower(l, node, &fused.beside)?
+                || int4::lower(l, node)?
+                || matmul::lower(l, node, fused)?
+                || gemm_int::lower(l, node)?
                 || einsum::lower(l, node)?
         }
         OpClass::Attention => {
-            cached::lower(l, node)? || attention::lower(l, node, tail)? || rotary::lower(l, node)?
+            cached::lower(l, node)? || attention::lower(l, node, fused)? || rotary::lower(l, node)?
         }
         OpClass::ElementWise => {
             elementwise::lower(l, node)?
                 || gather::lower(l, node)?
                 || cast::lower(l, node)?
-                || typed::lower(l, node)?
+                || elementwise_int::lower(l, node)?
         }
         OpClass::Movement => movement::lower(l, node)? || concat::lower(l, node)?,
         OpClass::Gather => {
             gather::lower(l, node)?
                 || scatter::lower(l, node)?
                 || scatter::lower_rows(l, node)?
-                || pick::lower(l, node)?
+                || argreduce::lower(l, node)?
         }
         OpClass::Normalisation => {
-            normalise::lower(l, node, tail)?
+            normalise::lower(l, node, fused)?
                 || statistics::lower(l, node)?
                 || softmax::lower(l, node)?
-                || pick::lower(l, node)?
+                || argreduce::lower(l, node)?
         }
         OpClass::Reduction => {
             reduce::lower(l, node)?
                 || statistics::lower(l, node)?
-                || pick::lower(l, node)?
+                || argreduce::lower(l, node)?
+                || cumulative::lower(l, node)?
                 || loss::lower(l, node)?
         }
         OpClass::Pooling => pool::lower(l, node)? || sample::lower(l, node)? || window_max::lower(l, node)?,
@@ -107,7 +108,7 @@ fn by_class(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
         OpClass::Signal => false,
         OpClass::Recurrent => recurrent::lower(l, node)?,
         OpClass::Other => forest::lower(l, node)?,
-        OpClass::Generate => pick::lower(l, node)?,
+        OpClass::Generate => argreduce::lower(l, node)?,
         OpClass::Control | OpClass::Container | OpClass::Text => false,
     })
 }

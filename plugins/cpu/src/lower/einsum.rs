@@ -14,9 +14,9 @@ use polychip_sdk::Result;
 
 use super::builder::{Lowering, kernel_error};
 use super::encoding::stands_for_f32;
+use super::epilogue::IDENTITY;
 use super::matmul;
 use super::steps::{self, dense};
-use super::tail::IDENTITY;
 use crate::part::Node;
 use crate::step::ValueId;
 

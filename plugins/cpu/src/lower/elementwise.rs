@@ -9,8 +9,8 @@ use polychip_sdk::{Error, Result};
 
 use super::builder::Lowering;
 use super::encoding::stands_for_f32;
-use super::forms::IMAGES;
 use super::function::activation;
+use super::materialize::IMAGES;
 use super::steps;
 use crate::part::{Node, Part, TensorIndex};
 use crate::step::ValueId;

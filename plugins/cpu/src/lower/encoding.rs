@@ -4,7 +4,7 @@
 //!
 //! Not here: steps between reals, integers and codes (`quantise`).
 
-use polychip_cpu_kernels::quantised::Codes;
+use polychip_cpu_kernels::quantised::CodeRange;
 use polychip_ops::{DType, Op};
 
 use crate::part::{EncodingKind, Node, Part, TensorIndex};
@@ -70,8 +70,8 @@ impl Grid {
     }
 
     /// All codes.
-    pub(super) fn codes(self) -> Codes {
-        Codes::all(self.zero)
+    pub(super) fn codes(self) -> CodeRange {
+        CodeRange::all(self.zero)
     }
 }
 

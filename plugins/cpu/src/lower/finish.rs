@@ -22,7 +22,7 @@ pub(super) fn finish(mut l: Lowering<'_>) -> Result<Program> {
     for &tensor in &part.inputs {
         let boxed = !l.is_known(tensor);
         let value = if boxed {
-            l.places[tensor].get(Layout::RowMajor, Storage::Real)
+            l.tensor_forms[tensor].get(Layout::RowMajor, Storage::Real)
         } else {
             // the value at the port is the first that was made of it
             let port = ports.len();
@@ -96,7 +96,7 @@ fn is_counted(part: &Part, node: &Node, body: &BodyPart) -> bool {
 }
 
 /// Adds the steps that bring the outputs to their ports, where that can be.
-pub(super) fn draft(l: &mut Lowering<'_>) {
+pub(super) fn dry_run(l: &mut Lowering<'_>) {
     let makers = l.part.producers();
     for (index, &tensor) in l.part.outputs.iter().enumerate() {
         let steps = l.steps.len();
@@ -176,7 +176,7 @@ fn lives(l: &Lowering<'_>) -> Vec<Option<(usize, usize)>> {
     lives
 }
 
-/// Lets first results overwrite operands that nobody reads later.
+/// Lets first results overwrite operands that are not read later.
 fn share(l: &mut Lowering<'_>) {
     let mut lives = lives(l);
     // what an allocation was merged into

@@ -1,6 +1,6 @@
 //! The function that a node is of each element.
 //!
-//! Not here: who computes it: a pass of its own (`elementwise`), an epilogue (`fuse`), a table of codes (`codes`).
+//! Not here: who computes it: a pass of its own (`elementwise`), an epilogue (`fuse`), a table of codes (`int8`).
 
 use polychip_cpu_kernels::Unary;
 use polychip_ops::{Attr, DType, Op};

@@ -10,24 +10,26 @@ use polychip_ops::Op;
 
 use super::builder::{Lowering, Options};
 use super::encoding::{is_unrounded, stands_for_f32};
+use super::epilogue::{FusedEpilogue, IDENTITY, Sum};
 use super::function::activation;
 use super::precision::Precision;
-use super::tail::{IDENTITY, Sum, Tail};
-use super::{attention, blocks, cached, codes, conv, matmul, nibbles, normalise};
+use super::{attention, blocks, cached, conv, int4, int8, matmul, normalise};
 use crate::part::{Node, Part, TensorIndex};
 
 /// The groups of a part.
 pub(super) struct Groups {
     /// Per node: the anchor emitted in its place and what is behind it, or nothing where it is part of a group.
-    emitted: Vec<Option<(usize, Tail)>>,
+    emitted: Vec<Option<(usize, FusedEpilogue)>>,
     /// Per tensor: what an attention reads in its stead, where it is a transposed view of that, or that in more bits.
     transposed: Vec<Option<TensorIndex>>,
 }
 
 impl Groups {
     /// The anchor that is emitted at the place of a node.
-    pub(super) fn at(&self, node: usize) -> Option<(usize, &Tail)> {
-        self.emitted[node].as_ref().map(|(anchor, tail)| (*anchor, tail))
+    pub(super) fn at(&self, node: usize) -> Option<(usize, &FusedEpilogue)> {
+        self.emitted[node]
+            .as_ref()
+            .map(|(anchor, fused)| (*anchor, fused))
     }
 }
 
@@ -66,18 +68,21 @@ fn plan(part: &Part, precision: &Precision) -> Groups {
         if fusion.is_taken(index) || is_idle {
             continue;
         }
-        if let Some((norm, terms)) = normalised(part, node, &fusion) {
-            let kept = node.output(0).is_some_and(|sum| uses[sum] > 1);
-            sums[norm] = Some(Sum { terms, kept });
+        if let Some((norm, addends)) = normalised(part, node, &fusion) {
+            let is_stored = node.output(0).is_some_and(|sum| uses[sum] > 1);
+            sums[norm] = Some(Sum { addends, is_stored });
             continue;
         }
         let anchor = if blocks::covers(part, node) {
             let beside = beside(part, index, &mut fusion);
-            let tail = Tail { beside, ..Tail::NONE };
-            groups.emitted[index] = Some((index, tail));
+            let fused = FusedEpilogue {
+                beside,
+                ..FusedEpilogue::NONE
+            };
+            groups.emitted[index] = Some((index, fused));
             continue;
-        } else if nibbles::covers(part, node) {
-            groups.emitted[index] = Some((index, Tail::NONE));
+        } else if int4::covers(part, node) {
+            groups.emitted[index] = Some((index, FusedEpilogue::NONE));
             continue;
         } else if conv::covers(part, node) {
             Anchor::Conv
@@ -86,18 +91,18 @@ fn plan(part: &Part, precision: &Precision) -> Groups {
         } else if matmul::covers(part, node) {
             Anchor::Computed
         } else {
-            let tail = Tail {
+            let fused = FusedEpilogue {
                 sum: sums[index],
-                ..Tail::NONE
+                ..FusedEpilogue::NONE
             };
-            groups.emitted[index] = Some((index, tail));
+            groups.emitted[index] = Some((index, fused));
             continue;
         };
-        if let Some((next, tail)) = joined(part, node, &fusion)
+        if let Some((next, fused)) = joined(part, node, &fusion)
             && !fusion.is_taken(next)
         {
             fusion.take(next);
-            groups.emitted[next] = Some((index, tail));
+            groups.emitted[next] = Some((index, fused));
             continue;
         }
         let kernel = Kernel {
@@ -107,14 +112,14 @@ fn plan(part: &Part, precision: &Precision) -> Groups {
             anchor,
         };
         let chain = Chain {
-            tail: Tail::NONE,
+            fused: FusedEpilogue::NONE,
             has_bias: node.input(2).is_some(),
         };
         let group = fusion.grow(&kernel, Group::behind(part, index, chain));
         let last = group.last();
-        let mut tail = group.state.tail;
-        tail.output = group.output.filter(|_| last != index);
-        groups.emitted[last] = Some((index, tail));
+        let mut fused = group.state.fused;
+        fused.output = group.output.filter(|_| last != index);
+        groups.emitted[last] = Some((index, fused));
     }
     groups
 }
@@ -162,11 +167,11 @@ fn attentions(part: &Part, fusion: &mut Fusion<'_>, groups: &mut Groups) {
         {
             fusion.take(index);
             fusion.take(transpose);
-            let tail = Tail {
+            let fused = FusedEpilogue {
                 output: part.nodes[transpose].output(0),
-                ..Tail::NONE
+                ..FusedEpilogue::NONE
             };
-            groups.emitted[transpose] = Some((index, tail));
+            groups.emitted[transpose] = Some((index, fused));
         }
     }
 }
@@ -187,7 +192,7 @@ fn pasts(part: &Part, node: &Node, fusion: &mut Fusion<'_>, groups: &mut Groups)
     }
 }
 
-/// The normalisation that adds the two terms of a sum on its way, and the terms.
+/// The normalisation that can compute a sum which it reads, and the operands of the sum.
 fn normalised(part: &Part, node: &Node, fusion: &Fusion<'_>) -> Option<(usize, [TensorIndex; 2])> {
     if node.op != Op::Add {
         return None;
@@ -205,7 +210,7 @@ fn normalised(part: &Part, node: &Node, fusion: &Fusion<'_>) -> Option<(usize, [
 }
 
 /// The sum that a product of codes takes part in, where it is computed in integers as one with it.
-fn joined(part: &Part, node: &Node, fusion: &Fusion<'_>) -> Option<(usize, Tail)> {
+fn joined(part: &Part, node: &Node, fusion: &Fusion<'_>) -> Option<(usize, FusedEpilogue)> {
     let current = node.output(0)?;
     let next = fusion
         .only_reader(current)
@@ -214,13 +219,13 @@ fn joined(part: &Part, node: &Node, fusion: &Fusion<'_>) -> Option<(usize, Tail)
     let other = [sum.input(0)?, sum.input(1)?]
         .into_iter()
         .find(|&t| t != current)?;
-    let output = codes::adds_residual(part, node, sum, other)?;
-    let tail = Tail {
+    let output = int8::adds_residual(part, node, sum, other)?;
+    let fused = FusedEpilogue {
         residual: Some(other),
         output: Some(output),
-        ..Tail::NONE
+        ..FusedEpilogue::NONE
     };
-    Some((next, tail))
+    Some((next, fused))
 }
 
 /// What an anchor's epilogue can do.
@@ -237,7 +242,7 @@ enum Anchor {
 /// What is behind an anchor so far.
 #[derive(Clone)]
 struct Chain {
-    tail: Tail,
+    fused: FusedEpilogue,
     has_bias: bool,
 }
 
@@ -261,15 +266,15 @@ impl Epilogue for Kernel<'_> {
         let mut chain = group.state.clone();
         // an output with an encoding is rounded behind the chain, so it may only be its last tensor
         let f32_out = stands_for_f32(part, output);
-        if !f32_out || chain.tail.after || self.uses[current] != 1 || !is_unrounded(part, current) {
+        if !f32_out || chain.fused.after || self.uses[current] != 1 || !is_unrounded(part, current) {
             return None;
         }
-        let bare = chain.tail.activation == IDENTITY;
+        let bare = chain.fused.activation == IDENTITY;
         if let Some(activation) = activation(part, node) {
             if node.input(0) != Some(current) || !bare {
                 return None;
             }
-            chain.tail.activation = activation;
+            chain.fused.activation = activation;
             return Some(chain);
         }
         match node.op {
@@ -280,21 +285,21 @@ impl Epilogue for Kernel<'_> {
                 if self.anchor == Anchor::Computed {
                     return None;
                 }
-                if !chain.has_bias && bare && chain.tail.residual.is_none() && self.is_bias(other, output) {
-                    chain.tail.bias = Some(other);
+                if !chain.has_bias && bare && chain.fused.residual.is_none() && self.is_bias(other, output) {
+                    chain.fused.bias = Some(other);
                     chain.has_bias = true;
                     return Some(chain);
                 }
                 let same = part.dims(other)? == part.dims(output)?;
-                if !same || chain.tail.residual.is_some() || !stands_for_f32(part, other) {
+                if !same || chain.fused.residual.is_some() || !stands_for_f32(part, other) {
                     return None;
                 }
                 // a product of bf16 adds bf16
                 if self.anchor == Anchor::Product && self.precision.is_wide(output) {
                     return None;
                 }
-                chain.tail.residual = Some(other);
-                chain.tail.after = !bare;
+                chain.fused.residual = Some(other);
+                chain.fused.after = !bare;
                 Some(chain)
             }
             Op::Mul | Op::Div if self.anchor == Anchor::Computed && bare && !chain.has_bias => {
@@ -308,11 +313,11 @@ impl Epilogue for Kernel<'_> {
                 }
                 let factor = part.scalar(other)?;
                 let factor = if node.op == Op::Div { 1.0 / factor } else { factor };
-                let alpha = (f64::from(chain.tail.alpha) * factor) as f32;
+                let alpha = (f64::from(chain.fused.alpha) * factor) as f32;
                 if !alpha.is_finite() {
                     return None;
                 }
-                chain.tail.alpha = alpha;
+                chain.fused.alpha = alpha;
                 Some(chain)
             }
             _ => None,

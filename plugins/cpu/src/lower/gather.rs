@@ -1,7 +1,7 @@
 //! Gather of whole slices along an axis, and Where.
 
 use polychip_cpu_kernels::Isa;
-use polychip_cpu_kernels::typed::{Row, select};
+use polychip_cpu_kernels::elementwise_int::{Row, select};
 use polychip_lowering::{Layout, Storage};
 use polychip_ops::{Attr, DType, Op, axis, broadcast};
 use polychip_sdk::{Error, ErrorKind, Result};

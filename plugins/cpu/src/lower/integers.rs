@@ -9,7 +9,7 @@
 //!
 //! Not here: other granularities of scales and zeros, computed right operands; they fall to the reference.
 
-use polychip_cpu_kernels::quantised::{self, Codes, ConvPlan, Output, Target, Weights};
+use polychip_cpu_kernels::quantised::{self, CodeRange, ConvPlan, Output, Target, Weights};
 use polychip_lowering::{Layout, Storage, integers};
 use polychip_ops::{Attr, DType, Op};
 use polychip_sdk::{Encoding, EncodingKind, Error, Result};
@@ -325,7 +325,7 @@ fn lower_product(l: &mut Lowering<'_>, node: &Node, product: Product) -> Result<
         let Some(zeros) = &zeros else {
             match to {
                 Some(to) => {
-                    let output = Output::Codes(o.write(0), Codes::all(to));
+                    let output = Output::Codes(o.write(0), CodeRange::all(to));
                     plan.run(o.pool, packed, o.read(0), zero, None, output, scratch);
                 }
                 None => {

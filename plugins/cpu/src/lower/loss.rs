@@ -137,8 +137,8 @@ impl Loss {
                 Ok(class) if class < self.classes => class,
                 _ if ignored => 0,
                 _ => {
-                    let words = format!("class {class} of {}", self.classes);
-                    return Err(Error::new(ErrorKind::BadArgument, words));
+                    let message = format!("class {class} of {}", self.classes);
+                    return Err(Error::new(ErrorKind::BadArgument, message));
                 }
             };
             let mut own = 0.0;

@@ -11,8 +11,8 @@ use polychip_sdk::{Constant, Error, Result};
 
 use super::builder::{Lowering, kernel_error, storage_of};
 use super::encoding::stands_for_f32;
-use super::tail::{IDENTITY, Tail, spread};
-use super::{halves, steps};
+use super::epilogue::{FusedEpilogue, IDENTITY, spread};
+use super::steps;
 use crate::part::{Node, Part, Tensor};
 use crate::step::ValueId;
 use crate::weights::Recipe;
@@ -95,12 +95,12 @@ pub(super) fn worth_bf16(part: &Part, node: &Node) -> bool {
     results.saturating_mul(depth.copied().unwrap_or(0)) >= WORTH_BF16
 }
 
-/// Lowers a product with its tail.
-pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
+/// Lowers a product with its epilogue.
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) -> Result<bool> {
     if covers_constant(l.part, node) {
-        constant(l, node, tail)?;
+        constant(l, node, fused)?;
     } else if covers_computed(l.part, node) {
-        computed(l, node, tail)?;
+        computed(l, node, fused)?;
     } else {
         return Ok(false);
     }
@@ -123,7 +123,7 @@ fn missing() -> Error {
     Error::bad_argument("a matrix product without operands")
 }
 
-fn constant(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
+fn constant(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) -> Result<()> {
     let (a, b) = (
         node.input(0).ok_or_else(missing)?,
         node.input(1).ok_or_else(missing)?,
@@ -149,20 +149,20 @@ fn constant(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
             "a product of {a_dims:?} and {b_dims:?} does not give {out:?}"
         )));
     }
-    let target = tail.output.unwrap_or(y);
-    let elements = match tail.residual {
+    let target = fused.output.unwrap_or(y);
+    let elements = match fused.residual {
         _ if trans_a || !worth_bf16(l.part, node) => Elements::F32,
         Some(residual) => l.elements(&[a, y, target, residual]),
         None => l.elements(&[a, y, target]),
     };
-    if elements == Elements::F32 && halves::lower(l, node, tail, (m, k, n))? {
+    if elements == Elements::F32 && super::half::lower(l, node, fused, (m, k, n))? {
         return Ok(());
     }
     let storage = storage_of(elements);
     let plan = GemmPlan::of(elements, l.isa, k, n).map_err(kernel_error)?;
     let (alpha, beta) = (factor(node, Attr::Alpha), factor(node, Attr::Beta));
     let weights = l.source(b)?;
-    let (own, behind) = (node.input(2), tail.bias);
+    let (own, behind) = (node.input(2), fused.bias);
     let bias = own.or(behind).map(|c| l.source(c)).transpose()?;
     let beta = if own.is_some() { beta } else { 1.0 };
     let packer = plan.clone();
@@ -195,13 +195,13 @@ fn constant(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
     };
     let input = l.read(a, Layout::RowMajor, storage)?;
     let mut reads = vec![input, packed];
-    if let Some(residual) = tail.residual {
+    if let Some(residual) = fused.residual {
         reads.push(l.read(residual, Layout::RowMajor, storage)?);
     }
     let output = l.write_f32_or(storage, target, Layout::RowMajor)?;
     let scratch = l.scratch(plan.scratch_len(m, l.pool))?;
-    let epilogue = tail.epilogue();
-    let has_residual = tail.residual.is_some();
+    let epilogue = fused.epilogue();
+    let has_residual = fused.residual.is_some();
     // a tile of few rows waits for its operands as long as one of four
     let products = m.max(4).saturating_mul(plan.multiply_adds_per_row());
     l.step(
@@ -296,7 +296,7 @@ fn batch(dims: &[usize], result: &[usize]) -> Result<[usize; MAX_BATCH_DIMS]> {
     Ok(all)
 }
 
-fn computed(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
+fn computed(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) -> Result<()> {
     let (a, b) = (
         node.input(0).ok_or_else(missing)?,
         node.input(1).ok_or_else(missing)?,
@@ -351,8 +351,8 @@ fn computed(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
         a: strides(batch(&a_dims, &whole)?, a_columns, trans_a),
         b: strides(batch(&b_dims, &whole)?, b_columns, trans_b),
         c: strides(c_batch, n, false),
-        alpha: factor(node, Attr::Alpha) * tail.alpha,
-        activation: tail.activation,
+        alpha: factor(node, Attr::Alpha) * fused.alpha,
+        activation: fused.activation,
     };
     // a Gemm's C is added behind the product, so its activation must wait
     let summand = node.input(2).filter(|_| node.op == Op::Gemm);
@@ -364,7 +364,7 @@ fn computed(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
         },
         ..params
     };
-    let target = tail.output.unwrap_or(y);
+    let target = fused.output.unwrap_or(y);
     let elements = if summand.is_some() || trans_a || !worth_bf16(l.part, node) {
         Elements::F32
     } else {
@@ -396,14 +396,14 @@ fn computed(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<()> {
         );
         c = scaled;
     }
-    if tail.activation == IDENTITY {
+    if fused.activation == IDENTITY {
         let output = l.write_rows(target)?;
         return steps::binary(l, Binary::Add, raw, c, output);
     }
     let sum = l.fresh(DType::F32, l.shape(y)?.to_vec())?;
     steps::binary(l, Binary::Add, raw, c, sum)?;
     let output = l.write_rows(target)?;
-    steps::unary(l, tail.activation, sum, output);
+    steps::unary(l, fused.activation, sum, output);
     Ok(())
 }
 

@@ -9,8 +9,8 @@ use polychip_sdk::{Error, Result};
 
 use super::builder::{Lowering, kernel_error};
 use super::encoding::is_unrounded;
-use super::places::Within;
 use super::steps::{self, dense, strided};
+use super::tensor_forms::ChannelSlice;
 use crate::part::{Node, TensorIndex};
 use crate::work::Class;
 
@@ -42,7 +42,7 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             let storage = l.moved_as(x, &[Some(y)]);
             let rows = l.read(x, Layout::RowMajor, storage)?;
             let view = l.view(rows, shape);
-            l.places[y].set(Layout::RowMajor, storage, view);
+            l.tensor_forms[y].set(Layout::RowMajor, storage, view);
             Ok(true)
         }
         Op::Transpose => transpose(l, node, x, y),
@@ -82,7 +82,7 @@ fn same(l: &mut Lowering<'_>, x: TensorIndex, y: TensorIndex) -> Result<bool> {
     let shape = layout.dims(l.shape(y)?);
     let value = l.read(x, layout, storage)?;
     let view = l.view(value, shape);
-    l.places[y].set(layout, storage, view);
+    l.tensor_forms[y].set(layout, storage, view);
     Ok(true)
 }
 
@@ -114,13 +114,13 @@ fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) 
     if rank >= 3 && permutation == Layout::ChannelsLast.permutation(rank) && l.has_channels(x) {
         let value = l.read(x, Layout::ChannelsLast, storage)?;
         let view = l.view(value, shape);
-        l.places[y].set(Layout::RowMajor, storage, view);
+        l.tensor_forms[y].set(Layout::RowMajor, storage, view);
         return Ok(true);
     }
     if order(&mut permutation.iter().copied()).is_sorted() {
         let value = l.read(x, Layout::RowMajor, storage)?;
         let view = l.view(value, shape);
-        l.places[y].set(Layout::RowMajor, storage, view);
+        l.tensor_forms[y].set(Layout::RowMajor, storage, view);
         return Ok(true);
     }
     if rank >= 3 && permutation == Layout::ChannelsLast.to(Layout::RowMajor, rank) && l.wishes[y].is_none() {
@@ -132,7 +132,7 @@ fn transpose(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) 
         };
         let value = l.read(x, Layout::RowMajor, storage)?;
         let view = l.view(value, Layout::ChannelsLast.dims(&shape));
-        l.places[y].set(Layout::ChannelsLast, storage, view);
+        l.tensor_forms[y].set(Layout::ChannelsLast, storage, view);
         return Ok(true);
     }
     let plan = TransposePlan::new(dims, &permutation).map_err(kernel_error)?;
@@ -185,8 +185,8 @@ fn slice(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) -> R
     let value = l.read(x, layout, storage)?;
     let is_piece = from == strides && contiguous(&dims, &out);
     if is_piece && l.wishes[y].is_none() && !out.contains(&0) {
-        let piece = l.piece(value, offset, out)?;
-        l.places[y].set(layout, storage, piece);
+        let piece = l.subview(value, offset, out)?;
+        l.tensor_forms[y].set(layout, storage, piece);
         return Ok(true);
     }
     let result = l.write(y, layout, storage)?;
@@ -250,8 +250,8 @@ fn split(l: &mut Lowering<'_>, node: &Node, x: TensorIndex) -> Result<bool> {
         let mut first = 0;
         for (output, &size) in node.outputs.iter().zip(&sizes) {
             if let Some(y) = *output {
-                let value = l.piece(value, first, vec![len - first])?;
-                l.places[y].within = Some(Within {
+                let value = l.subview(value, first, vec![len - first])?;
+                l.tensor_forms[y].channel_slice = Some(ChannelSlice {
                     value,
                     stride,
                     storage,
@@ -270,8 +270,8 @@ fn split(l: &mut Lowering<'_>, node: &Node, x: TensorIndex) -> Result<bool> {
             shape[at] = size;
             let view = contiguous(&dims, &shape) && l.wishes[y].is_none() && !shape.contains(&0);
             if view {
-                let piece = l.piece(value, offset, shape)?;
-                l.places[y].set(layout, storage, piece);
+                let piece = l.subview(value, offset, shape)?;
+                l.tensor_forms[y].set(layout, storage, piece);
             } else {
                 let result = l.write(y, layout, storage)?;
                 let to = dense(&shape)?;

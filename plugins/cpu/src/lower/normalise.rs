@@ -9,21 +9,21 @@ use polychip_sdk::{Error, Result};
 
 use super::builder::{Lowering, image};
 use super::encoding::stands_for_f32;
-use super::tail::Tail;
+use super::epilogue::FusedEpilogue;
 use crate::part::{Node, Part, Tensor};
 use crate::step::ValueId;
 use crate::weights::Recipe;
 use crate::work::Class;
 
 /// Lowers a node of this sort.
-pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, tail: &Tail) -> Result<bool> {
+pub(super) fn lower(l: &mut Lowering<'_>, node: &Node, fused: &FusedEpilogue) -> Result<bool> {
     let extra = node.outputs.iter().skip(1).any(Option::is_some);
     if extra || node.input(0).is_none() || node.output(0).is_none() || !l.all_f32(node) {
         return Ok(false);
     }
     match node.op {
-        Op::LayerNormalization => rows(l, node, Norm::Layer, tail),
-        Op::RMSNormalization => rows(l, node, Norm::Rms, tail),
+        Op::LayerNormalization => rows(l, node, Norm::Layer, fused),
+        Op::RMSNormalization => rows(l, node, Norm::Rms, fused),
         Op::BatchNormalization => batch(l, node),
         Op::InstanceNormalization => grouped(l, node, None),
         Op::GroupNormalization => match node.attributes.int(Attr::NumGroups).map(usize::try_from) {
@@ -65,7 +65,7 @@ pub(super) fn adds(part: &Part, node: &Node) -> bool {
     adds().unwrap_or(false)
 }
 
-fn rows(l: &mut Lowering<'_>, node: &Node, norm: Norm, tail: &Tail) -> Result<bool> {
+fn rows(l: &mut Lowering<'_>, node: &Node, norm: Norm, fused: &FusedEpilogue) -> Result<bool> {
     let (Some(x), Some(y)) = (node.input(0), node.output(0)) else {
         return Ok(false);
     };
@@ -77,8 +77,8 @@ fn rows(l: &mut Lowering<'_>, node: &Node, norm: Norm, tail: &Tail) -> Result<bo
         dims[..axis].iter().product::<usize>(),
         dims[axis..].iter().product::<usize>(),
     );
-    let mut reads = match tail.sum {
-        Some(sum) => vec![l.rows(sum.terms[0])?, l.rows(sum.terms[1])?],
+    let mut reads = match fused.sum {
+        Some(sum) => vec![l.rows(sum.addends[0])?, l.rows(sum.addends[1])?],
         None => vec![l.rows(x)?],
     };
     let mut parameter = |l: &mut Lowering<'_>, i: usize| -> Result<Option<Option<usize>>> {
@@ -95,8 +95,8 @@ fn rows(l: &mut Lowering<'_>, node: &Node, norm: Norm, tail: &Tail) -> Result<bo
         return Ok(false);
     };
     let mut writes = vec![l.write_f32_or(Storage::Bf16, y, Layout::RowMajor)?];
-    let with_residual = tail.sum.is_some();
-    let with_sum = tail.sum.is_some_and(|sum| sum.kept);
+    let with_residual = fused.sum.is_some();
+    let with_sum = fused.sum.is_some_and(|sum| sum.is_stored);
     if with_sum {
         writes.push(l.write_rows(x)?);
     }
@@ -104,7 +104,7 @@ fn rows(l: &mut Lowering<'_>, node: &Node, norm: Norm, tail: &Tail) -> Result<bo
     if with_rounded {
         let shape = l.shape(y)?.to_vec();
         let rounded = l.fresh(DType::BF16, shape)?;
-        l.places[y].set(Layout::RowMajor, Storage::Bf16, rounded);
+        l.tensor_forms[y].set(Layout::RowMajor, Storage::Bf16, rounded);
         writes.push(rounded);
     }
     let (isa, epsilon) = (l.isa, epsilon(node));

@@ -4,7 +4,7 @@
 //! the sums that are normalised over rows, which a whole encoder adds up into. Products that are too small to gain are
 //! none to this.
 //!
-//! Not here: how tensors come to be bf16 (`forms`), which nodes are such products (`fuse`).
+//! Not here: how tensors come to be bf16 (`materialize`), which nodes are such products (`fuse`).
 
 use polychip_ops::Op;
 

@@ -2,7 +2,7 @@
 //!
 //! Invariant: rounding is to nearest even and saturates, as ONNX says of QuantizeLinear.
 //!
-//! Not here: which tensors are rounded, and when (`forms`).
+//! Not here: which tensors are rounded, and when (`materialize`).
 
 use polychip_cpu_kernels::quantised as kernel;
 use polychip_lowering::{Layout, ScaleIndex, integers};

@@ -1,12 +1,12 @@
-//! Steps that the reference evaluator computes, on boxed tensors: any element type, any shape; of sizes that only the run
-//! knows those that are not worth a kernel then (`late`).
+//! Steps of the reference evaluator, on boxed tensors: any element type, any shape. Of nodes with dynamic shapes it computes
+//! those for which lowering does not pay off (`dynamic_shapes`).
 
 use std::borrow::Cow;
 
 use polychip_sdk::{Error, ErrorKind, Result};
 
 use super::builder::Lowering;
-use super::late::Late;
+use super::dynamic_shapes::DynamicNode;
 use crate::part::Node;
 use crate::work::{Class, of_node};
 
@@ -42,8 +42,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
         }
     }
     let packed = l.containers(node);
-    let late = Late::of(l, node);
-    let expected = late.as_ref().and_then(|late| late.expected(l));
+    let dynamic = DynamicNode::of(l, node);
+    let expected = dynamic.as_ref().and_then(|dynamic| dynamic.expected(l));
     let (op, attributes, outputs) = (node.op, node.attributes.clone(), node.outputs.len());
     let work = of_node(l.part, node);
     let step = l.step(
@@ -52,8 +52,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<()> {
         &writes,
         None,
         Box::new(move |o| {
-            if let Some(late) = &late
-                && late.run(o)?
+            if let Some(dynamic) = &dynamic
+                && dynamic.run(o)?
             {
                 return Ok(());
             }

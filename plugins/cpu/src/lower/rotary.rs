@@ -1,4 +1,4 @@
-//! RotaryEmbedding: pairs of features turned by the angles of their position.
+//! RotaryEmbedding: pairs of features rotated by the angles of their position.
 //!
 //! Not here: attention itself (`attention`).
 
@@ -69,8 +69,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             let positions = has_positions.then(|| o.read::<i64>(3));
             let caches = (o.read(1), o.read(2));
             rotary(isa, o.pool, plan, o.read(0), caches, positions, o.write(0)).map_err(|position| {
-                let words = format!("RotaryEmbedding: position {position} is outside the caches");
-                Error::new(ErrorKind::BadArgument, words)
+                let message = format!("RotaryEmbedding: position {position} is outside the caches");
+                Error::new(ErrorKind::BadArgument, message)
             })
         }),
     )

@@ -134,8 +134,8 @@ fn regions(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) ->
             let (regions, y) = ((o.read(1), o.read(2)), o.write(0));
             let outcome = plan.run(isa, o.pool, o.read(0), regions, (o.write(1), o.write(2)), y);
             outcome.map_err(|image| {
-                let words = format!("RoiAlign: a region of image {image}, there are {n}");
-                Error::new(ErrorKind::BadArgument, words)
+                let message = format!("RoiAlign: a region of image {image}, there are {n}");
+                Error::new(ErrorKind::BadArgument, message)
             })
         }),
     )

@@ -41,7 +41,7 @@ struct Taken {
     backwards: bool,
 }
 
-/// A result that the rounds' values are stacked to; a piece of scratch where nobody wants it.
+/// A result that stacks the values of the iterations; scratch memory if it is unused.
 struct Stacked {
     one: One,
     result: Option<usize>,

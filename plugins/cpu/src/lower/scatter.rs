@@ -90,8 +90,8 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     };
     let run = move |o: &mut Operands<'_>| {
         run(o).map_err(|(index, size)| {
-            let words = format!("{name}: index {index} is outside an axis of {size}");
-            Error::new(ErrorKind::BadArgument, words)
+            let message = format!("{name}: index {index} is outside an axis of {size}");
+            Error::new(ErrorKind::BadArgument, message)
         })
     };
     let step = l.step(name, &reads, &[output], None, Box::new(run));
@@ -222,8 +222,8 @@ pub(super) fn lower_rows(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
                         at
                     };
                     let Some(at) = usize::try_from(at).ok().filter(|&at| at < places) else {
-                        let words = format!("TensorScatter: write index {at} of {places}");
-                        return Err(Error::new(ErrorKind::BadArgument, words));
+                        let message = format!("TensorScatter: write index {at} of {places}");
+                        return Err(Error::new(ErrorKind::BadArgument, message));
                     };
                     y[(line * places + at) * row..][..row]
                         .copy_from_slice(&updates[(line * rows + own) * row..][..row]);

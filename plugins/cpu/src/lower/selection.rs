@@ -17,7 +17,7 @@ use crate::part::{Node, Part, TensorIndex};
 use crate::step::{Operands, Plain};
 use crate::work::Class;
 
-/// Results with more elements are left to the reference: finding their places would take longer than a few runs.
+/// Results with more elements are left to the reference: finding the map would take longer than a few runs.
 const MOST: usize = 1 << 22;
 /// From this many elements a run on, copying runs is faster than copying elements.
 const RUN: usize = 4;
@@ -32,8 +32,8 @@ struct Run {
     step: i8,
 }
 
-/// Which element goes where.
-enum Places {
+/// The source of each element of the result.
+enum ElementMap {
     Runs(Vec<Run>),
     Each(Vec<u32>),
 }
@@ -86,9 +86,9 @@ fn covers(part: &Part, node: &Node) -> Option<(TensorIndex, TensorIndex)> {
     fits.then_some((x, y))
 }
 
-/// The places of a node's results, by the reference evaluator.
-fn places(part: &Part, node: &Node, x: TensorIndex, elements: usize) -> Result<Places> {
-    let failed = |words: String| Error::new(ErrorKind::BadArgument, words).at_node(node.index);
+/// The element map of a node, by the reference evaluator.
+fn element_map(part: &Part, node: &Node, x: TensorIndex, elements: usize) -> Result<ElementMap> {
+    let failed = |message: String| Error::new(ErrorKind::BadArgument, message).at_node(node.index);
     let shape = part.dims(x).unwrap_or_default().to_vec();
     let count: usize = shape.iter().product();
     let numbers: Vec<i128> = (1..=count as i128).collect();
@@ -124,9 +124,9 @@ fn places(part: &Part, node: &Node, x: TensorIndex, elements: usize) -> Result<P
     }
     let runs = runs(&numbers);
     Ok(if runs.len() * RUN <= elements {
-        Places::Runs(runs)
+        ElementMap::Runs(runs)
     } else {
-        Places::Each(numbers)
+        ElementMap::Each(numbers)
     })
 }
 
@@ -176,16 +176,16 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         }
     };
     let elements: usize = l.shape(y)?.iter().product();
-    let places = match l.dry {
-        true => Places::Runs(Vec::new()),
-        false => match places(l.part, node, x, elements) {
-            Ok(places) => places,
+    let map = match l.dry {
+        true => ElementMap::Runs(Vec::new()),
+        false => match element_map(l.part, node, x, elements) {
+            Ok(map) => map,
             // an index that is out of range, say: the run tells
             Err(_) => return Ok(false),
         },
     };
-    // before the places are known, the op alone says whether they lie apart
-    let scattered = matches!(places, Places::Each(_)) || (l.dry && node.op == Op::GatherElements);
+    // before the map is known, the op alone decides whether the elements lie apart
+    let scattered = matches!(map, ElementMap::Each(_)) || (l.dry && node.op == Op::GatherElements);
     let (from, to) = (l.as_is(x)?, l.write_as_is(y)?);
     let width = l.width(from);
     l.step(
@@ -195,14 +195,10 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
         None,
         Box::new(move |o| {
             match width {
-                1 => copy::<u8>(o, &places, fill[0]),
-                2 => copy::<u16>(o, &places, u16::from_le_bytes([fill[0], fill[1]])),
-                4 => copy::<u32>(
-                    o,
-                    &places,
-                    u32::from_le_bytes([fill[0], fill[1], fill[2], fill[3]]),
-                ),
-                _ => copy::<u64>(o, &places, u64::from_le_bytes(fill)),
+                1 => copy::<u8>(o, &map, fill[0]),
+                2 => copy::<u16>(o, &map, u16::from_le_bytes([fill[0], fill[1]])),
+                4 => copy::<u32>(o, &map, u32::from_le_bytes([fill[0], fill[1], fill[2], fill[3]])),
+                _ => copy::<u64>(o, &map, u64::from_le_bytes(fill)),
             }
             Ok(())
         }),
@@ -211,15 +207,15 @@ pub(super) fn lower(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
     Ok(true)
 }
 
-fn copy<T: Plain>(o: &mut Operands<'_>, places: &Places, fill: T) {
+fn copy<T: Plain>(o: &mut Operands<'_>, map: &ElementMap, fill: T) {
     let (x, mut y) = (o.read::<T>(0), o.write::<T>(0));
-    match places {
-        Places::Each(numbers) => {
+    match map {
+        ElementMap::Each(numbers) => {
             for (y, &number) in y.iter_mut().zip(numbers) {
                 *y = if number == 0 { fill } else { x[number as usize - 1] };
             }
         }
-        Places::Runs(runs) => {
+        ElementMap::Runs(runs) => {
             for run in runs {
                 let (now, rest) = y.split_at_mut(run.len as usize);
                 let at = run.from as usize;
@@ -245,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_say_what_the_numbers_say() {
+    fn element_runs_match_the_indices() {
         let numbers = [0, 0, 5, 6, 7, 3, 2, 1, 4, 4, 4, 0, 1, 3, 9, 8, 1];
         let runs = runs(&numbers);
         let mut back = Vec::new();

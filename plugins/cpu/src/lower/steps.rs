@@ -1,6 +1,6 @@
 //! Steps that more than one op class adds: copies, and functions of one and two values.
 //!
-//! Not here: which values they run over (`forms`, and each op class).
+//! Not here: which values they run over (`materialize`, and each op class).
 
 use half::slice::HalfBitsSliceExt;
 use half::{bf16, f16};

@@ -2,14 +2,14 @@
 #![allow(unsafe_code)]
 
 mod convolution;
+mod data_dependent;
+mod dynamic_shapes;
 mod elementwise;
-mod found;
 #[cfg(feature = "fourier")]
 mod fourier;
 mod groups;
 mod half;
 mod integers;
-mod late;
 mod movement;
 mod nbits;
 mod product;
@@ -25,7 +25,7 @@ use polychip_reference::Tensor as Boxed;
 use polychip_sdk::{AlignedBytes, Constant, Encoding, EncodingKind, Layout};
 use proptest::prelude::*;
 
-use super::{Options, draft, lower};
+use super::{Options, dry_run, lower};
 use crate::part::{Node, Part, Programs, Tensor};
 use crate::step::{Home, Memory, Operands, Program, Step, tensor_from_bytes};
 use crate::weights::Weights;
@@ -203,8 +203,8 @@ impl Net {
         lower(&self.part, &options).unwrap()
     }
 
-    /// What is drafted, for estimates and support, is what was lowered.
-    fn check_draft(&self, layouts: &[Layout], program: &Program) {
+    /// A dry run, from which support and estimates come, has the steps of the lowered part.
+    fn check_dry_run(&self, layouts: &[Layout], program: &Program) {
         let options = Options {
             programs: &Programs::default(),
             choices: crate::tune::Choices::Rule,
@@ -213,13 +213,13 @@ impl Net {
             layouts,
             reduced: false,
         };
-        let drafted = draft(&self.part, &options);
+        let dry = dry_run(&self.part, &options);
         let told = |steps: &[Step]| -> Vec<_> {
             let told = steps.iter().map(|step| (step.node, step.name, step.work));
             told.collect()
         };
-        assert_eq!(told(&drafted.steps), told(&program.steps));
-        assert!(drafted.refused.iter().all(Option::is_none));
+        assert_eq!(told(&dry.steps), told(&program.steps));
+        assert!(dry.refused.iter().all(Option::is_none));
     }
 
     /// Lowers, runs and compares with the reference; gives the names of the steps.
@@ -241,7 +241,7 @@ impl Net {
             }
         }
         let program = self.lower(layouts, false, &pool);
-        self.check_draft(layouts, &program);
+        self.check_dry_run(layouts, &program);
         check_members(&program);
         let computed = run(&program, &pool, &self.fed);
         // a second run over dirty memory must not differ
@@ -254,13 +254,13 @@ impl Net {
                 &format!("output {port} of {:?}", program.steps),
             );
         }
-        self.check_late(tolerance, &expected);
+        self.check_dynamic_shapes(tolerance, &expected);
         program.steps.iter().map(|step| step.name).collect()
     }
 
     /// The same where no size is known before the run: the first run is the evaluator's, the second one by kernels, as far
     /// as there are any. Gives how many nodes were.
-    fn check_late(&self, tolerance: f64, expected: &[Boxed]) -> usize {
+    fn check_dynamic_shapes(&self, tolerance: f64, expected: &[Boxed]) -> usize {
         let mut part = self.part.clone();
         let open =
             |t: &Tensor| t.encoding.is_none() && t.plain && t.fill.is_none() && t.dtype != DType::String;
@@ -278,14 +278,14 @@ impl Net {
         };
         let layouts = vec![Layout::RowMajor; net.part.inputs.len() + net.part.outputs.len()];
         let program = net.lower(&layouts, false, &pool);
-        net.check_draft(&layouts, &program);
-        let before = super::late::CALLS.get();
+        net.check_dry_run(&layouts, &program);
+        let before = super::dynamic_shapes::CALLS.get();
         let computed = run(&program, &pool, &net.fed);
         for (port, (have, want)) in computed.iter().zip(expected).enumerate() {
-            let what = format!("late, output {port} of {:?}", program.steps);
+            let what = format!("dynamic shapes, output {port} of {:?}", program.steps);
             close(have, want, tolerance, &what);
         }
-        super::late::CALLS.get() - before
+        super::dynamic_shapes::CALLS.get() - before
     }
 }
 

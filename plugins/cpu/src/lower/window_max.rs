@@ -1,8 +1,8 @@
 //! MaxPool of integers and with places, and MaxUnpool, in ONNX order.
 //!
-//! Not here: pools of f32 alone (`pool`), of codes (`codes`).
+//! Not here: pools of f32 alone (`pool`), of codes (`int8`).
 
-use polychip_cpu_kernels::pick::Extreme;
+use polychip_cpu_kernels::argreduce::Extreme;
 use polychip_cpu_kernels::quantised::max_pool;
 use polychip_cpu_kernels::window_max::{Window, max_windows, max_windows_of_bytes};
 use polychip_lowering::Storage;
@@ -137,8 +137,8 @@ fn unpool(l: &mut Lowering<'_>, node: &Node) -> Result<bool> {
             for (&x, &place) in x.iter().zip(places) {
                 let at = usize::try_from(place).ok().and_then(|place| y.get_mut(place));
                 *at.ok_or_else(|| {
-                    let words = format!("MaxUnpool: place {place} is outside the result");
-                    Error::new(ErrorKind::BadArgument, words)
+                    let message = format!("MaxUnpool: place {place} is outside the result");
+                    Error::new(ErrorKind::BadArgument, message)
                 })? = x;
             }
             Ok(())

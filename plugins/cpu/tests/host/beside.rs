@@ -85,7 +85,7 @@ fn beside(device: &Device, parts: &[(Executable, usize)], inputs: &(dyn Fn(usize
 }
 
 #[test]
-fn runs_of_one_executable_and_of_several_give_what_they_give_alone() {
+fn concurrent_runs_match_separate_runs() {
     let host = with_threads(4);
     let device = &host.devices()[0];
     let graph = conv_graph();
@@ -104,7 +104,7 @@ fn runs_of_one_executable_and_of_several_give_what_they_give_alone() {
 }
 
 #[test]
-fn runs_with_bodies_give_what_they_give_alone() {
+fn concurrent_runs_with_bodies_match_separate_runs() {
     let host = with_threads(3);
     let device = &host.devices()[0];
     let branches = load(device, &control::graph(&choice(2)), 1);
@@ -122,7 +122,7 @@ fn runs_with_bodies_give_what_they_give_alone() {
 }
 
 #[test]
-fn a_model_planned_for_another_size_shares_its_packed_weights() {
+fn specializations_share_packed_weights() {
     let bytes_of = |executable: &Executable| executable.info().constant_bytes;
     let alone = |columns: usize| {
         let host = with_threads(2);

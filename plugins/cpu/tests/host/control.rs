@@ -77,7 +77,7 @@ pub(crate) fn choice(rows: usize) -> String {
 }
 
 #[test]
-fn a_branch_is_taken_by_its_condition() {
+fn if_takes_the_branch_of_its_condition() {
     let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
     let first = [2.0, 6.0, 12.0, 8.0, 15.0, 24.0];
     for rows in [2, 4] {
@@ -126,7 +126,7 @@ pub(crate) const ROUNDS: &str = r#"graph "g" {
     }"#;
 
 #[test]
-fn a_loop_carries_stacks_and_ends() {
+fn loop_carries_state_stacks_and_ends() {
     for (n, last, rounds) in [(3, 100, 3), (100, 1, 2), (1, 100, 1), (0, 100, 0)] {
         let found = run(ROUNDS, &[integer(n), integer(last), floats(&[1.0, -2.0])]);
         let times = |count: usize| [count as f32, -2.0 * count as f32];
@@ -143,7 +143,7 @@ fn a_loop_carries_stacks_and_ends() {
 }
 
 #[test]
-fn bodies_stand_in_bodies() {
+fn bodies_nest() {
     let source = r#"graph "g" {
       input t0 "p": bool[]
       input t1 "n": i64[]
@@ -184,7 +184,7 @@ fn bodies_stand_in_bodies() {
 
 /// Running sums of two sequences, the second one from its end, and what is stacked in both directions.
 #[test]
-fn a_scan_carries_and_stacks() {
+fn scan_carries_state_and_stacks() {
     let source = r#"graph "g" {
       input t0 "start": f32[2]
       input t1 "x": f32[3, 2]

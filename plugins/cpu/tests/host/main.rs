@@ -139,7 +139,7 @@ fn linked_and_loaded_give_the_same_bytes() {
 }
 
 #[test]
-fn cached_bytes_load_and_torn_or_foreign_ones_are_refused() {
+fn cached_blobs_load_and_damaged_ones_are_refused() {
     let host = linked();
     let device = &host.devices()[0];
     let graph = conv_graph();
@@ -166,7 +166,7 @@ fn cached_bytes_load_and_torn_or_foreign_ones_are_refused() {
 }
 
 #[test]
-fn a_run_nobody_waits_for_is_computed_and_runs_wait_for_each_other() {
+fn unawaited_run_completes_and_runs_chain() {
     let host = linked();
     let device = &host.devices()[0];
     let x = ramp(100);
@@ -252,7 +252,7 @@ fn quantised_ports_hold_integers() {
 }
 
 #[test]
-fn a_loop_runs_its_body_and_captures() {
+fn loop_runs_its_body_with_captures() {
     let host = linked();
     let mut inner = Graph::new("body");
     let trip = tensor(&mut inner, "i", DType::I64, &[]);
@@ -306,7 +306,7 @@ fn a_loop_runs_its_body_and_captures() {
 }
 
 #[test]
-fn an_output_whose_shape_depends_on_data_tells_its_shape() {
+fn data_dependent_output_reports_its_shape() {
     let host = linked();
     let mut graph = Graph::new("places");
     let x = tensor(&mut graph, "x", DType::F32, &[2, 3]);
@@ -328,7 +328,7 @@ fn an_output_whose_shape_depends_on_data_tells_its_shape() {
 }
 
 #[test]
-fn a_part_that_needs_more_memory_than_there_is_is_an_error() {
+fn part_beyond_available_memory_is_an_error() {
     let host = linked();
     let device = &host.devices()[0];
     // 256 TiB: above what a process addresses
@@ -406,7 +406,7 @@ fn endless_part(nodes: bool, depth: usize) -> Graph {
 }
 
 #[test]
-fn a_loop_that_never_ends_can_be_cancelled() {
+fn endless_loop_can_be_cancelled() {
     let host = linked();
     let device = &host.devices()[0];
     // the last is a wait that many a run would be computed in
@@ -424,7 +424,7 @@ fn a_loop_that_never_ends_can_be_cancelled() {
 }
 
 #[test]
-fn a_wait_behind_a_run_that_never_ends_runs_out() {
+fn wait_behind_an_endless_run_times_out() {
     let host = linked();
     let device = &host.devices()[0];
     let x = ramp(100);

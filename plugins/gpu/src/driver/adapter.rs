@@ -9,7 +9,7 @@ use polychip_sdk::{Error, ErrorKind, Result};
 
 /// An adapter that can be opened.
 #[derive(Clone)]
-pub(crate) struct Found {
+pub(crate) struct GpuAdapter {
     /// What made the adapter; it outlives all devices.
     #[cfg_attr(target_vendor = "apple", allow(dead_code, reason = "held"))]
     pub(crate) instance: wgpu::Instance,
@@ -19,7 +19,7 @@ pub(crate) struct Found {
     pub(crate) info: wgpu::AdapterInfo,
 }
 
-impl Found {
+impl GpuAdapter {
     /// Whether the host's processor computes: a driver without a GPU.
     pub(crate) fn software(&self) -> bool {
         self.info.device_type == wgpu::DeviceType::Cpu
@@ -174,7 +174,7 @@ fn same(a: &wgpu::AdapterInfo, b: &wgpu::AdapterInfo) -> bool {
 ///
 /// # Errors
 /// Where there is none, in words that say what to install or to set.
-pub(crate) fn find(wanted: Option<&str>) -> Result<Vec<Found>> {
+pub(crate) fn find(wanted: Option<&str>) -> Result<Vec<GpuAdapter>> {
     let apis = wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12;
     let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
         backends: apis,
@@ -191,14 +191,14 @@ pub(crate) fn find(wanted: Option<&str>) -> Result<Vec<Found>> {
             })
             .collect();
     listed.sort_by_key(|(_, info)| (sort_rank(info.device_type), api_rank(info.backend)));
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<GpuAdapter> = Vec::new();
     for (adapter, info) in listed {
         let computes = adapter
             .get_downlevel_capabilities()
             .flags
             .contains(wgpu::DownlevelFlags::COMPUTE_SHADERS);
         if computes && !found.iter().any(|other| same(&other.info, &info)) {
-            found.push(Found {
+            found.push(GpuAdapter {
                 instance: instance.clone(),
                 adapter,
                 info,
@@ -211,7 +211,7 @@ pub(crate) fn find(wanted: Option<&str>) -> Result<Vec<Found>> {
     let Some(wanted) = wanted else {
         return Ok(found);
     };
-    let names: Vec<String> = found.iter().map(Found::name).collect();
+    let names: Vec<String> = found.iter().map(GpuAdapter::name).collect();
     let wanted = wanted.to_lowercase();
     found.retain(|adapter| adapter.name().to_lowercase().contains(&wanted));
     if found.is_empty() {

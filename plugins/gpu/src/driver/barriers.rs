@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launch_waits_where_it_touches_what_is_written_or_writes_what_is_touched() {
+    fn launch_waits_on_overlapping_writes() {
         let (read, write) = (false, true);
         let mut pending = Pending::default();
         // two branches that read one input

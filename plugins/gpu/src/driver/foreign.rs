@@ -1,6 +1,6 @@
 //! Memory that others made, as buffers of this GPU: taken by a handle, and handed over between us and them.
 //!
-//! Invariant: whoever else uses such memory does so as a foreign family of queues: a submission that touches it takes
+//! Invariant: other users of such memory are a foreign queue family: a submission that touches it takes
 //! it over from there first and gives it back last ([`Raw::take`], [`Raw::give`]).
 //!
 //! Not here: what the driver imports (`external`), the processor's view of the memory (`polychip_sdk::HostBuffer`).
@@ -14,10 +14,10 @@ use ash::vk;
 use polychip_sdk::{Error, Result};
 use wgpu::hal::api::Vulkan;
 
+use super::command_queue::CommandQueue;
 use super::external::DMA_BUF;
 #[cfg(target_os = "android")]
 use super::external::HARDWARE_BUFFER;
-use super::lane::Lane;
 use super::vulkan::{Raw, failed};
 use super::vulkan_memory::wrap;
 
@@ -42,14 +42,14 @@ pub(super) enum Way {
 }
 
 impl Raw {
-    /// A buffer over the bytes of a dma-buf from `offset` on, one of wgpu's per lane, and its size: `bytes`, or up to
-    /// the next multiple of `round` where the dma-buf goes on that far.
+    /// A buffer over the bytes of a dma-buf from `offset` on, one of wgpu's per command queue, and its size: `bytes`, or up to
+    /// the next multiple of `round` if the dma-buf is that long.
     ///
     /// # Errors
     /// `Unsupported` where the driver does not take this memory.
     pub(super) fn import_dma_buf(
         self: &Arc<Self>,
-        lanes: &[Lane],
+        command_queues: &[CommandQueue],
         fd: BorrowedFd<'_>,
         offset: u64,
         bytes: u64,
@@ -123,10 +123,10 @@ impl Raw {
         }
         // SAFETY: fresh buffer, memory of a size and kind that hold it from this byte on.
         unsafe { self.device().bind_buffer_memory(made.buffer, made.memory, offset) }.map_err(out)?;
-        Ok((wrap(made, lanes, bytes), bytes))
+        Ok((wrap(made, command_queues, bytes), bytes))
     }
 
-    /// A buffer over the whole of a hardware buffer, an `AHardwareBuffer *`, one of wgpu's per lane, and its size.
+    /// A buffer over the whole of a hardware buffer, an `AHardwareBuffer *`, one of wgpu's per command queue, and its size.
     ///
     /// # Errors
     /// `Unsupported` where the driver does not take this memory.
@@ -136,7 +136,7 @@ impl Raw {
     #[cfg(target_os = "android")]
     pub(super) unsafe fn import_hardware_buffer(
         self: &Arc<Self>,
-        lanes: &[Lane],
+        command_queues: &[CommandQueue],
         handle: u64,
         bytes: u64,
     ) -> Result<(Vec<wgpu::Buffer>, u64)> {
@@ -174,7 +174,7 @@ impl Raw {
         made.memory = unsafe { self.device().allocate_memory(&info, None) }.map_err(out)?;
         // SAFETY: fresh buffer, memory of its size and kind.
         unsafe { self.device().bind_buffer_memory(made.buffer, made.memory, 0) }.map_err(out)?;
-        Ok((wrap(made, lanes, bytes), bytes))
+        Ok((wrap(made, command_queues, bytes), bytes))
     }
 
     /// Commands that take buffers over from others, to be submitted before what uses them.
@@ -183,10 +183,10 @@ impl Raw {
     /// Where the driver records nothing.
     pub(super) fn take<'a>(
         &self,
-        lane: &Lane,
+        command_queue: &CommandQueue,
         buffers: impl Iterator<Item = &'a wgpu::Buffer>,
     ) -> Result<wgpu::CommandBuffer> {
-        self.hand_over(lane, buffers, Way::Take)
+        self.hand_over(command_queue, buffers, Way::Take)
     }
 
     /// Commands that give buffers back to others, to be submitted behind what uses them.
@@ -195,15 +195,15 @@ impl Raw {
     /// Where the driver records nothing.
     pub(super) fn give<'a>(
         &self,
-        lane: &Lane,
+        command_queue: &CommandQueue,
         buffers: impl Iterator<Item = &'a wgpu::Buffer>,
     ) -> Result<wgpu::CommandBuffer> {
-        self.hand_over(lane, buffers, Way::Give)
+        self.hand_over(command_queue, buffers, Way::Give)
     }
 
     fn hand_over<'a>(
         &self,
-        lane: &Lane,
+        command_queue: &CommandQueue,
         buffers: impl Iterator<Item = &'a wgpu::Buffer>,
         way: Way,
     ) -> Result<wgpu::CommandBuffer> {
@@ -220,7 +220,7 @@ impl Raw {
                 raw.push(handle);
             }
         }
-        let mut encoder = lane.device.create_command_encoder(&Default::default());
+        let mut encoder = command_queue.device.create_command_encoder(&Default::default());
         let record = |commands: Option<&mut wgpu::hal::vulkan::CommandEncoder>| match commands {
             None => Err(Error::unsupported("commands that are not Vulkan's")),
             Some(commands) => {
@@ -235,7 +235,7 @@ impl Raw {
         Ok(encoder.finish())
     }
 
-    /// Records the barriers with which a lane takes buffers over from others, or gives them back.
+    /// Records the barriers with which a command queue takes buffers over from others, or gives them back.
     pub(super) fn record_hand_over(&self, commands: vk::CommandBuffer, buffers: &[vk::Buffer], way: Way) {
         let foreign = self.external().foreign;
         // of memory that several families share each is the owner

@@ -1,6 +1,6 @@
-//! An open GPU: its lanes, its pipelines, and whether it is lost.
+//! An open GPU: its command queues, its pipelines, and whether it is lost.
 //!
-//! Invariant: once lost it stays lost; the first words count. What comes after a reset is another [`Gpu`].
+//! Invariant: once lost it stays lost; the first message is kept. What comes after a reset is another [`Gpu`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use polychip_sdk::{Error, ErrorKind, Result};
 
-use super::adapter::Found;
-use super::lane::Lane;
+use super::adapter::GpuAdapter;
+use super::command_queue::CommandQueue;
 use super::pipeline::{Pipelines, descriptor};
 use super::timestamps::Clock;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
-use super::{vulkan::Raw, vulkan_lanes};
+use super::{vulkan::Raw, vulkan_queues};
 
 /// Numbers the open GPUs of the process.
 static OPENED: AtomicU64 = AtomicU64::new(1);
@@ -22,8 +22,8 @@ static OPENED: AtomicU64 = AtomicU64::new(1);
 pub struct Gpu {
     /// Which one of the process it is.
     pub(crate) number: u64,
-    /// The batch lane, and where there is one the urgent lane.
-    pub(crate) lanes: Vec<Lane>,
+    /// The batch command queue, and where there is one the urgent command queue.
+    pub(crate) command_queues: Vec<CommandQueue>,
     /// Pipelines by the text of their kernels.
     pub(crate) pipelines: Pipelines,
     /// Its clock, where it tells times.
@@ -54,34 +54,37 @@ impl Gpu {
     /// Opens an adapter; `cache` are the bytes of an earlier [`Pipelines::bytes`] of the same driver.
     ///
     /// # Errors
-    /// Where the driver refuses, in its words.
-    pub(crate) fn open(found: &Found, cache: Option<&[u8]>, commands: Commands) -> Result<Arc<Gpu>> {
+    /// Where the driver refuses, with the driver's message.
+    pub(crate) fn open(found: &GpuAdapter, cache: Option<&[u8]>, commands: Commands) -> Result<Arc<Gpu>> {
         let features = found.features();
         let limits = found.adapter.limits();
         #[cfg(any(target_os = "linux", target_os = "android", windows))]
-        let (raw, lanes) = if found.info.backend == wgpu::Backend::Vulkan {
-            let (raw, lanes) = vulkan_lanes::open(found, features, &limits)?;
-            (Some(raw), lanes)
+        let (raw, command_queues) = if found.info.backend == wgpu::Backend::Vulkan {
+            let (raw, command_queues) = vulkan_queues::open(found, features, &limits)?;
+            (Some(raw), command_queues)
         } else {
             (None, vec![open_plain(found, features, &limits)?])
         };
         #[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
-        let lanes = vec![open_plain(found, features, &limits)?];
+        let command_queues = vec![open_plain(found, features, &limits)?];
         let lost = Arc::new(OnceLock::new());
-        for lane in &lanes {
+        for command_queue in &command_queues {
             let of_loss = Arc::clone(&lost);
-            lane.device.set_device_lost_callback(move |reason, words| {
-                if reason != wgpu::DeviceLostReason::Destroyed {
-                    let _ = of_loss.set(format!("the GPU was lost: {words}"));
-                }
-            });
+            command_queue
+                .device
+                .set_device_lost_callback(move |reason, message| {
+                    if reason != wgpu::DeviceLostReason::Destroyed {
+                        let _ = of_loss.set(format!("the GPU was lost: {message}"));
+                    }
+                });
             let of_error = Arc::clone(&lost);
-            lane.device
+            command_queue
+                .device
                 .on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
                     let _ = of_error.set(format!("the GPU's driver failed: {error}"));
                 }));
         }
-        let period = lanes[0].queue.get_timestamp_period();
+        let period = command_queues[0].queue.get_timestamp_period();
         #[cfg(any(target_os = "linux", target_os = "android", windows))]
         let bits = raw.as_ref().map_or(0, |raw| raw.timestamp_bits);
         #[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
@@ -89,23 +92,23 @@ impl Gpu {
         #[cfg(any(target_os = "linux", target_os = "android", windows))]
         let recorder = raw
             .clone()
-            .filter(|_| commands == Commands::Recorded && lanes.iter().all(Lane::counts));
+            .filter(|_| commands == Commands::Recorded && command_queues.iter().all(CommandQueue::counts));
         #[cfg(any(target_os = "linux", target_os = "android", windows))]
         let (pipelines, recorded) = match &recorder {
             Some(raw) => (Pipelines::of_vulkan(raw, cache), true),
-            None => (Pipelines::of_wgpu(&lanes, features, cache), false),
+            None => (Pipelines::of_wgpu(&command_queues, features, cache), false),
         };
         #[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
         let (pipelines, recorded) = {
             let _ = commands;
-            (Pipelines::of_wgpu(&lanes, features, cache), false)
+            (Pipelines::of_wgpu(&command_queues, features, cache), false)
         };
         let timed = features.contains(wgpu::Features::TIMESTAMP_QUERY) && bits > 0 && recorded;
         Ok(Arc::new(Gpu {
             clock: timed.then(|| Clock::new(period, bits)),
             number: OPENED.fetch_add(1, Ordering::Relaxed),
             pipelines,
-            lanes,
+            command_queues,
             buffer_bytes: limits.max_buffer_size,
             offset_alignment: u64::from(limits.min_storage_buffer_offset_alignment),
             #[cfg(any(target_os = "linux", target_os = "android", windows))]
@@ -189,15 +192,20 @@ impl Gpu {
     }
 
     /// Says that the device is lost.
-    pub(crate) fn lose(&self, words: String) {
-        // the first words are those that tell
-        let _ = self.lost.set(words);
+    pub(crate) fn lose(&self, message: String) {
+        // the first message names the cause
+        let _ = self.lost.set(message);
     }
 
     /// Lets go of a GPU: at once where it has nothing left to do, and otherwise never, for it may still write to
     /// what it was given.
     pub(crate) fn retire(self: Arc<Self>, patience: Duration) {
-        if self.lost.get().is_some() && !self.lanes.iter().all(|lane| lane.is_idle(patience)) {
+        if self.lost.get().is_some()
+            && !self
+                .command_queues
+                .iter()
+                .all(|command_queue| command_queue.is_idle(patience))
+        {
             std::mem::forget(self);
             return;
         }
@@ -210,18 +218,18 @@ impl Gpu {
     /// Fails where the device is lost.
     ///
     /// # Errors
-    /// `DeviceLost`, in the driver's words.
+    /// `DeviceLost`, with the driver's message.
     pub(crate) fn alive(&self) -> Result<()> {
         match self.lost.get() {
             None => Ok(()),
-            Some(words) => Err(Error::new(ErrorKind::DeviceLost, words.clone())),
+            Some(message) => Err(Error::new(ErrorKind::DeviceLost, message.clone())),
         }
     }
 }
 
-/// Opens an adapter by wgpu alone, with one lane.
-fn open_plain(found: &Found, features: wgpu::Features, limits: &wgpu::Limits) -> Result<Lane> {
+/// Opens an adapter by wgpu alone, with one command queue.
+fn open_plain(found: &GpuAdapter, features: wgpu::Features, limits: &wgpu::Limits) -> Result<CommandQueue> {
     let (device, queue) = pollster::block_on(found.adapter.request_device(&descriptor(features, limits)))
         .map_err(|error| Error::new(ErrorKind::Persistent, format!("the GPU does not open: {error}")))?;
-    Ok(Lane::new(device, queue, None))
+    Ok(CommandQueue::new(device, queue, None))
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::memory::Piece;
+use super::memory::MemoryBlock;
 use super::pipeline::Pipeline;
 
-/// Memory that a launch binds.
+/// The memory of one binding of a launch.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
-    pub(crate) piece: &'a Arc<Piece>,
+pub(crate) struct BufferBinding<'a> {
+    pub(crate) block: &'a Arc<MemoryBlock>,
     pub(crate) offset: u64,
     pub(crate) bytes: u64,
     /// Whether the kernel writes there.
@@ -20,6 +20,6 @@ pub(crate) struct Place<'a> {
 pub(crate) struct Launch<'a> {
     pub(crate) pipeline: &'a Arc<Pipeline>,
     /// By binding.
-    pub(crate) places: Vec<Place<'a>>,
+    pub(crate) bindings: Vec<BufferBinding<'a>>,
     pub(crate) groups: [u32; 3],
 }

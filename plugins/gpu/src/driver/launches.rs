@@ -1,16 +1,16 @@
-//! Launches made ready to be run on a lane as often as wanted: recorded where the driver is Vulkan's, encoded by
+//! Launches made ready to be run on a command queue as often as wanted: recorded where the driver is Vulkan's, encoded by
 //! wgpu for each run elsewhere.
 //!
-//! Invariant: launches are under way at most once at a time; whoever submits them holds them until they have ended.
+//! Invariant: launches are under way at most once at a time; the submitter holds them until they have ended.
 
 use std::sync::Arc;
 
 use polychip_sdk::Result;
 
+use super::command_queue::Submission;
 use super::gpu::Gpu;
-use super::lane::Ticket;
 use super::launch::Launch;
-use super::memory::{Owner, Piece};
+use super::memory::{MemoryBlock, Owner};
 use super::pipeline::Pipeline;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
 use super::recording::Recording;
@@ -26,18 +26,18 @@ enum Form {
     Encoded {
         launches: Vec<Encoded>,
         /// What is written and the host reads in place.
-        shown: Vec<Arc<Piece>>,
+        shown: Vec<Arc<MemoryBlock>>,
         /// What is others' besides.
         #[cfg(any(target_os = "linux", target_os = "android"))]
-        foreign: Vec<Arc<Piece>>,
+        foreign: Vec<Arc<MemoryBlock>>,
     },
     #[cfg(any(target_os = "linux", target_os = "android", windows))]
     Recorded(Recording),
 }
 
-/// Launches made ready for one lane.
+/// Launches made ready for one command queue.
 pub(crate) struct Launches {
-    lane: usize,
+    queue_index: usize,
     form: Form,
 }
 
@@ -46,41 +46,48 @@ impl Launches {
     ///
     /// # Errors
     /// Where the driver has no memory for them.
-    pub(crate) fn new(gpu: &Gpu, lane: usize, launches: &[Launch<'_>], timed: bool) -> Result<Launches> {
+    pub(crate) fn new(
+        gpu: &Gpu,
+        queue_index: usize,
+        launches: &[Launch<'_>],
+        timed: bool,
+    ) -> Result<Launches> {
         #[cfg(any(target_os = "linux", target_os = "android", windows))]
         if let Some(raw) = gpu.recorder() {
-            let recording = Recording::new(raw, lane, launches, timed && gpu.clock.is_some())?;
+            let recording = Recording::new(raw, queue_index, launches, timed && gpu.clock.is_some())?;
             return Ok(Launches {
-                lane,
+                queue_index,
                 form: Form::Recorded(recording),
             });
         }
         #[cfg(not(any(target_os = "linux", target_os = "android", windows)))]
         let _ = timed;
-        Launches::encoded(gpu, lane, launches)
+        Launches::encoded(gpu, queue_index, launches)
     }
 
-    fn encoded(gpu: &Gpu, lane: usize, launches: &[Launch<'_>]) -> Result<Launches> {
-        let of_lane = &gpu.lanes[lane];
-        let encoded = of_lane.caught(|| {
+    fn encoded(gpu: &Gpu, queue_index: usize, launches: &[Launch<'_>]) -> Result<Launches> {
+        let command_queue = &gpu.command_queues[queue_index];
+        let encoded = command_queue.caught(|| {
             let encode = |launch: &Launch<'_>| {
                 let entries: Vec<wgpu::BindGroupEntry<'_>> = (0u32..)
-                    .zip(&launch.places)
-                    .map(|(binding, place)| wgpu::BindGroupEntry {
+                    .zip(&launch.bindings)
+                    .map(|(binding, bound)| wgpu::BindGroupEntry {
                         binding,
                         resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-                            buffer: &place.piece.lanes[lane],
-                            offset: place.offset,
-                            size: wgpu::BufferSize::new(place.bytes),
+                            buffer: &bound.block.buffers[queue_index],
+                            offset: bound.offset,
+                            size: wgpu::BufferSize::new(bound.bytes),
                         }),
                     })
                     .collect();
                 let (_, layout) = launch.pipeline.of_wgpu()?;
-                let group = of_lane.device.create_bind_group(&wgpu::BindGroupDescriptor {
-                    label: None,
-                    layout,
-                    entries: &entries,
-                });
+                let group = command_queue
+                    .device
+                    .create_bind_group(&wgpu::BindGroupDescriptor {
+                        label: None,
+                        layout,
+                        entries: &entries,
+                    });
                 Some(Encoded {
                     pipeline: Arc::clone(launch.pipeline),
                     group,
@@ -89,18 +96,18 @@ impl Launches {
             };
             launches.iter().filter_map(encode).collect::<Vec<_>>()
         })?;
-        let places = || launches.iter().flat_map(|launch| &launch.places);
+        let bindings = || launches.iter().flat_map(|launch| &launch.bindings);
         let of = |owner, written: bool| {
-            let mut pieces: Vec<Arc<Piece>> = Vec::new();
-            for place in places().filter(|place| place.piece.owner == owner && (place.writes || !written)) {
-                if !pieces.iter().any(|piece| Arc::ptr_eq(piece, place.piece)) {
-                    pieces.push(Arc::clone(place.piece));
+            let mut blocks: Vec<Arc<MemoryBlock>> = Vec::new();
+            for bound in bindings().filter(|bound| bound.block.owner == owner && (bound.writes || !written)) {
+                if !blocks.iter().any(|block| Arc::ptr_eq(block, bound.block)) {
+                    blocks.push(Arc::clone(bound.block));
                 }
             }
-            pieces
+            blocks
         };
         Ok(Launches {
-            lane,
+            queue_index,
             form: Form::Encoded {
                 shown: of(Owner::Host, true),
                 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -113,9 +120,9 @@ impl Launches {
     /// Hands the launches to the GPU.
     ///
     /// # Errors
-    /// Where the device is lost, in the driver's words.
-    pub(crate) fn submit(&mut self, gpu: &Gpu) -> Result<Ticket> {
-        let of_lane = &gpu.lanes[self.lane];
+    /// Where the device is lost, with the driver's message.
+    pub(crate) fn submit(&mut self, gpu: &Gpu) -> Result<Submission> {
+        let command_queue = &gpu.command_queues[self.queue_index];
         match &mut self.form {
             Form::Encoded {
                 launches,
@@ -123,7 +130,7 @@ impl Launches {
                 #[cfg(any(target_os = "linux", target_os = "android"))]
                 foreign,
             } => {
-                let mut encoder = of_lane.device.create_command_encoder(&Default::default());
+                let mut encoder = command_queue.device.create_command_encoder(&Default::default());
                 {
                     let mut pass = encoder.begin_compute_pass(&Default::default());
                     for launch in launches {
@@ -136,23 +143,26 @@ impl Launches {
                     }
                 }
                 // what the GPU wrote to host memory becomes visible to the host
-                let lane = self.lane;
-                let transitions = shown.iter().map(|piece| wgpu::wgt::BufferTransition {
-                    buffer: &piece.lanes[lane],
+                let queue_index = self.queue_index;
+                let transitions = shown.iter().map(|block| wgpu::wgt::BufferTransition {
+                    buffer: &block.buffers[queue_index],
                     state: wgpu::wgt::BufferUses::MAP_READ,
                 });
                 encoder.transition_resources(transitions, std::iter::empty());
                 let commands = encoder.finish();
                 #[cfg(any(target_os = "linux", target_os = "android"))]
                 if let Some(raw) = gpu.raw.as_ref().filter(|_| !foreign.is_empty()) {
-                    let buffers = || foreign.iter().map(|piece| &piece.lanes[lane]);
-                    let (take, give) = (raw.take(of_lane, buffers())?, raw.give(of_lane, buffers())?);
-                    return Ok(of_lane.submit([take, commands, give]));
+                    let buffers = || foreign.iter().map(|block| &block.buffers[queue_index]);
+                    let (take, give) = (
+                        raw.take(command_queue, buffers())?,
+                        raw.give(command_queue, buffers())?,
+                    );
+                    return Ok(command_queue.submit([take, commands, give]));
                 }
-                Ok(of_lane.submit(Some(commands)))
+                Ok(command_queue.submit(Some(commands)))
             }
             #[cfg(any(target_os = "linux", target_os = "android", windows))]
-            Form::Recorded(recording) => recording.submit(of_lane),
+            Form::Recorded(recording) => recording.submit(command_queue),
         }
     }
 

@@ -1,6 +1,6 @@
-//! Memory of the GPU: pieces of its own, and host memory that it uses in place.
+//! Memory of the GPU: blocks of its own, and host memory that it uses in place.
 //!
-//! Invariant: a piece is one memory, seen by every lane through a buffer of wgpu's.
+//! Invariant: a block is one memory, seen by every command queue through a buffer of wgpu's.
 //!
 //! Not here: buffers of the contract (`crate::buffer`).
 
@@ -17,7 +17,7 @@ use super::usage::USAGE;
 /// Sizes are rounded up to this, so that kernels may read whole vectors.
 const ROUND: u64 = 256;
 
-/// Who sees a piece in place besides this GPU.
+/// Who sees a block in place besides this GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// Nobody.
@@ -29,22 +29,22 @@ pub(crate) enum Owner {
     Foreign,
 }
 
-/// A piece of memory.
-pub struct Piece {
-    /// One buffer per lane.
-    pub(crate) lanes: Vec<wgpu::Buffer>,
+/// A block of memory.
+pub struct MemoryBlock {
+    /// One buffer per command queue.
+    pub(crate) buffers: Vec<wgpu::Buffer>,
     /// Size, in bytes.
     pub(crate) bytes: u64,
     /// Who sees it besides.
     pub(crate) owner: Owner,
 }
 
-impl Piece {
-    /// A piece of the device's own memory; its bytes are not cleared.
+impl MemoryBlock {
+    /// A block of the device's own memory; its bytes are not cleared.
     ///
     /// # Errors
     /// `OutOfMemory`, with the size and the limit.
-    pub(crate) fn local(gpu: &Gpu, bytes: u64) -> Result<Piece> {
+    pub(crate) fn local(gpu: &Gpu, bytes: u64) -> Result<MemoryBlock> {
         let full = || {
             let what = format!(
                 "{bytes} bytes in one buffer; the GPU's limit is {}",
@@ -58,37 +58,37 @@ impl Piece {
         }
         #[cfg(any(target_os = "linux", target_os = "android", windows))]
         if let Some(raw) = &gpu.raw {
-            let lanes = raw.local(&gpu.lanes, bytes)?;
-            return Ok(Piece {
-                lanes,
+            let buffers = raw.local(&gpu.command_queues, bytes)?;
+            return Ok(MemoryBlock {
+                buffers,
                 bytes,
                 owner: Owner::Device,
             });
         }
-        let lane = &gpu.lanes[0];
-        let buffer = lane.caught(|| {
-            lane.device.create_buffer(&wgpu::BufferDescriptor {
+        let command_queue = &gpu.command_queues[0];
+        let buffer = command_queue.caught(|| {
+            command_queue.device.create_buffer(&wgpu::BufferDescriptor {
                 label: None,
                 size: bytes,
                 usage: USAGE,
                 mapped_at_creation: false,
             })
         })?;
-        Ok(Piece {
-            lanes: vec![buffer],
+        Ok(MemoryBlock {
+            buffers: vec![buffer],
             bytes,
             owner: Owner::Device,
         })
     }
 
-    /// A piece over host memory, without a copy.
+    /// A block over host memory, without a copy.
     ///
     /// # Errors
     /// `Unsupported` where the driver does not take this memory.
     ///
     /// # Safety
-    /// The pages of `data` to `data + bytes` stay mapped until no run uses the piece.
-    pub(crate) unsafe fn import(gpu: &Gpu, data: *mut u8, bytes: u64) -> Result<Piece> {
+    /// The pages of `data` to `data + bytes` stay mapped until no run uses the block.
+    pub(crate) unsafe fn import(gpu: &Gpu, data: *mut u8, bytes: u64) -> Result<MemoryBlock> {
         let alignment = gpu
             .import_alignment()
             .ok_or_else(|| Error::unsupported("the driver imports no host memory"))?;
@@ -110,9 +110,9 @@ impl Piece {
         #[cfg(any(target_os = "linux", target_os = "android", windows))]
         if let Some(raw) = &gpu.raw {
             // SAFETY: as the caller promises.
-            let lanes = unsafe { raw.import(&gpu.lanes, data, bytes) }?;
-            return Ok(Piece {
-                lanes,
+            let buffers = unsafe { raw.import(&gpu.command_queues, data, bytes) }?;
+            return Ok(MemoryBlock {
+                buffers,
                 bytes,
                 owner: Owner::Host,
             });
@@ -120,9 +120,9 @@ impl Piece {
         #[cfg(target_vendor = "apple")]
         {
             // SAFETY: as the caller promises.
-            let buffer = unsafe { super::metal::import(&gpu.lanes[0], data, bytes) }?;
-            Ok(Piece {
-                lanes: vec![buffer],
+            let buffer = unsafe { super::metal::import(&gpu.command_queues[0], data, bytes) }?;
+            Ok(MemoryBlock {
+                buffers: vec![buffer],
                 bytes,
                 owner: Owner::Host,
             })
@@ -131,7 +131,7 @@ impl Piece {
         Err(Error::unsupported("the driver imports no host memory"))
     }
 
-    /// A piece over a dma-buf from byte `offset` on, without a copy.
+    /// A block over a dma-buf from byte `offset` on, without a copy.
     ///
     /// # Errors
     /// `Unsupported` where the driver does not take this memory.
@@ -141,7 +141,7 @@ impl Piece {
         fd: std::os::fd::BorrowedFd<'_>,
         offset: u64,
         bytes: u64,
-    ) -> Result<Piece> {
+    ) -> Result<MemoryBlock> {
         let Some(raw) = &gpu.raw else {
             return Err(Error::unsupported("the driver imports no dma-bufs"));
         };
@@ -150,18 +150,18 @@ impl Piece {
             let what = format!("{bytes} bytes of a dma-buf in one buffer; the GPU's limit is {limit}");
             return Err(Error::unsupported(what));
         }
-        let (lanes, bytes) = raw.import_dma_buf(&gpu.lanes, fd, offset, bytes, ROUND)?;
-        Ok(Piece {
-            lanes,
+        let (buffers, bytes) = raw.import_dma_buf(&gpu.command_queues, fd, offset, bytes, ROUND)?;
+        Ok(MemoryBlock {
+            buffers,
             bytes,
             owner: Owner::Foreign,
         })
     }
 
-    /// A piece over Android's hardware buffer from byte `offset` on, without a copy: the driver takes it as a whole.
+    /// A block over Android's hardware buffer from byte `offset` on, without a copy: the driver takes it as a whole.
     ///
     /// # Errors
-    /// `Unsupported` where the driver does not take this memory, or the piece does not start where it starts.
+    /// `Unsupported` where the driver does not take this memory, or the block does not start where it starts.
     ///
     /// # Safety
     /// The handle is that of a live hardware buffer.
@@ -171,16 +171,17 @@ impl Piece {
         handle: u64,
         offset: u64,
         bytes: u64,
-    ) -> Result<Piece> {
+    ) -> Result<MemoryBlock> {
         let Some(raw) = gpu.raw.as_ref().filter(|_| offset == 0) else {
             return Err(Error::unsupported(format!(
                 "the driver takes a hardware buffer as a whole, and the buffer starts at byte {offset}"
             )));
         };
         // SAFETY: as the caller promises.
-        let (lanes, bytes) = unsafe { raw.import_hardware_buffer(&gpu.lanes, handle, bytes.max(4)) }?;
-        Ok(Piece {
-            lanes,
+        let (buffers, bytes) =
+            unsafe { raw.import_hardware_buffer(&gpu.command_queues, handle, bytes.max(4)) }?;
+        Ok(MemoryBlock {
+            buffers,
             bytes,
             owner: Owner::Foreign,
         })
@@ -193,21 +194,23 @@ impl Piece {
     pub(crate) fn write(&self, gpu: &Gpu, offset: u64, bytes: &[u8]) -> Result<()> {
         /// Bytes written before they are waited for: the driver stages them.
         const AT_ONCE: usize = 64 << 20;
-        let lane = &gpu.lanes[0];
+        let command_queue = &gpu.command_queues[0];
         let mut at = offset;
         for chunk in bytes.chunks(AT_ONCE) {
             let whole = chunk.len() & !3;
             let (words, rest) = chunk.split_at(whole);
             if !words.is_empty() {
-                lane.queue.write_buffer(&self.lanes[0], at, words);
+                command_queue.queue.write_buffer(&self.buffers[0], at, words);
             }
             if !rest.is_empty() {
                 let mut word = [0; 4];
                 word[..rest.len()].copy_from_slice(rest);
-                lane.queue.write_buffer(&self.lanes[0], at + whole as u64, &word);
+                command_queue
+                    .queue
+                    .write_buffer(&self.buffers[0], at + whole as u64, &word);
             }
-            let submission = lane.submit(None);
-            while !lane.wait(&submission, std::time::Duration::from_secs(1))? {
+            let submission = command_queue.submit(None);
+            while !command_queue.wait(&submission, std::time::Duration::from_secs(1))? {
                 gpu.alive()?;
             }
             at += chunk.len() as u64;
@@ -220,29 +223,29 @@ impl Piece {
     /// # Errors
     /// Where the device is lost or has no memory for the way back.
     pub(crate) fn read(&self, gpu: &Gpu, to: &mut [u8]) -> Result<()> {
-        let lane = &gpu.lanes[0];
+        let command_queue = &gpu.command_queues[0];
         let bytes = (to.len().max(1) as u64).next_multiple_of(4);
-        let back = lane.caught(|| {
-            lane.device.create_buffer(&wgpu::BufferDescriptor {
+        let back = command_queue.caught(|| {
+            command_queue.device.create_buffer(&wgpu::BufferDescriptor {
                 label: None,
                 size: bytes,
                 usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
                 mapped_at_creation: false,
             })
         })?;
-        let mut encoder = lane.device.create_command_encoder(&Default::default());
-        encoder.copy_buffer_to_buffer(&self.lanes[0], 0, &back, 0, bytes);
-        let submission = lane.submit(Some(encoder.finish()));
+        let mut encoder = command_queue.device.create_command_encoder(&Default::default());
+        encoder.copy_buffer_to_buffer(&self.buffers[0], 0, &back, 0, bytes);
+        let submission = command_queue.submit(Some(encoder.finish()));
         let told = Arc::new(AtomicBool::new(false));
         let tell = Arc::clone(&told);
         back.slice(..)
             .map_async(wgpu::MapMode::Read, move |_| tell.store(true, Ordering::Release));
-        while !lane.wait(&submission, std::time::Duration::from_secs(1))? {
+        while !command_queue.wait(&submission, std::time::Duration::from_secs(1))? {
             gpu.alive()?;
         }
-        // the lane's semaphore may be signalled a moment before wgpu's own
+        // the command queue's semaphore may be signalled a moment before wgpu's own
         while !told.load(Ordering::Acquire) {
-            lane.settle();
+            command_queue.settle();
             gpu.alive()?;
         }
         let mapped = back
@@ -257,7 +260,7 @@ impl Piece {
 /// Host memory of our own that the GPU uses in place.
 pub(crate) struct Hosted {
     /// As the GPU sees it; before the memory, which outlives it.
-    pub(crate) piece: Arc<Piece>,
+    pub(crate) block: Arc<MemoryBlock>,
     /// As the host sees it.
     pub(crate) memory: HostBuffer,
 }
@@ -273,10 +276,10 @@ impl Hosted {
             .ok_or_else(|| Error::unsupported("the driver imports no host memory"))?;
         let bytes = bytes.max(1).next_multiple_of(alignment);
         let memory = HostBuffer::create(&Memory::wanted(MemoryKind::Host, bytes, alignment))?;
-        // SAFETY: the memory lives beside the piece, in what waits for the GPU before it lets go of both.
-        let piece = unsafe { Piece::import(gpu, memory.as_ptr(), bytes) }?;
+        // SAFETY: the memory lives beside the block, in what waits for the GPU before it lets go of both.
+        let block = unsafe { MemoryBlock::import(gpu, memory.as_ptr(), bytes) }?;
         Ok(Hosted {
-            piece: Arc::new(piece),
+            block: Arc::new(block),
             memory,
         })
     }

@@ -1,9 +1,9 @@
-//! Pipelines: kernels made ready by the driver, each text once, or where wgpu encodes, once per lane.
+//! Pipelines: kernels made ready by the driver, each text once, or where wgpu encodes, once per command queue.
 //!
 //! Invariants:
 //! 1. Checks at run time (bounds, loops) are left out: kernels are this project's own, and sizes of bindings are
 //!    checked when a part is loaded.
-//! 2. Bytes of a cache come from the same driver only: whoever keeps them guards them by its identity.
+//! 2. Bytes of a cache come from the same driver only: the store keys them by its identity.
 
 #![allow(
     unsafe_code,
@@ -17,7 +17,7 @@ use polychip_gpu_kernels::{Access, Kernel};
 use polychip_sdk::{Error, ErrorKind, Result};
 use rayon::prelude::*;
 
-use super::lane::Lane;
+use super::command_queue::CommandQueue;
 #[cfg(any(target_os = "linux", target_os = "android", windows))]
 use super::{
     vulkan::Raw,
@@ -26,14 +26,14 @@ use super::{
 
 /// A kernel made ready.
 pub(crate) enum Pipeline {
-    /// For one lane, to be encoded.
+    /// For one command queue, to be encoded.
     Wgpu {
         /// What is launched.
         pipeline: wgpu::ComputePipeline,
         /// What its bindings are.
         layout: wgpu::BindGroupLayout,
     },
-    /// For all lanes, to be recorded.
+    /// For all command queues, to be recorded.
     #[cfg(any(target_os = "linux", target_os = "android", windows))]
     Vulkan(VulkanPipeline),
 }
@@ -51,7 +51,7 @@ impl Pipeline {
 
 /// What the driver keeps of the pipelines that it made.
 enum Cache {
-    /// wgpu's, of the first lane, where it has one.
+    /// wgpu's, of the first command queue, where it has one.
     Wgpu(Option<wgpu::PipelineCache>),
     #[cfg(any(target_os = "linux", target_os = "android", windows))]
     Vulkan(Arc<Raw>, VulkanCache),
@@ -63,7 +63,7 @@ pub(crate) struct Pipelines {
     cache: Cache,
 }
 
-/// What is asked of wgpu for each lane.
+/// What is asked of wgpu for each command queue.
 pub(crate) fn descriptor(features: wgpu::Features, limits: &wgpu::Limits) -> wgpu::DeviceDescriptor<'static> {
     wgpu::DeviceDescriptor {
         label: None,
@@ -83,11 +83,15 @@ fn experimental() -> wgpu::ExperimentalFeatures {
 
 impl Pipelines {
     /// Pipelines that wgpu makes.
-    pub(super) fn of_wgpu(lanes: &[Lane], features: wgpu::Features, cache: Option<&[u8]>) -> Pipelines {
+    pub(super) fn of_wgpu(
+        command_queues: &[CommandQueue],
+        features: wgpu::Features,
+        cache: Option<&[u8]>,
+    ) -> Pipelines {
         let cached = features.contains(wgpu::Features::PIPELINE_CACHE);
         Pipelines {
             made: Mutex::default(),
-            cache: Cache::Wgpu(cached.then(|| cache_of(&lanes[0], cache))),
+            cache: Cache::Wgpu(cached.then(|| cache_of(&command_queues[0], cache))),
         }
     }
 
@@ -109,20 +113,20 @@ impl Pipelines {
         }
     }
 
-    fn known(&self, lane: usize, kernel: &Kernel) -> Option<Arc<Pipeline>> {
+    fn known(&self, queue_index: usize, kernel: &Kernel) -> Option<Arc<Pipeline>> {
         let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         // kernels that differ in their bindings' sizes differ in their text
-        made.get(&(lane, kernel.wgsl.clone())).cloned()
+        made.get(&(queue_index, kernel.wgsl.clone())).cloned()
     }
 
-    /// The pipelines of kernels for one lane, in their order, and how many of them are new.
+    /// The pipelines of kernels for one command queue, in their order, and how many of them are new.
     ///
     /// # Errors
-    /// Where the driver refuses one: its name and the driver's words.
+    /// Where the driver refuses one: its name and the driver's message.
     pub(crate) fn get(
         &self,
-        lanes: &[Lane],
-        lane: usize,
+        command_queues: &[CommandQueue],
+        queue_index: usize,
         kernels: &[Kernel],
     ) -> Result<(Vec<Arc<Pipeline>>, usize)> {
         #[cfg(any(target_os = "linux", target_os = "android", windows))]
@@ -131,32 +135,35 @@ impl Pipelines {
                 VulkanPipeline::new(raw, cache, kernel).map(Pipeline::Vulkan)
             });
         }
-        // what the first lane has made, another does not compile again
-        let of_lane = match (&self.cache, lane) {
+        // what the first command queue has made, another does not compile again
+        let command_queue = match (&self.cache, queue_index) {
             (Cache::Wgpu(Some(cache)), 0) => Some(cache.clone()),
-            (Cache::Wgpu(Some(cache)), _) => Some(cache_of(&lanes[lane], cache.get_data().as_deref())),
+            (Cache::Wgpu(Some(cache)), _) => Some(cache_of(
+                &command_queues[queue_index],
+                cache.get_data().as_deref(),
+            )),
             _ => None,
         };
-        self.make_all(lane, kernels, |kernel| {
-            make(&lanes[lane], of_lane.as_ref(), kernel)
+        self.make_all(queue_index, kernels, |kernel| {
+            make(&command_queues[queue_index], command_queue.as_ref(), kernel)
         })
     }
 
     fn make_all(
         &self,
-        lane: usize,
+        queue_index: usize,
         kernels: &[Kernel],
         make: impl Fn(&Kernel) -> Result<Pipeline> + Sync,
     ) -> Result<(Vec<Arc<Pipeline>>, usize)> {
         let results: Vec<Result<(Arc<Pipeline>, bool)>> = kernels
             .par_iter()
             .map(|kernel| {
-                if let Some(known) = self.known(lane, kernel) {
+                if let Some(known) = self.known(queue_index, kernel) {
                     return Ok((known, false));
                 }
                 let made = make(kernel).map_err(|error| named(kernel, &error))?;
                 let made = Arc::new(made);
-                let key = (lane, kernel.wgsl.clone());
+                let key = (queue_index, kernel.wgsl.clone());
                 let mut all = self.made.lock().unwrap_or_else(PoisonError::into_inner);
                 Ok((Arc::clone(all.entry(key).or_insert(made)), true))
             })
@@ -172,19 +179,23 @@ impl Pipelines {
     }
 }
 
-fn cache_of(lane: &Lane, bytes: Option<&[u8]>) -> wgpu::PipelineCache {
+fn cache_of(command_queue: &CommandQueue, bytes: Option<&[u8]>) -> wgpu::PipelineCache {
     let descriptor = wgpu::PipelineCacheDescriptor {
         label: None,
         data: bytes,
         fallback: true,
     };
     // SAFETY: the bytes were made by the same driver (invariant 2 of the module).
-    unsafe { lane.device.create_pipeline_cache(&descriptor) }
+    unsafe { command_queue.device.create_pipeline_cache(&descriptor) }
 }
 
-fn make(lane: &Lane, cache: Option<&wgpu::PipelineCache>, kernel: &Kernel) -> Result<Pipeline> {
-    let device = &lane.device;
-    lane.caught(|| {
+fn make(
+    command_queue: &CommandQueue,
+    cache: Option<&wgpu::PipelineCache>,
+    kernel: &Kernel,
+) -> Result<Pipeline> {
+    let device = &command_queue.device;
+    command_queue.caught(|| {
         let descriptor = wgpu::ShaderModuleDescriptor {
             label: Some(&kernel.variant),
             source: wgpu::ShaderSource::Wgsl(kernel.wgsl.as_str().into()),

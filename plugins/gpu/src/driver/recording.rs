@@ -4,7 +4,7 @@
 //! in that than the GPU in a small model.
 //!
 //! Invariants:
-//! 1. A recording is under way at most once at a time; whoever submits it holds it until it has ended.
+//! 1. A recording is under way at most once at a time; the submitter holds it until it has ended.
 //! 2. It holds the pipelines and the memory that it names. What the GPU may still be executing is never freed.
 //! 3. Launches wait for each other where one writes what the other touches, and for whatever the queue was given
 //!    before the recording; what is written is seen by whatever comes behind it, the host included.
@@ -20,11 +20,11 @@ use polychip_sdk::{Error, ErrorKind, Result};
 use wgpu::hal::api::Vulkan;
 
 use super::barriers::{Pending, Touch};
+use super::command_queue::{CommandQueue, Submission};
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use super::foreign::Way;
-use super::lane::{Lane, Ticket};
-use super::launch::{Launch, Place};
-use super::memory::{Owner, Piece};
+use super::launch::{BufferBinding, Launch};
+use super::memory::{MemoryBlock, Owner};
 use super::pipeline::Pipeline;
 use super::timeline::Timeline;
 use super::vulkan::{Raw, failed};
@@ -35,11 +35,11 @@ pub(super) struct Recording {
     pool: vk::CommandPool,
     commands: Vec<vk::CommandBuffer>,
     descriptors: vk::DescriptorPool,
-    /// Begin and end; null where nobody asked for them.
+    /// Begin and end; null unless requested.
     times: vk::QueryPool,
     /// The last submission.
     under_way: Option<(Arc<Timeline>, u64)>,
-    held: Vec<(Arc<Pipeline>, Vec<Arc<Piece>>)>,
+    held: Vec<(Arc<Pipeline>, Vec<Arc<MemoryBlock>>)>,
 }
 
 impl Drop for Recording {
@@ -70,13 +70,13 @@ const TOUCHES: vk::AccessFlags =
 const COMPUTES: vk::PipelineStageFlags = vk::PipelineStageFlags::COMPUTE_SHADER;
 
 impl Recording {
-    /// Records launches for a lane.
+    /// Records launches for a command queue.
     ///
     /// # Errors
     /// Where the driver has no memory for the commands.
     pub(super) fn new(
         raw: &Arc<Raw>,
-        lane: usize,
+        queue_index: usize,
         launches: &[Launch<'_>],
         timed: bool,
     ) -> Result<Recording> {
@@ -92,7 +92,7 @@ impl Recording {
             under_way: None,
             held: Vec::new(),
         };
-        let info = vk::CommandPoolCreateInfo::default().queue_family_index(raw.family(lane));
+        let info = vk::CommandPoolCreateInfo::default().queue_family_index(raw.family(queue_index));
         // SAFETY: a family of this device.
         made.pool = unsafe { device.create_command_pool(&info, None) }.map_err(out)?;
         if timed {
@@ -136,12 +136,12 @@ impl Recording {
             unsafe { device.end_command_buffer(commands) }.map_err(out)?;
         }
         for launch in launches {
-            let pieces = launch
-                .places
+            let blocks = launch
+                .bindings
                 .iter()
-                .map(|place| Arc::clone(place.piece))
+                .map(|bound| Arc::clone(bound.block))
                 .collect();
-            made.held.push((Arc::clone(launch.pipeline), pieces));
+            made.held.push((Arc::clone(launch.pipeline), blocks));
         }
         Ok(made)
     }
@@ -150,7 +150,7 @@ impl Recording {
     fn describe(&mut self, launches: &[Launch<'_>]) -> Result<Vec<vk::DescriptorSet>> {
         let device = self.raw.device();
         let out = |result| failed("bindings cannot be recorded", result);
-        let count = launches.iter().map(|launch| launch.places.len() as u32).sum();
+        let count = launches.iter().map(|launch| launch.bindings.len() as u32).sum();
         if count == 0 {
             return Ok(vec![vk::DescriptorSet::null(); launches.len()]);
         }
@@ -176,12 +176,12 @@ impl Recording {
                 .set_layouts(&layouts);
             // SAFETY: a live pool of enough sets, which no other thread knows.
             let set = unsafe { device.allocate_descriptor_sets(&info) }.map_err(out)?[0];
-            let mut buffers = Vec::with_capacity(launch.places.len());
-            for place in &launch.places {
+            let mut buffers = Vec::with_capacity(launch.bindings.len());
+            for bound in &launch.bindings {
                 buffers.push([vk::DescriptorBufferInfo::default()
-                    .buffer(handle(place.piece)?)
-                    .offset(place.offset)
-                    .range(place.bytes)]);
+                    .buffer(handle(bound.block)?)
+                    .offset(bound.offset)
+                    .range(bound.bytes)]);
             }
             let writes: Vec<vk::WriteDescriptorSet<'_>> = (0u32..)
                 .zip(&buffers)
@@ -204,9 +204,9 @@ impl Recording {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn hand_over(&self, commands: vk::CommandBuffer, launches: &[Launch<'_>], way: Way) -> Result<()> {
         let mut buffers = Vec::new();
-        for place in launches.iter().flat_map(|launch| &launch.places) {
-            if place.piece.owner == Owner::Foreign {
-                let buffer = handle(place.piece)?;
+        for bound in launches.iter().flat_map(|launch| &launch.bindings) {
+            if bound.block.owner == Owner::Foreign {
+                let buffer = handle(bound.block)?;
                 if !buffers.contains(&buffer) {
                     buffers.push(buffer);
                 }
@@ -255,13 +255,13 @@ impl Recording {
     ) -> Result<()> {
         use vk::Handle as _;
         let device = self.raw.device();
-        let mut touches = Vec::with_capacity(launch.places.len());
-        for place in &launch.places {
+        let mut touches = Vec::with_capacity(launch.bindings.len());
+        for bound in &launch.bindings {
             touches.push(Touch {
-                buffer: handle(place.piece)?.as_raw(),
-                start: place.offset,
-                end: place.offset.saturating_add(place.bytes),
-                writes: place.writes,
+                buffer: handle(bound.block)?.as_raw(),
+                start: bound.offset,
+                end: bound.offset.saturating_add(bound.bytes),
+                writes: bound.writes,
             });
         }
         if pending.follows(&touches) {
@@ -293,9 +293,9 @@ impl Recording {
         let device = self.raw.device();
         let mut stages = vk::PipelineStageFlags::TRANSFER;
         let mut access = vk::AccessFlags::TRANSFER_READ | vk::AccessFlags::TRANSFER_WRITE;
-        let written = launches.iter().flat_map(|launch| &launch.places);
-        for place in written.filter(|place| place.writes) {
-            match place.piece.owner {
+        let written = launches.iter().flat_map(|launch| &launch.bindings);
+        for bound in written.filter(|bound| bound.writes) {
+            match bound.block.owner {
                 Owner::Device => {}
                 #[cfg(any(target_os = "linux", target_os = "android"))]
                 Owner::Foreign => {}
@@ -317,12 +317,12 @@ impl Recording {
         }
     }
 
-    /// Puts the launches into the queue of a lane.
+    /// Puts the launches into the queue of a command queue.
     ///
     /// # Errors
-    /// `DeviceLost` and others, in the driver's words.
-    pub(super) fn submit(&mut self, lane: &Lane) -> Result<Ticket> {
-        let Some((timeline, other)) = lane.timelines() else {
+    /// `DeviceLost` and others, with the driver's message.
+    pub(super) fn submit(&mut self, command_queue: &CommandQueue) -> Result<Submission> {
+        let Some((timeline, other)) = command_queue.timelines() else {
             return Err(Error::unsupported("the driver does not count what has ended"));
         };
         if self.times != vk::QueryPool::null() && self.raw.resets_queries {
@@ -332,7 +332,7 @@ impl Recording {
         // SAFETY: not under way (invariant 1); what the commands use is held until they have ended (invariant 2).
         let number = unsafe { timeline.submit_recorded(&self.commands, other) }?;
         self.under_way = Some((Arc::clone(timeline), number));
-        Ok(Ticket::Number(number))
+        Ok(Submission::Number(number))
     }
 
     /// Begin and end of the last submission, which has ended, in ticks.
@@ -355,12 +355,12 @@ impl Recording {
 
 /// Whether two launches of one kernel touch the same memory.
 fn same_bindings(a: &Launch<'_>, b: &Launch<'_>) -> bool {
-    let same = |(a, b): (&Place<'_>, &Place<'_>)| {
-        Arc::ptr_eq(a.piece, b.piece) && a.offset == b.offset && a.bytes == b.bytes
+    let same = |(a, b): (&BufferBinding<'_>, &BufferBinding<'_>)| {
+        Arc::ptr_eq(a.block, b.block) && a.offset == b.offset && a.bytes == b.bytes
     };
     Arc::ptr_eq(a.pipeline, b.pipeline)
-        && a.places.len() == b.places.len()
-        && a.places.iter().zip(&b.places).all(same)
+        && a.bindings.len() == b.bindings.len()
+        && a.bindings.iter().zip(&b.bindings).all(same)
 }
 
 fn vulkan<'a>(launch: &Launch<'a>) -> Result<&'a super::vulkan_pipeline::VulkanPipeline> {
@@ -373,11 +373,11 @@ fn vulkan<'a>(launch: &Launch<'a>) -> Result<&'a super::vulkan_pipeline::VulkanP
     }
 }
 
-/// The raw buffer of a piece, the same for all lanes.
-fn handle(piece: &Piece) -> Result<vk::Buffer> {
+/// The raw buffer of a block, the same for all command queues.
+fn handle(block: &MemoryBlock) -> Result<vk::Buffer> {
     // SAFETY: the guard is dropped here; nothing is destroyed through it.
-    let buffer = unsafe { piece.lanes[0].as_hal::<Vulkan>() }
+    let buffer = unsafe { block.buffers[0].as_hal::<Vulkan>() }
         .ok_or_else(|| Error::new(ErrorKind::Persistent, "the memory is not Vulkan's"))?;
-    // SAFETY: the piece holds the buffer.
+    // SAFETY: the block holds the buffer.
     Ok(unsafe { buffer.raw_handle() })
 }

@@ -22,10 +22,10 @@ use wgpu::hal::api::Vulkan;
 
 use super::vulkan::{Raw, failed};
 
-/// Longest that the end of a lane waits for its last submission.
+/// Longest that the end of a command queue waits for its last submission.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The queue of a lane.
+/// The queue of a command queue.
 pub(crate) struct Timeline {
     raw: Arc<Raw>,
     queue: vk::Queue,
@@ -103,7 +103,7 @@ impl Timeline {
     /// of the last.
     ///
     /// # Errors
-    /// `DeviceLost` and others, in the driver's words.
+    /// `DeviceLost` and others, with the driver's message.
     ///
     /// # Safety
     /// The commands are of this device and family, none is under way, and they and what they use live until the

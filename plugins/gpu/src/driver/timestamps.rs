@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_is_told_on_the_hosts_clock_whether_it_lies_before_or_after_the_comparison() {
+    fn spans_convert_to_the_host_clock() {
         let clock = Clock::new(2.0, 36);
         let now = std::cell::Cell::new(10_000);
         let span = |ticks, queued| clock.span(ticks, queued, || now.get(), || Some(5_000));

@@ -1,9 +1,9 @@
-//! Raw Vulkan beneath wgpu: one device for all lanes.
+//! Raw Vulkan beneath wgpu: one device for all command queues.
 //!
 //! Invariant: the raw device lives until the last wgpu device and the last buffer over it are gone, and the instance
 //! lives longer.
 //!
-//! Not here: its lanes (`vulkan_lanes`), its memory (`vulkan_memory`, `foreign`).
+//! Not here: its command queues (`vulkan_queues`), its memory (`vulkan_memory`, `foreign`).
 
 #![allow(unsafe_code, reason = "calls of Vulkan, and wgpu's own entries to it")]
 
@@ -14,7 +14,7 @@ use ash::vk;
 use polychip_sdk::{Error, ErrorKind, Result};
 use wgpu::hal::api::Vulkan;
 
-use super::adapter::Found;
+use super::adapter::GpuAdapter;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 use super::external::External;
 use super::spirv::Dialect;
@@ -23,17 +23,17 @@ use super::usage::OF_VULKAN;
 /// Launches of a submission where an urgent one may come between two of them.
 const AT_ONCE: usize = 16;
 
-/// Which queue a lane is.
+/// The location of a command queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct QueueLocation {
     pub(super) family: u32,
     pub(super) queue: u32,
 }
 
-/// The queues of the lanes: an urgent run goes to a family that draws nothing, where it does not wait behind a
+/// The queues of the command queues: an urgent run goes to a family that draws nothing, where it does not wait behind a
 /// batch; or to another queue of the same family; and where there is one queue, to that.
-fn places(families: &[vk::QueueFamilyProperties]) -> Vec<Place> {
-    let batch = Place { family: 0, queue: 0 };
+fn queue_locations(families: &[vk::QueueFamilyProperties]) -> Vec<QueueLocation> {
+    let batch = QueueLocation { family: 0, queue: 0 };
     let computes = |family: &vk::QueueFamilyProperties| {
         family.queue_flags.contains(vk::QueueFlags::COMPUTE)
             && !family.queue_flags.contains(vk::QueueFlags::GRAPHICS)
@@ -42,11 +42,11 @@ fn places(families: &[vk::QueueFamilyProperties]) -> Vec<Place> {
     let other = (1u32..)
         .zip(families.iter().skip(1))
         .find(|(_, family)| computes(family))
-        .map(|(family, _)| Place { family, queue: 0 });
+        .map(|(family, _)| QueueLocation { family, queue: 0 });
     let second = families
         .first()
         .filter(|family| family.queue_count > 1)
-        .map(|_| Place { family: 0, queue: 1 });
+        .map(|_| QueueLocation { family: 0, queue: 1 });
     std::iter::once(batch).chain(other.or(second)).collect()
 }
 
@@ -69,10 +69,10 @@ pub(crate) struct Raw {
     pub(super) resets_queries: bool,
     /// Multiply-adds of 32-bit floats per clock, where the driver tells.
     pub(crate) fma_lanes: Option<u64>,
-    /// Launches of one submission, where lanes share a family and the GPU changes between submissions only.
+    /// Launches of one submission, where command queues share a family and the GPU changes between submissions only.
     pub(super) at_once: Option<usize>,
-    /// Of each lane: its family and its queue there.
-    queues: Vec<Place>,
+    /// Of each command queue: its family and its queue there.
+    queues: Vec<QueueLocation>,
     /// Queue families in use, each once.
     families: Vec<u32>,
     /// Held so that it goes last.
@@ -116,7 +116,7 @@ pub(super) fn failed(what: &str, result: vk::Result) -> Error {
     Error::new(kind, format!("{what}: {result}")).with_vendor_code(i64::from(result.as_raw()))
 }
 
-/// A device just opened, and what its lanes are made with.
+/// A device just opened, and what its command queues are made with.
 pub(super) struct Opened {
     pub(super) raw: Arc<Raw>,
     /// Extensions that are enabled.
@@ -174,8 +174,8 @@ fn fma_lanes(
 /// Opens the device.
 ///
 /// # Errors
-/// Where the driver refuses, in its words.
-pub(super) fn open(found: &Found, features: wgpu::Features) -> Result<Opened> {
+/// Where the driver refuses, with the driver's message.
+pub(super) fn open(found: &GpuAdapter, features: wgpu::Features) -> Result<Opened> {
     // SAFETY: the guard is dropped here; nothing is destroyed through it.
     let adapter = unsafe { found.adapter.as_hal::<Vulkan>() }
         .ok_or_else(|| Error::unsupported("the adapter is not Vulkan's"))?;
@@ -203,9 +203,9 @@ pub(super) fn open(found: &Found, features: wgpu::Features) -> Result<Opened> {
 
     // SAFETY: a live physical device.
     let families = unsafe { instance.get_physical_device_queue_family_properties(physical) };
-    let queues = places(&families);
-    let mut of_lanes: Vec<u32> = queues.iter().map(|place| place.family).collect();
-    of_lanes.dedup();
+    let queues = queue_locations(&families);
+    let mut used_families: Vec<u32> = queues.iter().map(|location| location.family).collect();
+    used_families.dedup();
 
     let version = capabilities.properties().api_version;
     let dots =
@@ -231,14 +231,14 @@ pub(super) fn open(found: &Found, features: wgpu::Features) -> Result<Opened> {
     let create = |enabled: &mut wgpu::hal::vulkan::PhysicalDeviceFeatures, prioritised: bool| {
         let mut high = vk::DeviceQueueGlobalPriorityCreateInfoKHR::default()
             .global_priority(vk::QueueGlobalPriorityKHR::HIGH);
-        // the first lane's is the lowest, the last one's the highest
+        // that of the first command queue is the lowest, the last one's the highest
         let both = [0.0f32, 1.0];
         let mut of_families = vec![
             vk::DeviceQueueCreateInfo::default()
-                .queue_family_index(of_lanes[0])
-                .queue_priorities(&both[..queues.len() + 1 - of_lanes.len()]),
+                .queue_family_index(used_families[0])
+                .queue_priorities(&both[..queues.len() + 1 - used_families.len()]),
         ];
-        if let Some(&family) = of_lanes.get(1) {
+        if let Some(&family) = used_families.get(1) {
             let mut queue = vk::DeviceQueueCreateInfo::default()
                 .queue_family_index(family)
                 .queue_priorities(&both[1..]);
@@ -277,7 +277,7 @@ pub(super) fn open(found: &Found, features: wgpu::Features) -> Result<Opened> {
     let raw = Arc::new(Raw {
         host_import: imports.then(|| ash::ext::external_memory_host::Device::new(&instance, &device)),
         calibrated: calibrated.then(|| ash::ext::calibrated_timestamps::Device::new(&instance, &device)),
-        timestamp_bits: of_lanes
+        timestamp_bits: used_families
             .iter()
             .map(|&family| families[family as usize].timestamp_valid_bits)
             .min()
@@ -299,11 +299,11 @@ pub(super) fn open(found: &Found, features: wgpu::Features) -> Result<Opened> {
         },
         resets_queries,
         fma_lanes: fma_lanes(&instance, physical, |name| capabilities.supports_extension(name)),
-        at_once: (queues.len() > of_lanes.len()).then_some(AT_ONCE),
+        at_once: (queues.len() > used_families.len()).then_some(AT_ONCE),
         queues,
         import_alignment: host_properties.min_imported_host_pointer_alignment.max(1),
         memory,
-        families: of_lanes,
+        families: used_families,
         _instance: found.instance.clone(),
     });
 
@@ -320,8 +320,8 @@ impl Raw {
         &self.device
     }
 
-    /// The queue of each lane.
-    pub(super) fn queues(&self) -> &[Place] {
+    /// The queue of each command queue.
+    pub(super) fn queues(&self) -> &[QueueLocation] {
         &self.queues
     }
 
@@ -330,9 +330,9 @@ impl Raw {
         self.host_import.as_ref()
     }
 
-    /// Queue family of a lane.
-    pub(super) fn family(&self, lane: usize) -> u32 {
-        self.queues[lane].family
+    /// Queue family of a command queue.
+    pub(super) fn family(&self, queue_index: usize) -> u32 {
+        self.queues[queue_index].family
     }
 
     /// Whether host memory can be imported.
@@ -410,19 +410,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urgent_runs_go_to_a_family_that_draws_nothing_or_else_to_a_second_queue() {
+    fn urgent_runs_use_a_compute_family_or_a_second_queue() {
         let family = |flags, queue_count| vk::QueueFamilyProperties {
             queue_flags: flags,
             queue_count,
             ..Default::default()
         };
         let (draws, computes) = (vk::QueueFlags::GRAPHICS, vk::QueueFlags::COMPUTE);
-        let first = Place { family: 0, queue: 0 };
-        let of = |families: &[vk::QueueFamilyProperties]| places(families);
+        let first = QueueLocation { family: 0, queue: 0 };
+        let of = |families: &[vk::QueueFamilyProperties]| queue_locations(families);
         let copies = family(vk::QueueFlags::TRANSFER, 2);
         let all = [family(draws | computes, 16), copies, family(computes, 8)];
-        assert_eq!(of(&all), [first, Place { family: 2, queue: 0 }]);
-        assert_eq!(of(&all[..2]), [first, Place { family: 0, queue: 1 }]);
+        assert_eq!(of(&all), [first, QueueLocation { family: 2, queue: 0 }]);
+        assert_eq!(of(&all[..2]), [first, QueueLocation { family: 0, queue: 1 }]);
         assert_eq!(of(&[family(draws | computes, 1)]), [first]);
     }
 }

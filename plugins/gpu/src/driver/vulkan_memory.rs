@@ -1,4 +1,4 @@
-//! Memory that wgpu cannot make: buffers that every lane sees, in the GPU's own memory or over host pages.
+//! Memory that wgpu cannot make: buffers that every command queue sees, in the GPU's own memory or over host pages.
 //!
 //! Invariant: host memory that is imported stays mapped as long as its buffer is used by a run: the runs hold it.
 //!
@@ -12,16 +12,20 @@ use ash::vk;
 use polychip_sdk::{Error, ErrorKind, Result};
 use wgpu::hal::api::Vulkan;
 
-use super::lane::Lane;
+use super::command_queue::CommandQueue;
 use super::usage::USAGE;
 use super::vulkan::{Raw, RawBuffer, failed};
 
 impl Raw {
-    /// A buffer in the device's own memory, one of wgpu's per lane. Its bytes are not cleared.
+    /// A buffer in the device's own memory, one of wgpu's per command queue. Its bytes are not cleared.
     ///
     /// # Errors
     /// `OutOfMemory`, with the size.
-    pub(crate) fn local(self: &Arc<Self>, lanes: &[Lane], bytes: u64) -> Result<Vec<wgpu::Buffer>> {
+    pub(crate) fn local(
+        self: &Arc<Self>,
+        command_queues: &[CommandQueue],
+        bytes: u64,
+    ) -> Result<Vec<wgpu::Buffer>> {
         let mut made = self.buffer(bytes, None)?;
         // SAFETY: a buffer of this device.
         let needs = unsafe { self.device().get_buffer_memory_requirements(made.buffer) };
@@ -37,10 +41,10 @@ impl Raw {
         made.memory = unsafe { self.device().allocate_memory(&info, None) }.map_err(out)?;
         // SAFETY: fresh buffer, memory of its size and kind.
         unsafe { self.device().bind_buffer_memory(made.buffer, made.memory, 0) }.map_err(out)?;
-        Ok(wrap(made, lanes, bytes))
+        Ok(wrap(made, command_queues, bytes))
     }
 
-    /// A buffer over host memory, one of wgpu's per lane.
+    /// A buffer over host memory, one of wgpu's per command queue.
     ///
     /// # Errors
     /// `Unsupported` where the driver does not take this memory.
@@ -49,7 +53,7 @@ impl Raw {
     /// `data` is mapped for `bytes` bytes, both multiples of the alignment, until no run uses the buffers.
     pub(crate) unsafe fn import(
         self: &Arc<Self>,
-        lanes: &[Lane],
+        command_queues: &[CommandQueue],
         data: *mut u8,
         bytes: u64,
     ) -> Result<Vec<wgpu::Buffer>> {
@@ -96,16 +100,16 @@ impl Raw {
         made.memory = unsafe { self.device().allocate_memory(&info, None) }.map_err(out)?;
         // SAFETY: fresh buffer, memory of its size and kind.
         unsafe { self.device().bind_buffer_memory(made.buffer, made.memory, 0) }.map_err(out)?;
-        Ok(wrap(made, lanes, bytes))
+        Ok(wrap(made, command_queues, bytes))
     }
 }
 
-/// The buffer as wgpu sees it, once per lane; it goes with the last of them.
-pub(super) fn wrap(made: RawBuffer, lanes: &[Lane], bytes: u64) -> Vec<wgpu::Buffer> {
+/// The buffer as wgpu sees it, once per command queue; it goes with the last of them.
+pub(super) fn wrap(made: RawBuffer, command_queues: &[CommandQueue], bytes: u64) -> Vec<wgpu::Buffer> {
     let made = Arc::new(made);
-    lanes
+    command_queues
         .iter()
-        .map(|lane| {
+        .map(|command_queue| {
             let held = Arc::clone(&made);
             // SAFETY: the handle lives until the callback is dropped.
             let buffer = unsafe {
@@ -122,7 +126,11 @@ pub(super) fn wrap(made: RawBuffer, lanes: &[Lane], bytes: u64) -> Vec<wgpu::Buf
             };
             // SAFETY: a buffer of this device, of this size and usage; memory of the device holds no secrets
             // of others, as drivers clear it, and kernels write before they read.
-            unsafe { lane.device.create_buffer_from_hal::<Vulkan>(buffer, &descriptor) }
+            unsafe {
+                command_queue
+                    .device
+                    .create_buffer_from_hal::<Vulkan>(buffer, &descriptor)
+            }
         })
         .collect()
 }

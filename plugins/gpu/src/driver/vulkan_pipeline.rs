@@ -1,4 +1,4 @@
-//! Pipelines of Vulkan's own: one per kernel for all lanes, for commands that are recorded once and kept.
+//! Pipelines of Vulkan's own: one per kernel for all command queues, for commands that are recorded once and kept.
 //!
 //! Why not wgpu's: it shows neither its pipelines nor what is bound to them, and its commands are used once.
 //!
@@ -44,7 +44,7 @@ impl VulkanPipeline {
     /// Makes a kernel ready.
     ///
     /// # Errors
-    /// Where its text is wrong or the driver refuses it, in its words.
+    /// Where its text is wrong or the driver refuses it, with the driver's message.
     pub(super) fn new(raw: &Arc<Raw>, cache: &VulkanCache, kernel: &Kernel) -> Result<VulkanPipeline> {
         let device = raw.device();
         let words = raw
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_of_another_driver_or_of_nothing_are_not_handed_to_this_one() {
+    fn cache_of_another_driver_is_not_used() {
         let properties = vk::PhysicalDeviceProperties {
             vendor_id: 0x10de,
             device_id: 0x2335,

@@ -4,10 +4,10 @@
 //! 1. At most [`KEPT`] sets of memory are known, those used last; none outlives its buffers.
 //! 2. Launches that are under way are the run's: a second run over the same memory gets others.
 
-use super::bound::Bound;
+use super::port_binding::PortBinding;
 use crate::driver::launches::Launches;
 
-/// Sets kept per part and lane.
+/// Sets kept per part and command queue.
 const KEPT: usize = 32;
 /// Runs over the same memory that are under way at once without another allocation.
 const AT_ONCE: usize = 8;
@@ -21,7 +21,7 @@ struct Set {
 }
 
 impl Set {
-    fn is_of(&self, bound: &[Bound]) -> bool {
+    fn is_of(&self, bound: &[PortBinding]) -> bool {
         self.key.len() == bound.len()
             && self
                 .key
@@ -31,7 +31,7 @@ impl Set {
     }
 }
 
-/// Sets of one part and lane.
+/// Sets of one part and command queue.
 #[derive(Default)]
 pub(super) struct Sets {
     sets: Vec<Set>,
@@ -46,7 +46,7 @@ impl Sets {
     }
 
     /// The set of this memory, marked as used, or a new one in place of the one used longest ago.
-    fn of(&mut self, bound: &[Bound]) -> &mut Set {
+    fn of(&mut self, bound: &[PortBinding]) -> &mut Set {
         self.clock += 1;
         let at = match self.sets.iter().position(|set| set.is_of(bound)) {
             Some(at) => at,
@@ -71,12 +71,12 @@ impl Sets {
     }
 
     /// Launches over this memory that are not under way.
-    pub(super) fn take(&mut self, bound: &[Bound]) -> Option<Launches> {
+    pub(super) fn take(&mut self, bound: &[PortBinding]) -> Option<Launches> {
         self.of(bound).free.pop()
     }
 
     /// Takes back the launches of a run that has ended.
-    pub(super) fn give_back(&mut self, bound: &[Bound], launches: Launches) {
+    pub(super) fn give_back(&mut self, bound: &[PortBinding], launches: Launches) {
         // a set that was forgotten meanwhile takes nothing back
         if let Some(set) = self.sets.iter_mut().find(|set| set.is_of(bound)) {
             set.free.push(launches);

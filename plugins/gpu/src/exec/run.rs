@@ -1,12 +1,12 @@
 //! A run, which is its own fence: held back, submitted, ended.
 //!
 //! Not `polychip_sdk::Run`: nothing here is a call that waits. The driver takes a run at once and a timeline tells its
-//! end, so several are under way in one queue, and whoever waits looks instead of computing.
+//! end, so several are under way in one queue, and a waiting thread polls instead of computing.
 //!
 //! Invariants:
 //! 1. A run ends once: with its outputs written, or with an error, after which the GPU's writes go nowhere that
 //!    the host uses before a reset.
-//! 2. A run is held back only where the GPU alone would not keep the order: it waits for a run of another lane
+//! 2. A run is held back only where the GPU alone would not keep the order: it waits for a run of another command queue
 //!    or device, or its inputs must be moved by the host. Whoever waits for it moves it on, or the runner.
 //! 3. Between `execute` and the end the run holds its part and its buffers.
 
@@ -18,11 +18,11 @@ use polychip_sdk::{
     Buffer, Error, ErrorKind, Fence, NO_TIMEOUT, Priority, Result, RunFence, SignalCallback, Submit, Timing,
 };
 
-use super::bound::Bound;
+use super::port_binding::PortBinding;
 use super::watch::Watch;
 use super::{GpuExecutable, Last};
 use crate::buffer::GpuBuffer;
-use crate::driver::lane::Ticket;
+use crate::driver::command_queue::Submission;
 use crate::driver::launches::Launches;
 use crate::shared::lock;
 
@@ -35,7 +35,7 @@ const CLAIMED: u8 = 2;
 /// The GPU has it.
 const SUBMITTED: u8 = 3;
 /// The GPU is done, and a thread takes back what the run had; its fence is about to say so.
-const ENDING: u8 = 4;
+const FINISHING: u8 = 4;
 /// It has ended.
 const ENDED: u8 = 5;
 
@@ -45,13 +45,13 @@ const SLICE: Duration = Duration::from_millis(20);
 #[derive(Default)]
 struct Work {
     executable: Option<Arc<GpuExecutable>>,
-    bound: Vec<Bound>,
+    bound: Vec<PortBinding>,
     waits: Vec<Arc<GpuRun>>,
-    lane: usize,
+    queue_index: usize,
     queued_ns: u64,
     start_ns: u64,
     deadline_ns: Option<u64>,
-    submission: Option<(Ticket, Instant)>,
+    submission: Option<(Submission, Instant)>,
     /// What the GPU executes.
     launches: Option<Launches>,
     /// Bytes on the way to or from memory that cannot be bound.
@@ -74,7 +74,7 @@ impl Runs {
         }
     }
 
-    /// A run that nobody holds, or a new one.
+    /// A free run, or a new one.
     pub(super) fn take(&self) -> Arc<GpuRun> {
         let mut runs = lock(&self.all);
         for run in runs.iter_mut() {
@@ -126,7 +126,7 @@ impl GpuRun {
         }
     }
 
-    /// Makes a run that nobody holds as new; false where it has not ended.
+    /// Resets a free run; false if it has not ended.
     fn renew(&mut self) -> bool {
         let free = matches!(*self.state.get_mut(), IDLE | ENDED);
         if free {
@@ -156,8 +156,8 @@ impl GpuRun {
         self.watch.get_or_init(|| Arc::clone(&executable.runs.watch));
         let mut guard = lock(&self.work);
         let work = &mut *guard;
-        work.lane = match submit.priority() {
-            Priority::Urgent => executable.lanes.len() - 1,
+        work.queue_index = match submit.priority() {
+            Priority::Urgent => executable.per_queue.len() - 1,
             Priority::Batch | Priority::Normal => 0,
         };
         work.queued_ns = shared.host.now_ns();
@@ -178,14 +178,14 @@ impl GpuRun {
         }
         let staged = work.bound.iter().any(|bound| bound.staged.is_some());
         for wait in submit.waits() {
-            let on_gpu = !staged && wait.is_before(executable, work.lane);
+            let on_gpu = !staged && wait.is_before(executable, work.queue_index);
             if !on_gpu {
                 work.waits.push(Arc::clone(&wait));
             }
         }
         work.executable = Some(Arc::clone(executable));
         executable.runs.watch.started();
-        if work.waits.is_empty() && executable.is_free(work.lane) {
+        if work.waits.is_empty() && executable.is_free(work.queue_index) {
             self.state.store(CLAIMED, Ordering::Release);
             match self.submit(work) {
                 Ok(()) => self.state.store(SUBMITTED, Ordering::Release),
@@ -198,8 +198,8 @@ impl GpuRun {
         Ok(())
     }
 
-    /// Whether the GPU itself puts what this lane gets from now on behind this run.
-    fn is_before(&self, executable: &GpuExecutable, lane: usize) -> bool {
+    /// Whether the GPU itself puts what this command queue gets from now on behind this run.
+    fn is_before(&self, executable: &GpuExecutable, queue_index: usize) -> bool {
         if self.state.load(Ordering::Acquire) != SUBMITTED {
             return false;
         }
@@ -210,7 +210,7 @@ impl GpuRun {
         let staged = work.bound.iter().any(|bound| bound.staged.is_some());
         work.submission.is_some()
             && !staged
-            && work.lane == lane
+            && work.queue_index == queue_index
             && work
                 .executable
                 .as_ref()
@@ -222,7 +222,7 @@ impl GpuRun {
         let Some(executable) = work.executable.clone() else {
             return Err(Error::new(ErrorKind::Persistent, "the run has no part"));
         };
-        let (gpu, lane) = (&executable.gpu, work.lane);
+        let (gpu, queue_index) = (&executable.gpu, work.queue_index);
         gpu.alive()?;
         if self.fence.is_cancelled() {
             return Err(Error::new(ErrorKind::Cancelled, "the run was cancelled"));
@@ -241,15 +241,15 @@ impl GpuRun {
             }
         }
         let mut last = lock(&executable.last);
-        if let Some(last) = last.as_ref().filter(|last| last.lane != lane) {
-            // the arena is one: the other lane's run ends first
+        if let Some(last) = last.as_ref().filter(|last| last.queue_index != queue_index) {
+            // the arena is one: the other command queue's run ends first
             let since = Instant::now();
-            while !gpu.lanes[last.lane].wait(&last.submission, SLICE)? {
+            while !gpu.command_queues[last.queue_index].wait(&last.submission, SLICE)? {
                 gpu.alive()?;
                 executable.runs.watch.watch_hang(gpu, since);
             }
         }
-        let launches = work.launches.insert(executable.take(lane, &work.bound)?);
+        let launches = work.launches.insert(executable.take(queue_index, &work.bound)?);
         for (bound, port) in work.bound.iter().zip(&executable.ports) {
             if port.output {
                 bound.buffer.set_stale();
@@ -262,7 +262,7 @@ impl GpuRun {
         })?;
         gpu.alive()?;
         *last = Some(Last {
-            lane,
+            queue_index,
             submission: submission.clone(),
         });
         work.submission = Some((submission, Instant::now()));
@@ -314,7 +314,9 @@ impl GpuRun {
         let given_up = matches!(&result, Err(error) if error.kind() == ErrorKind::DeviceLost);
         match launches {
             Some(launches) if given_up => gpu.keep(launches),
-            Some(launches) => lock(&executable.lanes[work.lane].sets).give_back(&work.bound, launches),
+            Some(launches) => {
+                lock(&executable.per_queue[work.queue_index].sets).give_back(&work.bound, launches)
+            }
             None => {}
         }
         for bound in work.bound.drain(..) {
@@ -384,15 +386,20 @@ impl GpuRun {
 
     /// Looks whether the GPU is done, for at most so long, and ends the run where it is.
     fn look(&self, left: Duration) {
-        let (executable, submission, since, lane) = {
+        let (executable, submission, since, queue_index) = {
             let work = lock(&self.work);
             let (Some(executable), Some((submission, since))) = (&work.executable, &work.submission) else {
                 return;
             };
-            (Arc::clone(executable), submission.clone(), *since, work.lane)
+            (
+                Arc::clone(executable),
+                submission.clone(),
+                *since,
+                work.queue_index,
+            )
         };
         let (gpu, shared) = (&executable.gpu, &executable.shared);
-        let of_lane = &gpu.lanes[lane];
+        let command_queue = &gpu.command_queues[queue_index];
         let begin = Instant::now();
         // a thread wakes later than a short run ends: it sleeps until shortly before, and then looks and looks
         let expected = Duration::from_nanos(executable.expected_ns.load(Ordering::Relaxed));
@@ -417,7 +424,7 @@ impl GpuRun {
             } else {
                 left.saturating_sub(spent).min(SLICE)
             };
-            match of_lane.wait(&submission, slice) {
+            match command_queue.wait(&submission, slice) {
                 Ok(true) => break Some(gpu.alive()),
                 Ok(false) if begin.elapsed() < spin => std::hint::spin_loop(),
                 Ok(false) => {
@@ -431,7 +438,7 @@ impl GpuRun {
             }
         };
         if let Some(result) = result
-            && self.claim(SUBMITTED, ENDING)
+            && self.claim(SUBMITTED, FINISHING)
         {
             // the last hold of the part is the run's own
             drop(executable);
@@ -461,7 +468,7 @@ impl Fence for GpuRun {
                 HELD => self.release(until),
                 SUBMITTED => self.look(left),
                 // the run is over, whatever time the caller had left; the fence follows at once
-                ENDING | ENDED => return self.fence.wait(NO_TIMEOUT),
+                FINISHING | ENDED => return self.fence.wait(NO_TIMEOUT),
                 // another thread moves it on
                 _ => {
                     let short = left.min(Duration::from_millis(1));
@@ -475,7 +482,7 @@ impl Fence for GpuRun {
                 return result;
             }
             // a run that another thread began to end meanwhile is over
-            let is_over = matches!(self.state.load(Ordering::Acquire), ENDING | ENDED);
+            let is_over = matches!(self.state.load(Ordering::Acquire), FINISHING | ENDED);
             if !is_over && until.is_some_and(|until| Instant::now() >= until) {
                 return Err(Error::new(ErrorKind::Timeout, "the run goes on"));
             }
@@ -496,7 +503,7 @@ impl Fence for GpuRun {
 
     fn cancel(&self) -> Result<()> {
         self.fence.cancel()?;
-        if self.claim(HELD, ENDING) {
+        if self.claim(HELD, FINISHING) {
             let why = Error::new(ErrorKind::Cancelled, "the run was cancelled");
             self.end(lock(&self.work), Err(why));
         }

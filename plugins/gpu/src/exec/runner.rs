@@ -1,4 +1,4 @@
-//! The thread that looks after runs nobody waits for.
+//! The thread that polls runs without a waiting caller.
 //!
 //! Invariant: a run that has callbacks, or that is held back, is looked at without rest; others some times a second,
 //! so that what they hold is let go of.
@@ -13,7 +13,7 @@ use polychip_sdk::{Error, ErrorKind, Fence as _, Result};
 use super::run::Runs;
 use crate::shared::lock;
 
-/// How often runs are looked at that nobody asks for.
+/// Polling interval of runs without a waiting caller.
 const ROUND: Duration = Duration::from_millis(50);
 /// After so long without a run the thread sleeps until there is one.
 const LINGER: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! The eye on a device: how much is under way, who wants to be called, and whether it hangs.
+//! Watches a device: how many runs are in flight, which callbacks are registered, and whether it hangs.
 //!
 //! Invariant: a device on which nothing ends for the limit is lost: no wait is longer.
 

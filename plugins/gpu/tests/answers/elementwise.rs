@@ -8,7 +8,7 @@ use crate::{Test, tests};
 /// What is judged here.
 pub(crate) const TESTS: &[Test] = &tests![
     chains_broadcast_and_leave_once,
-    a_tensor_that_is_read_outside_is_kept,
+    tensor_read_outside_is_kept,
     integers_bools_and_casts,
     narrow_integers_wrap_inside_a_chain,
     activations_with_attributes,
@@ -28,7 +28,7 @@ fn chains_broadcast_and_leave_once() {
     net.check();
 }
 
-fn a_tensor_that_is_read_outside_is_kept() {
+fn tensor_read_outside_is_kept() {
     let mut net = Net::new();
     let x = net.input(&[3, 17]);
     let relu = net.plain(Op::Relu, &[x]);

@@ -13,7 +13,7 @@ pub(crate) const TESTS: &[Test] = &tests![
     groups_and_one_spatial_axis,
     transposed_convolutions,
     pools_over_windows_and_images,
-    weights_that_a_node_fills,
+    weights_from_a_filling_node,
     long_launches_in_shares,
 ];
 
@@ -101,7 +101,7 @@ fn pools_over_windows_and_images() {
     net.check();
 }
 
-fn weights_that_a_node_fills() {
+fn weights_from_a_filling_node() {
     let mut net = Net::new();
     let x = net.input(&[1, 3, 5, 5]);
     let shape = net.ints(&[8, 3, 3, 3]);

@@ -15,7 +15,7 @@ pub(crate) const TESTS: &[Test] = &tests![
     a_layer_over_a_past,
     a_layer_of_one_token_over_a_past,
     a_layer_behind_a_link,
-    a_past_that_others_read_too,
+    past_with_other_readers,
 ];
 
 /// ONNX's codes of types.
@@ -182,6 +182,6 @@ fn a_layer_behind_a_link() {
     over_a_past(&behind_a_link(), 1, false);
 }
 
-fn a_past_that_others_read_too() {
+fn past_with_other_readers() {
     over_a_past(&gpu(), 3, true);
 }

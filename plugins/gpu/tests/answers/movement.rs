@@ -9,9 +9,9 @@ use crate::{Test, tests};
 pub(crate) const TESTS: &[Test] = &tests![
     views_transposes_and_slices,
     splits_of_bytes,
-    joins_pads_tiles_and_gathers,
+    concats_pads_tiles_and_gathers,
     images_resized_and_blocks_moved,
-    a_reshape_before_a_port_of_channels_last,
+    reshape_before_a_channels_last_port,
 ];
 
 fn views_transposes_and_slices() {
@@ -19,7 +19,7 @@ fn views_transposes_and_slices() {
     let x = net.input(&[2, 3, 4, 5]);
     let shape = net.ints(&[6, 20]);
     let flat = net.plain(Op::Reshape, &[x, shape]);
-    let turned = net.node(
+    let transposed = net.node(
         Op::Transpose,
         Attributes::new().with_ints(Attr::Perm, &[1, 0]),
         &[flat],
@@ -30,7 +30,7 @@ fn views_transposes_and_slices() {
         net.ints(&[0, 1]),
         net.ints(&[-3, 2]),
     );
-    let cut = net.plain(Op::Slice, &[turned, starts, ends, axes, steps]);
+    let cut = net.plain(Op::Slice, &[transposed, starts, ends, axes, steps]);
     net.output(cut);
     let last = net.node(
         Op::Transpose,
@@ -58,7 +58,7 @@ fn splits_of_bytes() {
     net.check();
 }
 
-fn joins_pads_tiles_and_gathers() {
+fn concats_pads_tiles_and_gathers() {
     let mut net = Net::new();
     let (x, y) = (net.input(&[2, 3, 5]), net.input(&[2, 1, 5]));
     let joined = net.node(Op::Concat, Attributes::new().with_int(Attr::Axis, 1), &[x, y, x]);
@@ -111,7 +111,7 @@ fn images_resized_and_blocks_moved() {
     net.check();
 }
 
-fn a_reshape_before_a_port_of_channels_last() {
+fn reshape_before_a_channels_last_port() {
     let mut net = Net::new();
     let (x, w) = (net.input(&[1, 6]), net.weights(&[6, 48]));
     let product = net.plain(Op::MatMul, &[x, w]);

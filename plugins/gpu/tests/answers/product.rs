@@ -21,10 +21,10 @@ pub(crate) const TESTS: &[Test] = &tests![
     bytes_larger_than_a_binding_are_split_along_the_columns,
     tensors_of_the_run_larger_than_a_binding_are_refused_with_size_and_limit,
     attention_with_a_mask,
-    an_op_that_is_refused_is_computed_as_what_it_was_recomposed_from,
+    refused_op_is_computed_by_its_decomposition,
     attention_between_transposes_of_heads,
     a_transpose_between_two_attentions,
-    a_right_side_that_was_transposed,
+    transposed_right_operand,
 ];
 
 fn products_with_bias_activation_and_residual() {
@@ -260,8 +260,8 @@ fn tensors_of_the_run_larger_than_a_binding_are_refused_with_size_and_limit() {
     infer(&mut net.graph).unwrap();
     let flat = FlatGraph::new(&net.graph, &[]).unwrap();
     for (support, bytes) in gpu.query_support(&flat).unwrap().iter().zip([8448, 16384, 16384]) {
-        let words = format!("a binding of {bytes} bytes, the device binds 8192 at most");
-        assert!(support.detail.contains(&words), "{}", support.detail);
+        let message = format!("a binding of {bytes} bytes, the device binds 8192 at most");
+        assert!(support.detail.contains(&message), "{}", support.detail);
     }
 }
 
@@ -278,7 +278,7 @@ fn attention_with_a_mask() {
     net.check();
 }
 
-fn an_op_that_is_refused_is_computed_as_what_it_was_recomposed_from() {
+fn refused_op_is_computed_by_its_decomposition() {
     let gpu = gpu();
     // too wide for a workgroup's memory
     const WIDTH: usize = 16 << 10;
@@ -295,16 +295,16 @@ fn an_op_that_is_refused_is_computed_as_what_it_was_recomposed_from() {
         let support = gpu.query_support(&flat).unwrap().into_iter();
         support.map(|answer| answer.detail).collect()
     };
-    let words = &refusals(&net)[1];
-    assert!(words.contains("bytes of a workgroup's memory"), "{words}");
-    assert!(words.contains("the device's limit"), "{words}");
+    let message = &refusals(&net)[1];
+    assert!(message.contains("bytes of a workgroup's memory"), "{message}");
+    assert!(message.contains("the device's limit"), "{message}");
 
     let mut inner = Graph::new("Attention");
     let mut tensor = |name: &str, sizes: &[usize]| {
         inner.add_tensor(Tensor::new(name, TensorType::known(DType::F32, sizes)))
     };
     let [q, k, v, mixed] = ["q", "k", "v", "mixed"].map(|name| tensor(name, &shape));
-    let turned = tensor("turned", &[1, 1, WIDTH, 3]);
+    let transposed = tensor("turned", &[1, 1, WIDTH, 3]);
     let [scores, scaled, shares] = ["scores", "scaled", "shares"].map(|name| tensor(name, &[1, 1, 3, 3]));
     let data = Constant {
         bytes: (1.0 / (WIDTH as f32).sqrt()).to_le_bytes().to_vec().into(),
@@ -320,8 +320,8 @@ fn an_op_that_is_refused_is_computed_as_what_it_was_recomposed_from() {
         inner.add_node(Node::new(op, inputs, vec![Some(output)]).with(attributes));
     };
     let perm = Attributes::new().with_ints(Attr::Perm, &[0, 1, 3, 2]);
-    node(Op::Transpose, perm, &[k], turned);
-    node(Op::MatMul, Attributes::new(), &[q, turned], scores);
+    node(Op::Transpose, perm, &[k], transposed);
+    node(Op::MatMul, Attributes::new(), &[q, transposed], scores);
     node(Op::Mul, Attributes::new(), &[scores, scale], scaled);
     let last = Attributes::new().with_int(Attr::Axis, -1);
     node(Op::Softmax, last, &[scaled], shares);
@@ -374,17 +374,17 @@ fn a_transpose_between_two_attentions() {
     net.check();
 }
 
-fn a_right_side_that_was_transposed() {
+fn transposed_right_operand() {
     let mut net = Net::new();
     let (a, b) = (net.input(&[2, 3, 5, 7]), net.input(&[2, 3, 4, 7]));
-    let turned = net.node(
+    let transposed = net.node(
         Op::Transpose,
         Attributes::new().with_ints(Attr::Perm, &[0, 1, 3, 2]),
         &[b],
     );
-    let out = net.plain(Op::MatMul, &[a, turned]);
+    let out = net.plain(Op::MatMul, &[a, transposed]);
     net.output(out);
-    let sum = net.plain(Op::Abs, &[turned]);
+    let sum = net.plain(Op::Abs, &[transposed]);
     net.output(sum);
     net.check();
 }

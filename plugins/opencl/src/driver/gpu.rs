@@ -1,7 +1,7 @@
-//! An open device: its context, and a queue per lane.
+//! An open device: its context, and its command queues.
 //!
 //! Invariants:
-//! 1. Each queue is in order. The last lane is the urgent one, with a higher priority where the driver has such.
+//! 1. Each queue is in order. The last queue is the urgent one, with a higher priority where the driver has such.
 //! 2. A device that was lost stays lost; opening it anew gives another number.
 
 use std::collections::HashMap;
@@ -14,11 +14,11 @@ use opencl3::error_codes::ClError;
 use opencl3::program::Program;
 use polychip_sdk::{Error, ErrorKind, Result};
 
-use super::found::Found;
+use super::discovery::ClDevice;
 use super::said;
 
-/// Lanes of a device: batch and normal runs, urgent ones.
-pub(crate) const LANES: usize = 2;
+/// Command queues of a device: batch and normal runs, urgent runs.
+pub(crate) const QUEUES: usize = 2;
 
 /// `CL_QUEUE_PROPERTIES`, `CL_QUEUE_PRIORITY_KHR` and `CL_QUEUE_PRIORITY_HIGH_KHR` of OpenCL's headers.
 const PROPERTIES: u64 = 0x1093;
@@ -31,7 +31,7 @@ static OPENED: AtomicU64 = AtomicU64::new(1);
 pub struct Gpu {
     /// Which opening it is.
     pub(crate) number: u64,
-    pub(crate) found: Found,
+    pub(crate) cl_device: ClDevice,
     pub(crate) context: Context,
     pub(crate) queues: Vec<CommandQueue>,
     /// Whether the device uses host memory in place.
@@ -45,16 +45,16 @@ impl Gpu {
     /// An open device that is not known to share memory.
     ///
     /// # Errors
-    /// The driver's words.
-    pub(super) fn new(found: &Found) -> Result<Gpu> {
-        let context =
-            Context::from_device(&found.device).map_err(|error| said("the device does not open", error))?;
-        let queues = (0..LANES)
-            .map(|lane| queue(found, &context, lane + 1 == LANES))
+    /// The driver's message.
+    pub(super) fn new(cl_device: &ClDevice) -> Result<Gpu> {
+        let context = Context::from_device(&cl_device.device)
+            .map_err(|error| said("the device does not open", error))?;
+        let queues = (0..QUEUES)
+            .map(|index| queue(cl_device, &context, index + 1 == QUEUES))
             .collect::<Result<Vec<_>>>()?;
         Ok(Gpu {
             number: OPENED.fetch_add(1, Ordering::Relaxed),
-            found: found.clone(),
+            cl_device: cl_device.clone(),
             context,
             queues,
             shares: false,
@@ -70,14 +70,14 @@ impl Gpu {
     pub(crate) fn alive(&self) -> Result<()> {
         match self.lost.get() {
             None => Ok(()),
-            Some(words) => Err(Error::new(ErrorKind::DeviceLost, words.clone())),
+            Some(message) => Err(Error::new(ErrorKind::DeviceLost, message.clone())),
         }
     }
 
     /// Says that it is lost.
-    pub(crate) fn lose(&self, words: String) {
+    pub(crate) fn lose(&self, message: String) {
         // the first reason counts
-        let _ = self.lost.set(words);
+        let _ = self.lost.set(message);
     }
 
     /// An error of what was enqueued: from then on nothing of the device can be relied on.
@@ -93,15 +93,15 @@ impl Gpu {
 }
 
 #[allow(unsafe_code, reason = "a queue is made by a call of the driver")]
-fn queue(found: &Found, context: &Context, urgent: bool) -> Result<CommandQueue> {
+fn queue(cl_device: &ClDevice, context: &Context, urgent: bool) -> Result<CommandQueue> {
     let refuse = |error| said("the device gives no queue", error);
-    if !found.modern {
+    if !cl_device.modern {
         // SAFETY: the device is the context's.
-        return unsafe { CommandQueue::create(context, found.device.id(), CL_QUEUE_PROFILING_ENABLE) }
+        return unsafe { CommandQueue::create(context, cl_device.device.id(), CL_QUEUE_PROFILING_ENABLE) }
             .map_err(refuse);
     }
     let mut list = [PROPERTIES, CL_QUEUE_PROFILING_ENABLE, 0, 0, 0];
-    if urgent && found.priorities {
+    if urgent && cl_device.priorities {
         list[2] = PRIORITY;
         list[3] = HIGH;
     }
@@ -109,7 +109,7 @@ fn queue(found: &Found, context: &Context, urgent: bool) -> Result<CommandQueue>
     let raw = unsafe {
         opencl3::command_queue::create_command_queue_with_properties(
             context.get(),
-            found.device.id(),
+            cl_device.device.id(),
             list.as_ptr(),
         )
     }

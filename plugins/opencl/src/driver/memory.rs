@@ -10,19 +10,19 @@ use super::said;
 /// Sizes of the device's own memory are rounded up to this, as kernels touch whole vectors.
 const ROUND: u64 = 256;
 
-/// A piece of memory.
-pub struct Piece {
+/// A block of memory.
+pub struct MemoryBlock {
     buffer: Buffer<u8>,
     pub(crate) bytes: u64,
 }
 
-impl Piece {
-    /// A piece of the device's own memory; its bytes are not cleared.
+impl MemoryBlock {
+    /// A block of the device's own memory; its bytes are not cleared.
     ///
     /// # Errors
     /// `OutOfMemory`, with the size and the limit.
     #[allow(unsafe_code, reason = "memory is made by a call of the driver")]
-    pub(crate) fn local(gpu: &Gpu, bytes: u64) -> Result<Piece> {
+    pub(crate) fn local(gpu: &Gpu, bytes: u64) -> Result<MemoryBlock> {
         let bytes = rounded(gpu, bytes, ROUND)?;
         // SAFETY: no memory of ours is handed over.
         let buffer = unsafe {
@@ -34,19 +34,19 @@ impl Piece {
             )
         }
         .map_err(|error| said(&format!("{bytes} bytes of device memory"), error))?;
-        Ok(Piece { buffer, bytes })
+        Ok(MemoryBlock { buffer, bytes })
     }
 
-    /// A piece over host memory, without a copy where the device shares memory.
+    /// A block over host memory, without a copy where the device shares memory.
     ///
     /// # Errors
     /// `Unsupported` where the driver does not take this memory.
     ///
     /// # Safety
-    /// The pages of `data` to `data + bytes` stay mapped until no run uses the piece.
+    /// The pages of `data` to `data + bytes` stay mapped until no run uses the block.
     #[allow(unsafe_code, reason = "host memory is handed to the driver")]
-    pub(crate) unsafe fn over(gpu: &Gpu, data: *mut u8, bytes: u64) -> Result<Piece> {
-        let alignment = gpu.found.alignment;
+    pub(crate) unsafe fn over(gpu: &Gpu, data: *mut u8, bytes: u64) -> Result<MemoryBlock> {
+        let alignment = gpu.cl_device.alignment;
         if !(data as u64).is_multiple_of(alignment) {
             return Err(Error::unsupported(format!(
                 "host memory to import must be aligned to {alignment} bytes"
@@ -63,7 +63,7 @@ impl Piece {
             )
         }
         .map_err(|error| Error::unsupported(said("host memory", error).to_string()))?;
-        Ok(Piece { buffer, bytes })
+        Ok(MemoryBlock { buffer, bytes })
     }
 
     /// What a kernel's argument names.
@@ -121,14 +121,14 @@ impl Piece {
         done(gpu, code)
     }
 
-    /// Copies all of another piece of this size, and waits.
+    /// Copies all of another block of this size, and waits.
     ///
     /// # Errors
     /// Where the device is lost.
     #[allow(unsafe_code, reason = "a copy is a call of the driver")]
-    pub(crate) fn copy_of(&self, gpu: &Gpu, other: &Piece) -> Result<()> {
+    pub(crate) fn copy_of(&self, gpu: &Gpu, other: &MemoryBlock) -> Result<()> {
         let bytes = self.bytes.min(other.bytes) as usize;
-        // SAFETY: both pieces are that large.
+        // SAFETY: both blocks are that large.
         let code = unsafe {
             opencl3::command_queue::enqueue_copy_buffer(
                 gpu.queues[0].get(),
@@ -155,7 +155,7 @@ fn done(gpu: &Gpu, event: Result<opencl3::types::cl_event, i32>) -> Result<()> {
 }
 
 fn rounded(gpu: &Gpu, bytes: u64, unit: u64) -> Result<u64> {
-    let limit = gpu.found.limits.binding_bytes;
+    let limit = gpu.cl_device.limits.binding_bytes;
     bytes
         .max(1)
         .checked_next_multiple_of(unit)

@@ -23,7 +23,7 @@ impl Program {
     /// The program of a kernel: one that is loaded, from its binary, or from its text.
     ///
     /// # Errors
-    /// The compiler's words.
+    /// The compiler's message.
     pub(crate) fn get(gpu: &Gpu, kernel: &Kernel, binary: Option<&[u8]>) -> Result<Program> {
         let known = gpu.programs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(program) = known.get(&kernel.wgsl).and_then(std::sync::Weak::upgrade) {
@@ -43,16 +43,16 @@ impl Program {
     }
 
     fn compile(gpu: &Gpu, kernel: &Kernel) -> Result<Program> {
-        let text = translate(&kernel.wgsl, gpu.found.half)
+        let text = translate(&kernel.wgsl, gpu.cl_device.half)
             .map_err(|error| Error::unsupported(format!("{}: {error}", kernel.variant)))?;
         let mut options = String::from("-cl-std=CL1.2");
-        if gpu.found.exact_division {
+        if gpu.cl_device.exact_division {
             options.push_str(" -cl-fp32-correctly-rounded-divide-sqrt");
         }
         opencl3::program::Program::create_and_build_from_source(&gpu.context, &text, &options)
             .map(|program| Program(Arc::new(program)))
-            .map_err(|words| {
-                let what = format!("the driver compiles no {}: {}", kernel.variant, words.trim());
+            .map_err(|message| {
+                let what = format!("the driver compiles no {}: {}", kernel.variant, message.trim());
                 Error::new(ErrorKind::Persistent, what)
             })
     }
@@ -72,7 +72,7 @@ impl Program {
     /// The kernel, with arguments of its own.
     ///
     /// # Errors
-    /// The driver's words.
+    /// The driver's message.
     pub(crate) fn entry(&self) -> Result<Entry> {
         let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         Entry::create(&self.0, ENTRY).map_err(|error| said("a program without its kernel", error))

@@ -36,8 +36,8 @@ pub(super) struct Body<'w, 'a> {
     continuing: Vec<&'a Block>,
 }
 
-/// Where something lies.
-struct Place {
+/// An expression that can be assigned to.
+struct LValue {
     /// Text that may stand on the left of an assignment.
     text: String,
     space: &'static str,

@@ -34,7 +34,7 @@ fn bindings_are_a_buffer_and_a_byte_each() {
 }
 
 #[test]
-fn integers_wrap_and_divide_by_what_may_be_zero() {
+fn integers_wrap_and_division_by_zero_is_defined() {
     let text = text(
         "let a = data[0]; data[1] = a + data[2]; data[3] = a / data[2]; data[4] = a % 7;",
         Half::Stored,
@@ -46,7 +46,7 @@ fn integers_wrap_and_divide_by_what_may_be_zero() {
 }
 
 #[test]
-fn halves_are_loaded_as_the_device_can() {
+fn half_loads_follow_the_device() {
     let body = "sums[thread] = vec4<f32>(small[thread] * small[0]);";
     let stored = text(body, Half::Stored);
     has(&stored, "vload_half4(0, (const __global half *)&");
@@ -58,7 +58,7 @@ fn halves_are_loaded_as_the_device_can() {
 }
 
 #[test]
-fn a_kernel_that_ends_early_before_a_barrier_ends_with_one() {
+fn early_return_before_a_barrier_keeps_the_barrier() {
     let late =
         "if group.x > 3u { return; } tile[thread] = 1.0; workgroupBarrier(); data[thread] = i32(tile[0]);";
     let barriers = |text: &str| text.matches("barrier(").count();
@@ -70,7 +70,7 @@ fn a_kernel_that_ends_early_before_a_barrier_ends_with_one() {
 }
 
 #[test]
-fn what_is_not_known_is_refused_by_name() {
+fn unknown_constructs_are_refused_by_name() {
     let subgroups = "@group(0) @binding(0) var<storage, read_write> data: array<f32>;
 @compute @workgroup_size(64, 1, 1)
 fn main(@builtin(local_invocation_index) thread: u32) { data[thread] = subgroupAdd(data[thread]); }";

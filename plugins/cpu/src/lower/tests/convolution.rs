@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_residual_block_becomes_four_steps() {
+fn residual_block_lowers_to_four_steps() {
     let mut net = Net::default();
     let x = net.input(DType::F32, &[1, 8, 9, 7]);
     let a = net.conv(x, 16, 3, 1, 1);
@@ -17,7 +17,7 @@ fn a_residual_block_becomes_four_steps() {
 }
 
 #[test]
-fn a_shortcut_that_is_computed_later_is_still_added() {
+fn residual_computed_later_is_added() {
     let mut net = Net::default();
     let x = net.input(DType::F32, &[2, 4, 6, 6]);
     let a = net.conv(x, 12, 3, 2, 1);
@@ -32,7 +32,7 @@ fn a_shortcut_that_is_computed_later_is_still_added() {
 }
 
 #[test]
-fn a_residual_behind_the_activation_is_added_there() {
+fn residual_after_the_activation_is_fused() {
     let mut net = Net::default();
     let x = net.input(DType::F32, &[1, 16, 5, 5]);
     let a = net.conv(x, 16, 3, 1, 1);
@@ -43,7 +43,7 @@ fn a_residual_behind_the_activation_is_added_there() {
 }
 
 #[test]
-fn an_intermediate_that_is_also_an_output_is_not_fused_away() {
+fn intermediate_output_is_not_fused_away() {
     let mut net = Net::default();
     let x = net.input(DType::F32, &[1, 3, 6, 5]);
     let a = net.conv(x, 5, 3, 1, 1);
@@ -102,7 +102,7 @@ fn ports_may_lie_channels_last() {
 }
 
 #[test]
-fn channels_last_tensors_keep_their_form_through_a_network() {
+fn channels_last_persists_through_a_network() {
     let mut net = Net::default();
     let x = net.input(DType::F32, &[1, 3, 8, 8]);
     let a = net.conv(x, 8, 3, 1, 1);
@@ -166,7 +166,7 @@ fn channels_last_tensors_keep_their_form_through_a_network() {
 }
 
 #[test]
-fn convolutions_compute_into_their_place_of_a_concatenation() {
+fn convolutions_write_into_the_concat_output() {
     let mut net = Net::default();
     let x = net.input(DType::F32, &[2, 3, 6, 5]);
     let a = net.conv(x, 4, 1, 1, 1);
@@ -191,7 +191,7 @@ fn convolutions_compute_into_their_place_of_a_concatenation() {
 }
 
 #[test]
-fn a_split_and_what_it_is_joined_with_are_one_image() {
+fn split_and_concat_share_one_image() {
     let mut net = Net::default();
     let x = net.input(DType::F32, &[2, 9, 6, 5]);
     let both = net.conv(x, 12, 1, 1, 1);
@@ -233,7 +233,7 @@ fn a_split_and_what_it_is_joined_with_are_one_image() {
 }
 
 #[test]
-fn a_concatenation_of_what_is_split_in_another_order_copies() {
+fn concat_of_a_reordered_split_copies() {
     let mut net = Net::default();
     let x = net.input(DType::F32, &[1, 8, 4, 5]);
     let x = net.conv(x, 10, 1, 1, 1);
@@ -375,7 +375,7 @@ fn transposed_convolutions_of_every_geometry() {
 
 /// One pixel has a small result whatever the strides are, whose product no word holds.
 #[test]
-fn a_transposed_convolution_of_endless_strides_is_the_reference_s() {
+fn huge_transposed_convolution_falls_to_the_reference() {
     let mut net = Net::default();
     let x = net.input(DType::F32, &[1, 2, 1, 1, 1]);
     let w = net.weights(&[2, 3, 3, 3, 3]);

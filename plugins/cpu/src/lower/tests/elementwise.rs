@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_has_no_fast_kernel_runs_on_the_reference() {
+fn ops_without_a_kernel_run_on_the_reference() {
     let mut net = Net::default();
     let x = net.input(DType::F64, &[3, 4]);
     let y = net.plain(Op::Tanh, &[x]);
@@ -39,7 +39,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn binary_ops_broadcast_as_the_reference_does(
+    fn binary_broadcast_matches_the_reference(
         dims in prop::collection::vec((1usize..5, any::<bool>(), any::<bool>()), 0..5),
         cut in 0usize..3,
         op in prop::sample::select(vec![Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Min, Op::Max]),

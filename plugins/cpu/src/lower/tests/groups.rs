@@ -11,8 +11,8 @@ use polychip_needs::{Need, absent};
 use polychip_ops::Literal;
 use polychip_sdk::GraphView;
 
+use super::super::epilogue::{FusedEpilogue, IDENTITY};
 use super::super::fuse;
-use super::super::tail::{IDENTITY, Tail};
 use super::*;
 use crate::part;
 
@@ -39,24 +39,24 @@ impl Evaluate for Reference {
 }
 
 /// What is fused with a node, in words; nothing where it is alone.
-fn told(node: &Node, tail: &Tail, views: usize) -> Option<String> {
+fn told(node: &Node, fused: &FusedEpilogue, views: usize) -> Option<String> {
     let mut words = vec![node.op.name().to_owned()];
     let mut add = |is: bool, word: &str| words.extend(is.then(|| word.to_owned()));
-    add(tail.sum.is_some(), "sum before");
+    add(fused.sum.is_some(), "sum before");
     add(views > 0, &format!("{views} transposed operands"));
     add(
-        node.op == Op::Attention && tail.output.is_some(),
+        node.op == Op::Attention && fused.output.is_some(),
         "transposed result",
     );
-    add(tail.alpha != 1.0, "factor");
-    add(tail.bias.is_some(), "bias");
-    add(tail.residual.is_some() && !tail.after, "residual");
-    if tail.activation != IDENTITY {
-        let name = format!("{:?}", tail.activation);
+    add(fused.alpha != 1.0, "factor");
+    add(fused.bias.is_some(), "bias");
+    add(fused.residual.is_some() && !fused.after, "residual");
+    if fused.activation != IDENTITY {
+        let name = format!("{:?}", fused.activation);
         let end = name.find(|c: char| !c.is_alphanumeric()).unwrap_or(name.len());
         add(true, &name[..end]);
     }
-    add(tail.residual.is_some() && tail.after, "residual behind");
+    add(fused.residual.is_some() && fused.after, "residual behind");
     (words.len() > 1).then(|| words.join(" + "))
 }
 
@@ -83,10 +83,10 @@ fn groups(model: &Path) -> String {
     for index in 0..part.nodes.len() {
         let sort = match groups.at(index) {
             None => "fused with others".to_owned(),
-            Some((anchor, tail)) => {
+            Some((anchor, fused)) => {
                 let node = &part.nodes[anchor];
                 let views = node.reads().filter(|&t| lowering.transposed[t].is_some());
-                told(node, tail, views.count()).unwrap_or_else(|| "alone".to_owned())
+                told(node, fused, views.count()).unwrap_or_else(|| "alone".to_owned())
             }
         };
         *counts.entry(sort).or_default() += 1;

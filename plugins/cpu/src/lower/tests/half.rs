@@ -45,7 +45,7 @@ fn networks_run_on_the_kernels_of_f32() {
 }
 
 #[test]
-fn what_only_moves_elements_moves_them_as_they_are() {
+fn movement_ops_keep_the_stored_type() {
     for dtype in [DType::F16, DType::BF16] {
         let mut net = Net::default();
         let x = net.input(dtype, &[2, 3, 5, 4]);
@@ -74,7 +74,7 @@ fn what_only_moves_elements_moves_them_as_they_are() {
 }
 
 #[test]
-fn a_table_is_read_as_it_is_stored_and_as_f32() {
+fn gather_table_is_read_as_stored_and_as_f32() {
     let mut net = Net::default();
     let table = net.boxed(DType::F16, &[6, 40]);
     let table = net.constant(&table);
@@ -95,7 +95,7 @@ fn a_table_is_read_as_it_is_stored_and_as_f32() {
 }
 
 #[test]
-fn casts_round_once_and_cut_off_what_is_stored() {
+fn casts_round_once_and_truncate_to_integers() {
     use DType::{BF16, Bool, F16, F32, F64, I8, I32, I64, U8};
     for half in [F16, BF16] {
         for other in [F16, BF16, F32, F64, I8, U8, I32, I64, Bool] {
@@ -124,7 +124,7 @@ fn casts_round_once_and_cut_off_what_is_stored() {
 }
 
 #[test]
-fn a_cast_rounds_what_stays_channels_last() {
+fn cast_rounds_channels_last_tensors() {
     let mut net = Net::default();
     let x = net.input(DType::F32, &[1, 3, 8, 8]);
     let (first, second) = (net.weights(&[4, 3, 3, 3]), net.weights(&[4, 4, 3, 3]));
@@ -186,7 +186,7 @@ fn widened_product(dtype: DType, rows: usize, is_gemm: bool) -> Net {
 }
 
 #[test]
-fn weights_that_a_cast_widens_stay_as_they_are() {
+fn weights_behind_a_cast_stay_16_bit() {
     let pool = ThreadPool::new(2);
     let weights = Weights::default();
     for dtype in [DType::F16, DType::BF16] {
@@ -198,7 +198,7 @@ fn weights_that_a_cast_widens_stay_as_they_are() {
                 let layouts = vec![Layout::RowMajor; 3];
                 crate::part::read_halves(&mut net.part);
                 let program = net.lower(&layouts, false, &pool);
-                net.check_draft(&layouts, &program);
+                net.check_dry_run(&layouts, &program);
                 check_members(&program);
                 let names: Vec<_> = program.steps.iter().map(|step| step.name).collect();
                 assert_eq!(names, ["gemm of halves"]);
@@ -223,7 +223,7 @@ fn weights_that_a_cast_widens_stay_as_they_are() {
 }
 
 #[test]
-fn a_cast_that_others_read_too_is_done() {
+fn cast_with_other_readers_is_computed() {
     let mut net = widened_product(DType::F16, 3, false);
     let wide = net.part.nodes[0].output(0).unwrap();
     net.output(wide);
@@ -231,7 +231,7 @@ fn a_cast_that_others_read_too_is_done() {
     crate::part::read_halves(&mut net.part);
     let (pool, layouts) = (ThreadPool::new(1), vec![Layout::RowMajor; 4]);
     let program = net.lower(&layouts, false, &pool);
-    net.check_draft(&layouts, &program);
+    net.check_dry_run(&layouts, &program);
     let have = run(&program, &pool, &net.fed);
     for (have, want) in have.iter().zip(&expected) {
         close(have, want, 1e-5, "read twice");

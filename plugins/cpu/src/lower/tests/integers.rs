@@ -103,7 +103,7 @@ fn sums_of_integers_are_exact() {
 }
 
 #[test]
-fn a_matrix_is_quantised_dynamically_and_multiplied() {
+fn dynamic_quantisation_and_product() {
     for rows in [1, 6] {
         let mut net = Net::default();
         let x = net.input(DType::F32, &[rows, 37]);
@@ -133,7 +133,7 @@ fn whole_range(net: &mut Net, shape: &[usize]) -> usize {
 }
 
 #[test]
-fn weights_that_do_not_fit_signed_bytes_keep_their_zeros() {
+fn weights_beyond_signed_bytes_keep_their_zero_points() {
     // a zero that a node computes, or a constant
     for computed in [true, false] {
         for (dims, filter) in [(vec![2, 5, 6, 7], vec![9, 5, 3, 2]), (vec![4, 37], vec![37, 21])] {

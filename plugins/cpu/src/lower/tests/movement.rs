@@ -4,7 +4,7 @@ use super::*;
 
 /// What is cut on two axes is no run of memory, though nothing stands before the first of them.
 #[test]
-fn a_slice_along_two_axes_that_somebody_reads() {
+fn slice_along_two_axes_with_a_reader() {
     let mut net = Net::default();
     let x = net.input(DType::F32, &[4, 8, 7]);
     let (starts, ends) = (net.ints(&[1, 2]), net.ints(&[3, 5]));
@@ -15,7 +15,7 @@ fn a_slice_along_two_axes_that_somebody_reads() {
 }
 
 #[test]
-fn movements_keep_every_element() {
+fn movement_ops_keep_every_element() {
     for dtype in [DType::F32, DType::I64, DType::U8, DType::F16] {
         let mut net = Net::default();
         let x = net.input(dtype, &[2, 8, 3, 4]);
@@ -115,7 +115,7 @@ fn filled_tensors_are_constants() {
 }
 
 #[test]
-fn a_reshape_before_a_port_of_channels_last() {
+fn reshape_before_a_channels_last_port() {
     let mut net = Net::default();
     let shape = net.ints(&[1, 3, 4, 4]);
     let x = net.input(DType::F32, &[1, 6]);
@@ -136,7 +136,7 @@ fn a_reshape_before_a_port_of_channels_last() {
 }
 
 #[test]
-fn indices_name_elements_and_slices() {
+fn gather_of_elements_and_slices() {
     for dtype in [DType::F32, DType::I64, DType::U8, DType::F16, DType::F64] {
         let mut net = Net::default();
         let shape = [3usize, 4, 5];

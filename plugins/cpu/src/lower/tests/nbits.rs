@@ -245,7 +245,7 @@ fn ran(case: Case<'_>) -> Ran {
 }
 
 #[test]
-fn a_model_with_matmulnbits_is_multiplied_by_its_codes() {
+fn matmulnbits_uses_its_codes() {
     let case = Case {
         bits: 4,
         rows: &[1],
@@ -279,7 +279,7 @@ fn a_model_with_matmulnbits_is_multiplied_by_its_codes() {
 }
 
 #[test]
-fn codes_in_blocks_of_16_are_multiplied_too() {
+fn codes_in_blocks_of_16_are_multiplied() {
     let case = Case {
         bits: 4,
         rows: &[2, 3],

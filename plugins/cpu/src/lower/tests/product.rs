@@ -135,7 +135,7 @@ fn attention_of_both_ranks() {
 }
 
 #[test]
-fn attention_under_truth_values() {
+fn attention_with_a_boolean_mask() {
     for shape in [&[5, 7][..], &[2, 1, 5, 7], &[1, 1, 1, 7], &[2, 3, 5, 7]] {
         let mut net = Net::default();
         let [q, k, v] = [5, 7, 7].map(|rows| net.input(DType::F32, &[2, 3, rows, 4]));
@@ -151,7 +151,7 @@ fn attention_under_truth_values() {
 }
 
 #[test]
-fn attention_behind_a_past() {
+fn attention_with_a_past() {
     const JOIN: &str = "keys or values behind a past";
     for (flat, shared, presents) in [
         (false, false, true),
@@ -250,7 +250,7 @@ fn heads_are_transposed_by_strides() {
 }
 
 #[test]
-fn a_transpose_between_two_attentions_belongs_to_one_of_them() {
+fn transpose_between_attentions_fuses_with_one() {
     let mut net = Net::default();
     let [q, k, v] = [4, 5, 5].map(|rows| net.input(DType::F32, &[2, 3, rows, 4]));
     let first = net.node(Op::Attention, Attributes::new(), &[q, k, v]);
@@ -263,7 +263,7 @@ fn a_transpose_between_two_attentions_belongs_to_one_of_them() {
 }
 
 #[test]
-fn attention_that_hides_keys() {
+fn attention_with_masked_keys() {
     let mut net = Net::default();
     let q = net.input(DType::F32, &[1, 2, 3, 4]);
     let k = net.input(DType::F32, &[1, 2, 5, 4]);
@@ -395,7 +395,7 @@ fn reduced_precision_keeps_bf16_between_products_and_f32_at_ports() {
 }
 
 #[test]
-fn sums_of_einstein_are_products() {
+fn einsum_lowers_to_products() {
     for (equation, shapes, by_kernel) in [
         ("ij,jk->ik", &[&[5, 7][..], &[7, 3]][..], true),
         ("ij,jk", &[&[5, 7], &[7, 3]], true),

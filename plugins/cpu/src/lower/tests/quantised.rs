@@ -12,7 +12,7 @@ fn encoding(kind: EncodingKind, scales: &[f32], zero_points: &[i32]) -> Encoding
 }
 
 #[test]
-fn an_op_on_quantised_tensors_means_dequantise_op_quantise() {
+fn quantised_op_equals_dequantise_op_quantise() {
     let per_tensor = |scale: f32, zero: i32| encoding(EncodingKind::PerTensor, &[scale], &[zero]);
     let mut net = Net::default();
     let x = net.input(DType::U8, &[1, 3, 5, 5]);
@@ -275,7 +275,7 @@ fn network(isa: Isa, dtype: DType, seed: u64) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_network_of_codes_is_computed_in_integers_throughout() {
+fn int8_network_computes_in_integers() {
     for isa in Isa::available() {
         for (dtype, seed) in [(DType::U8, 1), (DType::I8, 2), (DType::U8, 3)] {
             let names = network(isa, dtype, seed);
@@ -301,7 +301,7 @@ fn a_network_of_codes_is_computed_in_integers_throughout() {
 }
 
 #[test]
-fn codes_meet_ops_that_compute_in_floats() {
+fn int8_tensors_feed_float_ops() {
     for isa in Isa::available() {
         let mut t = Twins::new(5);
         let x = t.input(DType::U8, &[2, 5, 4, 3], 0.02, 128);
@@ -410,12 +410,12 @@ fn in_blocks(
     let program = net.lower(&[Layout::RowMajor; 2], false, &pool);
     let names: Vec<_> = program.steps.iter().map(|step| step.name).collect();
     assert_eq!(names, [name]);
-    let words = format!("{dtype:?} {centred} {rows} {block} {transposed}");
-    close(&run(&program, &pool, &net.fed)[0], &want[0], tolerance, &words);
+    let case = format!("{dtype:?} {centred} {rows} {block} {transposed}");
+    close(&run(&program, &pool, &net.fed)[0], &want[0], tolerance, &case);
 }
 
 #[test]
-fn weights_of_4_bits_stay_so() {
+fn int4_weights_are_not_widened() {
     let own = ("gemm of 4-bit weights", 2e-6);
     for dtype in [DType::U4, DType::I4] {
         for transposed in [false, true] {

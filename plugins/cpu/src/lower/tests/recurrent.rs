@@ -91,7 +91,7 @@ fn layers_of_every_cell_and_order() {
 }
 
 #[test]
-fn functions_of_gates_are_the_node_s_and_others_are_the_reference_s() {
+fn gate_functions_follow_the_node_or_fall_to_the_reference() {
     let named = |names: &[&str]| {
         let names = names.iter().map(|&name| name.into()).collect();
         Attributes::new().with(Attr::Activations, AttrValue::Strings(names))
@@ -113,7 +113,7 @@ fn functions_of_gates_are_the_node_s_and_others_are_the_reference_s() {
 
 /// Lengths that only a run knows, and those that a model states; of all cells, both ways.
 #[test]
-fn sequences_end_where_their_lengths_say() {
+fn sequences_end_at_their_lengths() {
     for op in [Op::LSTM, Op::GRU, Op::RNN] {
         for direction in ["forward", "reverse", "bidirectional"] {
             for constant in [false, true] {

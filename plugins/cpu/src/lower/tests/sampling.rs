@@ -87,7 +87,7 @@ fn affine_grids_and_columns() {
 }
 
 #[test]
-fn extremes_ones_and_totals() {
+fn argreduce_one_hot_and_cumulative_ops() {
     for dtype in [DType::F32, DType::I64, DType::I32, DType::F64] {
         for axis in 0..3 {
             for (op, last) in [(Op::ArgMax, 0), (Op::ArgMin, 1)] {
@@ -299,7 +299,7 @@ fn bits_tests_and_blocks() {
 }
 
 #[test]
-fn pairs_turn_by_their_positions() {
+fn pairs_rotate_by_their_positions() {
     for heads_inside in [false, true] {
         let mut net = Net::default();
         let x = match heads_inside {
@@ -316,7 +316,7 @@ fn pairs_turn_by_their_positions() {
 }
 
 #[test]
-fn caches_take_rows_where_they_are_told_to() {
+fn tensor_scatter_writes_rows_at_indices() {
     for (mode, starts) in [("linear", [1, 3]), ("circular", [4, -2])] {
         for given in [false, true] {
             let mut net = Net::default();
@@ -368,7 +368,7 @@ fn images_of_other_sizes() {
 }
 
 #[test]
-fn windows_of_integers_and_places() {
+fn max_pool_of_integers_and_indices() {
     for (dtype, outputs) in [(DType::U8, 1), (DType::I8, 1), (DType::F32, 2), (DType::U8, 2)] {
         for (strides, pads, ceil) in [
             ([2, 2], [0; 4], 0),

@@ -1,14 +1,14 @@
-//! What a draft says of nodes that no fast kernel covers, and what that is expected to cost.
+//! Dry runs of nodes that no fast kernel covers, and the expected cost.
 
 use super::*;
-use crate::estimate::{draft, reference_ns};
+use crate::estimate::{dry_run, reference_ns};
 use crate::work::{Boxed as Counted, Class, Loop, Work, of_node};
 
 fn only_step(net: &Net) -> Work {
-    let drafted = draft(&net.part, &Programs::default(), Isa::detect());
-    assert!(drafted.refused.iter().all(Option::is_none));
-    let work: Vec<Work> = drafted.steps.iter().map(|step| step.work).collect();
-    assert_eq!(work.len(), 1, "{:?}", drafted.steps);
+    let dry = dry_run(&net.part, &Programs::default(), Isa::detect());
+    assert!(dry.refused.iter().all(Option::is_none));
+    let work: Vec<Work> = dry.steps.iter().map(|step| step.work).collect();
+    assert_eq!(work.len(), 1, "{:?}", dry.steps);
     work[0]
 }
 
@@ -44,7 +44,7 @@ fn recurrent_layers_are_priced_by_their_products() {
 
 /// Of f64, which the reference evaluator has.
 #[test]
-fn an_einstein_sum_is_priced_by_all_its_labels() {
+fn einsum_cost_covers_all_labels() {
     for (equation, a, b, units, results) in [
         ("ij,jk->ik", vec![30, 20], vec![20, 10], 30 * 20 * 10, 30 * 10),
         (
@@ -72,7 +72,7 @@ fn an_einstein_sum_is_priced_by_all_its_labels() {
 }
 
 #[test]
-fn the_largest_elements_are_priced_by_a_look_at_each() {
+fn top_k_cost_covers_each_element() {
     let mut net = Net::default();
     let x = net.input(DType::F32, &[32, 1000]);
     let k = net.ints(&[5]);
@@ -85,20 +85,20 @@ fn the_largest_elements_are_priced_by_a_look_at_each() {
 }
 
 #[test]
-fn what_is_refused_has_no_steps_and_what_follows_is_drafted() {
+fn refused_node_has_no_steps_and_later_nodes_are_lowered() {
     let mut net = Net::default();
     let x = net.input(DType::F32, &[3, 5]);
     let noise = net.plain(Op::RandomUniformLike, &[x]);
     let y = net.plain(Op::Relu, &[noise]);
     net.output(y);
-    let drafted = draft(&net.part, &Programs::default(), Isa::detect());
-    assert!(drafted.refused[0].is_some() && drafted.refused[1].is_none());
-    let nodes: Vec<u32> = drafted.steps.iter().map(|step| step.node).collect();
+    let dry = dry_run(&net.part, &Programs::default(), Isa::detect());
+    assert!(dry.refused[0].is_some() && dry.refused[1].is_none());
+    let nodes: Vec<u32> = dry.steps.iter().map(|step| step.node).collect();
     assert_eq!(nodes, [1]);
 }
 
 #[test]
-fn an_axis_that_shrinks_to_almost_nothing_has_no_weights_ahead() {
+fn strongly_shrunk_axis_has_no_precomputed_weights() {
     let steps = |pixels: usize| {
         let mut part = Part::default();
         for (dtype, dims) in [
@@ -115,9 +115,8 @@ fn an_axis_that_shrinks_to_almost_nothing_has_no_weights_ahead() {
             .with_int(Attr::Antialias, 1);
         part.nodes.push(node);
         (part.inputs, part.outputs) = (vec![0, 1], vec![2]);
-        let drafted = draft(&part, &Programs::default(), Isa::detect());
-        drafted
-            .steps
+        let dry = dry_run(&part, &Programs::default(), Isa::detect());
+        dry.steps
             .iter()
             .map(|step| step.name == "resize axis")
             .collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! Expressions: values, places in memory, and the constants of the whole text.
+//! Expressions: values, lvalues, and the constants of the whole text.
 
 use naga::{
     BinaryOperator as B, Expression, Handle, Literal, MathFunction, RelationalFunction, Scalar, ScalarKind,
@@ -8,7 +8,7 @@ use polychip_sdk::Result;
 
 use super::super::types::{Shape, vector, width};
 use super::super::writer::{Half, Writer, is_whole, unknown};
-use super::{Body, Place, space};
+use super::{Body, LValue, space};
 
 /// Text of an expression, and how deep it nests.
 type Written = (String, u32);
@@ -404,37 +404,37 @@ impl<'a> Body<'_, 'a> {
         })
     }
 
-    /// Text of what lies at a place.
+    /// Text of the value of an lvalue.
     fn load(&mut self, pointer: Handle<Expression>) -> Result<String> {
-        let place = self.place(pointer)?;
+        let lvalue = self.lvalue(pointer)?;
         let inner = self.pointee(pointer);
         if let TypeInner::Atomic(_) = inner {
-            return Ok(format!("atomic_or(&{}, 0)", place.text));
+            return Ok(format!("atomic_or(&{}, 0)", lvalue.text));
         }
-        if place.is_memory && self.writer.stores_half(inner) {
+        if lvalue.is_memory && self.writer.stores_half(inner) {
             let shape = self.shape(pointer)?;
             let n = vector("", shape.width);
             return Ok(format!(
                 "vload_half{n}(0, (const {} half *)&{})",
-                place.space, place.text
+                lvalue.space, lvalue.text
             ));
         }
-        Ok(place.text)
+        Ok(lvalue.text)
     }
 
-    /// Statement that puts a value at a place.
+    /// Statement that assigns a value.
     pub(super) fn store(&mut self, pointer: Handle<Expression>, value: String) -> Result<String> {
-        let place = self.place(pointer)?;
+        let lvalue = self.lvalue(pointer)?;
         let inner = self.pointee(pointer);
         if let TypeInner::Atomic(_) = inner {
-            return Ok(format!("atomic_xchg(&{}, {value});", place.text));
+            return Ok(format!("atomic_xchg(&{}, {value});", lvalue.text));
         }
-        if place.is_memory && self.writer.stores_half(inner) {
+        if lvalue.is_memory && self.writer.stores_half(inner) {
             let shape = self.shape(pointer)?;
             let n = vector("", shape.width);
             return Ok(format!(
                 "vstore_half{n}_rte({value}, 0, ({} half *)&{});",
-                place.space, place.text
+                lvalue.space, lvalue.text
             ));
         }
         // an element of a vector of booleans is a mask
@@ -442,7 +442,7 @@ impl<'a> Body<'_, 'a> {
             true => format!("-(int)({value})"),
             false => value,
         };
-        Ok(format!("{} = {value};", place.text))
+        Ok(format!("{} = {value};", lvalue.text))
     }
 
     fn is_element_of_booleans(&self, pointer: Handle<Expression>) -> bool {
@@ -458,14 +458,14 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// Where a pointer points.
-    pub(super) fn place(&mut self, pointer: Handle<Expression>) -> Result<Place> {
+    pub(super) fn lvalue(&mut self, pointer: Handle<Expression>) -> Result<LValue> {
         let function = self.function;
         match function.expressions[pointer] {
             Expression::GlobalVariable(global) => {
                 let of = self.writer.module.global_variables[global].space;
                 let name = self.writer.global(global);
                 let is_binding = matches!(of, naga::AddressSpace::Storage { .. });
-                Ok(Place {
+                Ok(LValue {
                     text: if is_binding || self.is_kernel {
                         name
                     } else {
@@ -476,20 +476,20 @@ impl<'a> Body<'_, 'a> {
                     is_memory: true,
                 })
             }
-            Expression::LocalVariable(local) => Ok(Place {
+            Expression::LocalVariable(local) => Ok(LValue {
                 text: self.local(local),
                 space: "__private",
                 is_binding: false,
                 is_memory: false,
             }),
             Expression::Access { base, index } => {
-                let place = self.place(base)?;
+                let lvalue = self.lvalue(base)?;
                 let (index, _) = self.expression(index)?;
-                self.at(base, place, &index, None)
+                self.at(base, lvalue, &index, None)
             }
             Expression::AccessIndex { base, index } => {
-                let place = self.place(base)?;
-                self.at(base, place, &index.to_string(), Some(index))
+                let lvalue = self.lvalue(base)?;
+                self.at(base, lvalue, &index.to_string(), Some(index))
             }
             ref other => unknown(format_args!("{other:?} as a place")),
         }
@@ -498,35 +498,35 @@ impl<'a> Body<'_, 'a> {
     fn at(
         &mut self,
         base: Handle<Expression>,
-        place: Place,
+        lvalue: LValue,
         index: &str,
         known: Option<u32>,
-    ) -> Result<Place> {
+    ) -> Result<LValue> {
         let inner = self.pointee(base);
         let text = match Shape::of(inner) {
             Some(shape) => match known {
-                Some(at) if !(place.is_memory && self.writer.stores_half(inner)) => {
-                    format!("{}.{}", place.text, NAMES[at as usize])
+                Some(at) if !(lvalue.is_memory && self.writer.stores_half(inner)) => {
+                    format!("{}.{}", lvalue.text, NAMES[at as usize])
                 }
                 _ => {
                     let scalar = Shape { width: 1, ..shape };
-                    let element = if place.is_memory && self.writer.stores_half(inner) {
+                    let element = if lvalue.is_memory && self.writer.stores_half(inner) {
                         "ushort".to_owned()
                     } else if shape.is_bool() {
                         "int".to_owned()
                     } else {
                         self.writer.shape(scalar)?
                     };
-                    format!("(({} {element} *)&{})[{index}]", place.space, place.text)
+                    format!("(({} {element} *)&{})[{index}]", lvalue.space, lvalue.text)
                 }
             },
-            None if place.is_binding => format!("{}[{index}]", place.text),
-            None => format!("{}{}", place.text, part(inner, index)),
+            None if lvalue.is_binding => format!("{}[{index}]", lvalue.text),
+            None => format!("{}{}", lvalue.text, part(inner, index)),
         };
-        Ok(Place {
+        Ok(LValue {
             text,
             is_binding: false,
-            ..place
+            ..lvalue
         })
     }
 }

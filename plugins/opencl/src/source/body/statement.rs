@@ -149,9 +149,9 @@ impl<'a> Body<'_, 'a> {
                     AtomicFunction::Exchange { compare: None } => "atomic_xchg",
                     AtomicFunction::Exchange { .. } => return unknown("an atomic exchange that compares"),
                 };
-                let place = self.place(*pointer)?.text;
+                let lvalue = self.lvalue(*pointer)?.text;
                 let (value, _) = self.expression(*value)?;
-                let call = format!("{name}(&{place}, {value})");
+                let call = format!("{name}(&{lvalue}, {value})");
                 match result {
                     None => self.line(format_args!("{call};")),
                     Some(result) => self.bake(*result, call)?,

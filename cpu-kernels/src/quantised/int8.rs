@@ -1,0 +1,30 @@
+//! The range of 8-bit codes that a result may take.
+
+/// The range of codes that a result may take, and the code that stands for zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CodeRange {
+    /// The code of zero.
+    pub zero: u8,
+    /// The least code.
+    pub low: u8,
+    /// The greatest code.
+    pub high: u8,
+}
+
+impl CodeRange {
+    /// All codes.
+    #[must_use]
+    pub const fn all(zero: u8) -> Self {
+        Self {
+            zero,
+            low: 0,
+            high: 255,
+        }
+    }
+
+    /// The limits less the zero, as floats.
+    pub(crate) fn limits(self) -> (f32, f32) {
+        let zero = f32::from(self.zero);
+        (f32::from(self.low) - zero, f32::from(self.high) - zero)
+    }
+}

@@ -1,0 +1,216 @@
+//! Prefix sums and products along an axis: CumSum and CumProd.
+//!
+//! 1. A tensor is `[outer, n, inner]`, where `n` is the axis.
+//! 2. Floats accumulate in `f64`; integers wrap.
+//!
+//! Not here: reductions to one value (`crate::reduce`), ArgMin and ArgMax (`crate::argreduce`).
+#![allow(unsafe_code)]
+
+use crate::isa::{Kernel, Simd};
+use crate::threads::{CHUNK, Parts, share};
+use crate::{Isa, ThreadPool};
+
+/// Columns that are scanned together.
+const COLUMNS: usize = 64;
+
+/// An element type that can be scanned.
+pub trait Accumulate: Copy + Send + Sync + 'static {
+    /// The type of the running total.
+    type Wide: Copy;
+    /// The identity of the sum.
+    const ZERO: Self::Wide;
+    /// The identity of the product.
+    const ONE: Self::Wide;
+    /// The total plus the next element.
+    fn plus(total: Self::Wide, next: Self) -> Self::Wide;
+    /// The total times the next element.
+    fn times(total: Self::Wide, next: Self) -> Self::Wide;
+    /// The total as an element.
+    fn of(total: Self::Wide) -> Self;
+}
+macro_rules! scans {
+    ($($t:ident)*) => {$(
+        impl Accumulate for $t {
+            type Wide = $t;
+            const ZERO: $t = 0;
+            const ONE: $t = 1;
+            #[inline(always)]
+            fn plus(total: $t, next: $t) -> $t {
+                total.wrapping_add(next)
+            }
+            #[inline(always)]
+            fn times(total: $t, next: $t) -> $t {
+                total.wrapping_mul(next)
+            }
+            #[inline(always)]
+            fn of(total: $t) -> $t {
+                total
+            }
+        }
+    )*};
+}
+scans! { i32 i64 }
+macro_rules! float_scans {
+    ($($t:ident)*) => {$(
+        impl Accumulate for $t {
+            type Wide = f64;
+            const ZERO: f64 = 0.0;
+            const ONE: f64 = 1.0;
+            #[inline(always)]
+            fn plus(total: f64, next: $t) -> f64 {
+                total + f64::from(next)
+            }
+            #[inline(always)]
+            fn times(total: f64, next: $t) -> f64 {
+                total * f64::from(next)
+            }
+            #[inline(always)]
+            fn of(total: f64) -> $t {
+                total as $t
+            }
+        }
+    )*};
+}
+float_scans! { f32 f64 }
+
+/// The kind of a scan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scan {
+    /// Multiplies, else adds.
+    pub product: bool,
+    /// Leaves out the element itself.
+    pub exclusive: bool,
+    /// Starts at the end of the axis.
+    pub reverse: bool,
+}
+
+/// Writes the prefix sums or products of `x` along the axis to `y`.
+///
+/// # Panics
+/// If the lengths are not those of the shape.
+pub fn scan<T: Accumulate>(isa: Isa, pool: &ThreadPool, shape: [usize; 3], scan: Scan, x: &[T], y: &mut [T]) {
+    let [outer, n, inner] = shape;
+    assert_eq!(
+        (x.len(), y.len()),
+        (outer * n * inner, outer * n * inner),
+        "scan: lengths"
+    );
+    let out = Parts::new(y);
+    let chunks = x.len().div_ceil(CHUNK).min(pool.threads() * 4);
+    pool.run(chunks, &|chunk| {
+        for o in share(outer, chunks, chunk, 1) {
+            isa.run(Lines {
+                x: &x[o * n * inner..][..n * inner],
+                inner,
+                scan,
+                // SAFETY: chunks share the lines out.
+                y: unsafe { out.part(o * n * inner, n * inner) },
+            });
+        }
+    });
+}
+
+struct Lines<'a, T> {
+    x: &'a [T],
+    inner: usize,
+    scan: Scan,
+    y: &'a mut [T],
+}
+
+impl<T: Accumulate> Lines<'_, T> {
+    #[inline(always)]
+    fn each(self, start: T::Wide, next: impl Fn(T::Wide, T) -> T::Wide) {
+        let Lines { x, inner, scan, y } = self;
+        if inner == 0 {
+            return;
+        }
+        let rows = x.len() / inner;
+        if inner == 1 {
+            let mut total = start;
+            let mut step = |(y, &x): (&mut T, &T)| {
+                let sum = next(total, x);
+                *y = T::of(if scan.exclusive { total } else { sum });
+                total = sum;
+            };
+            if scan.reverse {
+                y.iter_mut().zip(x).rev().for_each(&mut step);
+            } else {
+                y.iter_mut().zip(x).for_each(&mut step);
+            }
+            return;
+        }
+        for first in (0..inner).step_by(COLUMNS) {
+            let columns = COLUMNS.min(inner - first);
+            let mut totals = [start; COLUMNS];
+            for row in 0..rows {
+                let row = if scan.reverse { rows - 1 - row } else { row };
+                let own = row * inner + first..row * inner + first + columns;
+                for ((total, &x), y) in totals.iter_mut().zip(&x[own.clone()]).zip(&mut y[own]) {
+                    let sum = next(*total, x);
+                    *y = T::of(if scan.exclusive { *total } else { sum });
+                    *total = sum;
+                }
+            }
+        }
+    }
+}
+
+impl<T: Accumulate> Kernel for Lines<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        if self.scan.product {
+            self.each(T::ONE, T::times);
+        } else {
+            self.each(T::ZERO, T::plus);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reference::{Element, Tensor, reduce};
+
+    const SHAPES: [[usize; 3]; 8] = [
+        [1, 1, 1],
+        [3, 7, 1],
+        [5, 20, 1],
+        [4, 48, 1],
+        [2, 100, 1],
+        [2, 5, 3],
+        [3, 9, 70],
+        [4, 257, 1],
+    ];
+
+    fn tensor(shape: [usize; 3], x: &[f32]) -> Tensor {
+        let wide: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
+        Tensor::from_f64s(Element::F32, shape.to_vec(), &wide).unwrap()
+    }
+
+    #[test]
+    fn scans_match_the_reference() {
+        for isa in Isa::available() {
+            let pool = ThreadPool::new(2);
+            for shape in SHAPES {
+                let x: Vec<f32> = (0..shape.iter().product())
+                    .map(|i| 0.9 + (i * 31 % 11) as f32 / 50.0)
+                    .collect();
+                let wide = tensor(shape, &x);
+                for bits in 0..8 {
+                    let rule = Scan {
+                        product: bits & 1 != 0,
+                        exclusive: bits & 2 != 0,
+                        reverse: bits & 4 != 0,
+                    };
+                    let want =
+                        reduce::cumulate(&wide, 1, rule.exclusive, rule.reverse, rule.product).unwrap();
+                    let mut y = vec![-1.0; x.len()];
+                    scan(isa, &pool, shape, rule, &x, &mut y);
+                    let y: Vec<f64> = y.iter().map(|&y| f64::from(y)).collect();
+                    assert_eq!(y, want.to_f64s().unwrap(), "{isa:?} {shape:?} {rule:?}");
+                }
+            }
+        }
+    }
+}
