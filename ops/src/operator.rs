@@ -204,6 +204,16 @@ operators! {
 }
 
 impl Operator {
+    /// The attributes of a matrix product: those of a Gemm, and of a MatMul the factors and orders that it has as a Gemm.
+    #[must_use]
+    pub fn product(&self) -> Option<Gemm> {
+        match self {
+            Operator::Gemm(gemm) => Some(*gemm),
+            Operator::MatMul => Some(Gemm::PRODUCT),
+            _ => None,
+        }
+    }
+
     /// The typed attributes of a node whose op is known to have these.
     ///
     /// # Errors

@@ -294,3 +294,19 @@ attributes! {
         rotated: usize = RotaryEmbeddingDim,
     }
 }
+
+impl Gemm {
+    /// A product as it is: what MatMul computes of two matrices.
+    pub const PRODUCT: Gemm = Gemm {
+        alpha: 1.0,
+        beta: 1.0,
+        trans_a: false,
+        trans_b: false,
+    };
+
+    /// Whether the product is not scaled.
+    #[must_use]
+    pub fn is_unscaled(&self) -> bool {
+        self.alpha == 1.0
+    }
+}
