@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use polychip_needs::libraries;
+use polychip_test_requirements::libraries;
 
 /// The plugins of which there is one.
 pub const PLUGINS: [&str; 6] = ["ascend", "coreml", "neuron", "nnrt", "qnn", "rknn"];

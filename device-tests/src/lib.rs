@@ -27,4 +27,4 @@ pub mod suite;
 pub mod tflite;
 pub mod turns;
 
-pub use polychip_needs::{Need, left_out, libraries, skipped};
+pub use polychip_test_requirements::{Need, left_out, libraries, skipped};

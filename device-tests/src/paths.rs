@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 pub const NO_SUITE: &str = "device-tests/generated is not there (`cargo xtask models` makes it)";
 
 /// Why a test of the larger models cannot run.
-pub const NO_MODELS: &str = "models/generated is not there (`cargo xtask models` makes it)";
+pub const NO_MODELS: &str = "device-tests/generated/models is not there (`cargo xtask models` makes it)";
 
 /// The repository's root folder.
 #[must_use]
@@ -19,7 +19,7 @@ pub fn root() -> &'static Path {
 /// Models and ONNX Runtime's outputs, made by `cargo xtask models`.
 #[must_use]
 pub fn models() -> PathBuf {
-    root().join("models/generated")
+    root().join("device-tests/generated/models")
 }
 
 /// The ONNX backend suite, made by `cargo xtask models`.

@@ -1,4 +1,4 @@
-//! The C plugin of `docs/examples/c-plugin`, built as a vendor builds it: from a copy of its folder and the
+//! The C plugin of `examples/c-plugin`, built as a vendor builds it: from a copy of its folder and the
 //! committed header alone, by the one command of its README.
 //!
 //! Rust links by a C compiler, so there is one; without one of C++, or a sanitizer's library, the tests that need it are
@@ -118,7 +118,7 @@ fn header() -> PathBuf {
 /// The plugin's files and the header, alone in a folder outside the repository.
 fn copied() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    for entry in std::fs::read_dir(paths::root().join("docs/examples/c-plugin")).unwrap() {
+    for entry in std::fs::read_dir(paths::root().join("examples/c-plugin")).unwrap() {
         let file = entry.unwrap().path();
         std::fs::copy(&file, folder.path().join(file.file_name().unwrap())).unwrap();
     }

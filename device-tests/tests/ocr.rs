@@ -1,4 +1,4 @@
-//! The example `docs/examples/ocr` on its own page, with trained models of a public package: it reads what the page says,
+//! The example `examples/ocr` on its own page, with trained models of a public package: it reads what the page says,
 //! and what the same reads in ONNX Runtime.
 //!
 //! Skipped, with the reason, where the models or the Python are not there.
@@ -69,7 +69,7 @@ fn model(name: &str) -> PathBuf {
 }
 
 fn example(file: &str) -> PathBuf {
-    paths::root().join("docs/examples/ocr").join(file)
+    paths::root().join("examples/ocr").join(file)
 }
 
 fn reader(detector: &Path, recogniser: &Path) -> Result<Reader> {

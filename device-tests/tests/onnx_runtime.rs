@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 const TOLERANCE: f64 = 1e-4;
 /// The int8 sibling in floating point against ONNX Runtime's integer kernels: one step of the output's
-/// quantisation may differ (models/shapes/README.md).
+/// quantisation may differ (examples/shapes/README.md).
 const INT8_TOLERANCE: f64 = 0.02;
 
 #[derive(Deserialize)]
@@ -99,7 +99,7 @@ fn generated(name: &str, folder: &Path, threads: u32) -> Result<()> {
 }
 
 fn shapes() -> PathBuf {
-    paths::root().join("models/shapes")
+    paths::root().join("examples/shapes")
 }
 
 fn labels() -> Result<Vec<String>> {

@@ -64,8 +64,8 @@ fn main() -> Result<()> {
     let arguments = Arguments::from_args();
     let mut trials = vec![Trial::test("shapes", || {
         failed(read_back(&[
-            paths::root().join("models/shapes/shapes.onnx"),
-            paths::root().join("models/shapes/shapes-int8.onnx"),
+            paths::root().join("examples/shapes/shapes.onnx"),
+            paths::root().join("examples/shapes/shapes-int8.onnx"),
         ]))
     })];
     let suite = paths::suite();
@@ -96,7 +96,7 @@ fn main() -> Result<()> {
 fn twins() -> Result<()> {
     let runtime = Runtime::builder().only_given_folders().build()?;
     let folder = tempfile::tempdir()?;
-    let mut models = vec![paths::root().join("models/shapes/shapes-int8.onnx")];
+    let mut models = vec![paths::root().join("examples/shapes/shapes-int8.onnx")];
     let generated = paths::models().join("quantised/mobilenet_v2_u8.onnx");
     models.extend(generated.is_file().then_some(generated));
     for (index, path) in models.iter().enumerate() {

@@ -5,7 +5,7 @@
 
 One compact JSON file per model: `tensors` holds [bytes, constant] and `nodes` [op, multiply-adds, reads, writes], in
 the order of the file. What depends on constants alone is a constant, as an importer folds it; symbolic sizes count
-as one. Multiply-adds are counted as `profile/src/work.rs` counts them. Needs onnx.
+as one. Multiply-adds are counted as `scheduler/profile/src/work.rs` counts them. Needs onnx.
 """
 import json
 import math

@@ -2,7 +2,7 @@
 //!
 //! Invariants: the nodes of a part keep their order, in which each comes after what it reads, and no part is cut within
 //! a node; so the parts that come out can be run one after the other as the parts before could.
-//! Deliberately not here: what other parts do meanwhile (package `polychip-lanes`).
+//! Deliberately not here: what other parts do meanwhile (package `polychip-device-queue`).
 
 use std::collections::BTreeSet;
 

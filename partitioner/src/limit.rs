@@ -16,9 +16,9 @@ mod stand;
 
 use crate::assemble::assemble;
 use crate::error::Error;
-use crate::held::{Held, Limit};
 use crate::index::DeviceIndex;
 use crate::instance::{Inputs, Weights};
+use crate::limit_report::{Limit, LimitReport};
 use crate::measured::solve_with_parts;
 use crate::merge;
 use crate::objective::Objective;
@@ -177,7 +177,7 @@ fn value_of(inputs: &Inputs<'_>, plan: &Plan) -> u64 {
 }
 
 /// Doubles the multipliers of what is exceeded.
-fn raise(inputs: &Inputs<'_>, caps: &[Cap], multipliers: &mut Multipliers, over: &[Held]) {
+fn raise(inputs: &Inputs<'_>, caps: &[Cap], multipliers: &mut Multipliers, over: &[LimitReport]) {
     multipliers.own = SCALE;
     let own = Weights::of(inputs.objective);
     let double = |multiplier: &mut u64, least: u64| *multiplier = multiplier.saturating_mul(2).max(least);
@@ -229,7 +229,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Solves under multipliers, and gives the limits that the result exceeds.
-    fn attempt(&mut self, caps: &[Cap], multipliers: &Multipliers) -> Result<Vec<Held>, Error> {
+    fn attempt(&mut self, caps: &[Cap], multipliers: &Multipliers) -> Result<Vec<LimitReport>, Error> {
         let (solution, bound) = lagrangian::solve(self.inputs, caps, multipliers, &settings(self.inputs))?;
         if bound > self.bound {
             self.bound = bound;
@@ -239,7 +239,7 @@ impl Search<'_> {
     }
 
     /// Keeps a placement if it is the best so far; gives the limits that it exceeds.
-    fn consider(&mut self, placement: &[usize]) -> Result<Vec<Held>, Error> {
+    fn consider(&mut self, placement: &[usize]) -> Result<Vec<LimitReport>, Error> {
         let plan = assemble_runs(self.inputs, self.edges, placement)?;
         let (value, over) = (value_of(self.inputs, &plan), exceeded(self.inputs, &plan));
         self.last = Some((placement.to_vec(), value));
@@ -433,10 +433,10 @@ pub(crate) fn stated(
 }
 
 /// Writes down where a plan stands at each limit, beside where it would stand without limits.
-pub(crate) fn state(inputs: &Inputs<'_>, plan: &mut Plan, free: &[Held]) {
+pub(crate) fn state(inputs: &Inputs<'_>, plan: &mut Plan, free: &[LimitReport]) {
     let mut lines = stand::lines(inputs, plan);
     for line in &mut lines {
-        let same = |other: &&Held| (other.limit, other.device) == (line.limit, line.device);
+        let same = |other: &&LimitReport| (other.limit, other.device) == (line.limit, line.device);
         line.free = free.iter().find(same).and_then(|other| other.seen);
     }
     // devices that a temperature keeps out altogether
@@ -451,7 +451,7 @@ pub(crate) fn state(inputs: &Inputs<'_>, plan: &mut Plan, free: &[Held]) {
             .device
             .and_then(|device| inputs.targets[device.index()].heat);
         if let (false, Some(heat)) = (known, heat) {
-            lines.push(Held {
+            lines.push(LimitReport {
                 seen: Some(heat.rest.millidegrees()).filter(|&rest| rest <= other.most),
                 free: other.seen,
                 ..*other

@@ -1,6 +1,6 @@
 //! A plan judged with the costs that it was made with: whether the same planning still gives it.
 //!
-//! A lock's file records, beside what each device offered for each node, the [`Terms`](crate::Terms) that the plan was priced on. A
+//! A lock's file records, beside what each device offered for each node, the [`Pricing`](crate::Pricing) that the plan was priced on. A
 //! check plans the model of today on the devices of today with the figures of the lock, so that only what changed in
 //! the model, in what devices support and in what is asked for moves a node: rates that were measured since do not.
 //!
@@ -17,10 +17,10 @@ use crate::link::LinkTable;
 use crate::partition::partition;
 use crate::plan::Plan;
 use crate::power::Power;
+use crate::pricing::LinkPricing;
 use crate::record::{Offer, record};
 use crate::request::Request;
 use crate::target::Target;
-use crate::terms::LinkTerms;
 use std::collections::BTreeMap;
 
 /// The figures of a lock in the place of today's.
@@ -109,7 +109,7 @@ fn with_costs_of(request: Request<'_>, lock: &Plan, now: &Plan) -> Figures {
             target.resource = stated.resource;
         }
     }
-    for LinkTerms { from, to, link } in &terms.links {
+    for LinkPricing { from, to, link } in &terms.links {
         if let (Some(from), Some(to)) = (device(from.index()), device(to.index()))
             // how tensors get there is not what it costs
             && links.get(from, to).is_some_and(|today| today.mode == link.mode)
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use crate::cost::Cost;
     use crate::link::Link;
-    use crate::terms::Terms;
+    use crate::pricing::Pricing;
     use crate::unit::Time;
     use crate::{DeviceIndex, Provenance, Refusal, diff};
     use polychip_graph::{Graph, Node, Tensor, TensorId};
@@ -188,7 +188,7 @@ mod tests {
         let request = request(graph, world);
         Plan {
             nodes: record(request),
-            terms: Some(Terms::of(request)),
+            terms: Some(Pricing::of(request)),
             ..partition(request).unwrap()
         }
     }

@@ -7,15 +7,15 @@
 
 use crate::cost::Provenance;
 use crate::error::Error;
-use crate::held::Held;
 use crate::index::{DeviceIndex, PartIndex};
+use crate::limit_report::LimitReport;
 use crate::link::LinkMode;
 use crate::objective::{Goal, Objective};
 use crate::part::Part;
 use crate::power::{EnergyProvenance, EnergyRange};
+use crate::pricing::Pricing;
 use crate::record::NodeRecord;
 use crate::schedule::Schedule;
-use crate::terms::Terms;
 use crate::unit::{Energy, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -62,7 +62,7 @@ pub struct Plan {
     pub missed: Option<Time>,
     /// Where the plan stands at each limit of its objective, and at limits of memory that changed it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub limits: Vec<Held>,
+    pub limits: Vec<LimitReport>,
     /// Value of the best placement found without limits, in the objective's own units, where there are limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unlimited: Option<u64>,
@@ -77,7 +77,7 @@ pub struct Plan {
     pub replicas: Vec<Plan>,
     /// What it was priced on beside its nodes' offers, in a lock: a check of the lock plans with these figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub terms: Option<Terms>,
+    pub terms: Option<Pricing>,
     /// What each node is and what it was offered, in canonical order, so that plans can be compared; empty
     /// where nobody recorded it (`record`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

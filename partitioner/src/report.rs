@@ -5,8 +5,8 @@
 
 use crate::compare::Comparison;
 use crate::cost::{Cost, Provenance};
-use crate::held::{Held, Limit};
 use crate::index::{DeviceIndex, PartIndex};
+use crate::limit_report::{Limit, LimitReport};
 use crate::link::LinkMode;
 use crate::plan::{Certificate, Plan, Totals};
 use crate::request::Request;
@@ -132,7 +132,7 @@ pub struct ComparisonLine {
 pub struct LimitLine {
     /// The limit and the plan's value.
     #[serde(flatten)]
-    pub held: Held,
+    pub held: LimitReport,
     /// The best plan without limits is over it.
     pub binds: bool,
     /// The same in words.
@@ -298,7 +298,7 @@ fn price(plan: &Plan) -> Option<Price> {
     let free = plan.unlimited?;
     let by = i64::try_from(i128::from(plan.certificate.objective) - i128::from(free)).ok()?;
     // what is not held costs nothing
-    if plan.limits.iter().any(Held::is_exceeded) || !plan.limits.iter().any(Held::binds) {
+    if plan.limits.iter().any(LimitReport::is_exceeded) || !plan.limits.iter().any(LimitReport::binds) {
         return None;
     }
     let sign = if by < 0 { '-' } else { '+' };

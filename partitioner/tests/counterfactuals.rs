@@ -7,7 +7,7 @@
 #[allow(dead_code)]
 mod world;
 
-use polychip_partitioner::{Explanation, Held, Milliwatts, Reason, Target, Time, explain};
+use polychip_partitioner::{Explanation, LimitReport, Milliwatts, Reason, Target, Time, explain};
 use world::{Random, World, world};
 
 /// So many nodes off the cheapest device are planned anew.
@@ -172,7 +172,7 @@ fn under_limits_a_counterfactual_is_a_plan_that_holds_them_and_is_bounded() {
             continue;
         };
         let now = plan.certificate.objective;
-        if plan.missed.is_some() || plan.limits.iter().any(Held::is_exceeded) {
+        if plan.missed.is_some() || plan.limits.iter().any(LimitReport::is_exceeded) {
             continue;
         }
         for node in explained(&world).nodes {
@@ -187,8 +187,9 @@ fn under_limits_a_counterfactual_is_a_plan_that_holds_them_and_is_bounded() {
                 forced.targets[device].refusals[node.node as usize] = None;
                 forced.options.pins.insert(node.node as usize, device);
                 let witness = forced.partition().ok();
-                let witness = witness
-                    .filter(|plan| plan.missed.is_none() && !plan.limits.iter().any(Held::is_exceeded));
+                let witness = witness.filter(|plan| {
+                    plan.missed.is_none() && !plan.limits.iter().any(LimitReport::is_exceeded)
+                });
                 pairs += 1;
                 let Some(witness) = witness.map(|plan| plan.certificate) else {
                     // nobody finds one, or only the answer does

@@ -10,8 +10,8 @@ mod world;
 use polychip_graph::{Graph, Node, NodeId, Tensor};
 use polychip_ops::{DType, Op, TensorType};
 use polychip_partitioner::{
-    Cost, CostTable, DeviceIndex, ErrorKind, Heat, Held, Limit, Link, LinkTable, MilliCelsius, Milliwatts,
-    Objective, Options, Plan, Provenance, Report, Target, Time, ViolationKind,
+    Cost, CostTable, DeviceIndex, ErrorKind, Heat, Limit, LimitReport, Link, LinkTable, MilliCelsius,
+    Milliwatts, Objective, Options, Plan, Provenance, Report, Target, Time, ViolationKind,
 };
 use std::collections::BTreeSet;
 use world::{Random, World, world};
@@ -139,7 +139,7 @@ fn all(world: &World) -> Vec<Spent> {
     }
 }
 
-fn line(plan: &Plan, limit: Limit) -> &Held {
+fn line(plan: &Plan, limit: Limit) -> &LimitReport {
     plan.limits.iter().find(|held| held.limit == limit).unwrap()
 }
 
@@ -238,7 +238,7 @@ fn limits_are_held_where_any_placement_holds_them_and_nearly_at_the_least_cost()
         world.check(&plan).unwrap();
         assert_eq!(plan.unlimited, Some(best.value(&free)), "seed {seed}");
         let found = plan.certificate;
-        let exceeded = plan.limits.iter().any(Held::is_exceeded);
+        let exceeded = plan.limits.iter().any(LimitReport::is_exceeded);
         assert_eq!(
             least.is_none(),
             exceeded,

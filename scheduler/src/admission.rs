@@ -26,7 +26,7 @@
 //!    while a part of it is there, a CPU with several places too.
 //! 3. Nothing that holds memory for an admitted session is let go of for another one.
 //!
-//! Not here: the test itself (package `polychip-lanes`), whose turn it is (`lane`), the plans of a session that a governor
+//! Not here: the test itself (package `polychip-device-queue`), whose turn it is (`lane`), the plans of a session that a governor
 //! changes (`session/govern`).
 
 mod choose;
@@ -37,7 +37,7 @@ mod timed;
 use std::sync::Arc;
 use std::time::Duration;
 
-use polychip_lanes::{Arrivals, LONGEST_NS};
+use polychip_device_queue::{Arrivals, LONGEST_NS};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Model;

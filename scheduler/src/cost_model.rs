@@ -22,7 +22,7 @@ use polychip_host::Device;
 use polychip_partitioner::{CostTable, DeviceIndex, LinkTable, Part, Request, Target};
 pub(crate) use polychip_profile::extract::part_graph;
 use polychip_profile::extract::structure_of;
-use polychip_profile::{Conditions, Elsewhere, PartKey, Profile, Summary};
+use polychip_profile::{Conditions, NearMatch, PartKey, Profile, Summary};
 
 pub(crate) use calibration::{Calibration, key};
 pub(crate) use evidence::Evidence;
@@ -81,7 +81,7 @@ impl Rows<'_> {
     }
 
     /// What a bundle says of a part of this structure on a device of the same name on another chip.
-    pub(crate) fn of_other_device(self, structure: &[u8; 32], device: &Device) -> Option<Elsewhere> {
+    pub(crate) fn of_other_device(self, structure: &[u8; 32], device: &Device) -> Option<NearMatch> {
         let key = PartKey {
             device: &device.identity(),
             fingerprint: structure,

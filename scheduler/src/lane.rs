@@ -1,7 +1,7 @@
 //! Lanes: whose turn it is on each open device, for all sessions of a runtime.
 //!
 //! A part whose inputs are there asks for its turn, and is given to its device once it has it. The order is that of
-//! [`polychip_lanes::Queue`]; this is who waits, and how it is told.
+//! [`polychip_device_queue::Queue`]; this is who waits, and how it is told.
 //!
 //! Invariants:
 //! 1. A device that one session alone uses has no queue here: its parts are given to it at once. But where several runs of
@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use polychip_device_queue::{Class, Entry, Queue, Settings, Ticket};
 use polychip_host::{Clock, Device, DeviceInfo, Fence, Signal};
-use polychip_lanes::{Class, Entry, Queue, Settings, Ticket};
 
 use crate::session::notifier::Waker;
 

@@ -313,7 +313,7 @@ impl Planned {
     #[must_use]
     pub fn lock_file(&self) -> Plan {
         Plan {
-            terms: Some(partitioner::Terms::of(self.request())),
+            terms: Some(partitioner::Pricing::of(self.request())),
             ..self.plan_file()
         }
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use polychip::{Learn, Policy, Runtime};
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../cli/tests/command/model.rs"]
+#[path = "../../apps/cli/tests/command/model.rs"]
 mod model;
 
 /// The system's allocator, counting.
@@ -72,7 +72,7 @@ fn a_warm_run_allocates_nothing() {
     assert_eq!(two, one, "100 warm runs on two copies, beside one copy");
     #[cfg(target_os = "linux")]
     assert_eq!(staged(), 0, "50 warm runs whose input no device imports");
-    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/shapes/shapes.onnx");
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/shapes/shapes.onnx");
     let runtime = Runtime::builder().only_given_folders().build().unwrap();
     let model = runtime.load(model).unwrap();
     // sensors are read by a thread of their own, here once in an hour
@@ -226,7 +226,7 @@ fn replicated(replicas: bool) -> u64 {
 #[cfg(target_os = "linux")]
 fn staged() -> u64 {
     const BYTES: u64 = 3 * 96 * 96 * 4;
-    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/shapes/shapes.onnx");
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/shapes/shapes.onnx");
     let runtime = Runtime::builder().only_given_folders().build().unwrap();
     let model = runtime.load(model).unwrap();
     let session = runtime.session(&model, Policy::latency().threads(1)).unwrap();
@@ -253,7 +253,7 @@ fn staged() -> u64 {
 /// Four sessions of all classes on one place of the CPU: all runs but one wait for their turns.
 fn several_sessions() -> u64 {
     use polychip::Priority::{Batch, Normal, Urgent};
-    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/shapes/shapes.onnx");
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/shapes/shapes.onnx");
     let runtime = one_place();
     let model = runtime.load(model).unwrap();
     let values = vec![0.5; 3 * 96 * 96];

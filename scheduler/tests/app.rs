@@ -1,7 +1,7 @@
 //! The API as apps use it: waiting for a place, chained tensors, runs that tasks await, arrays.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../cli/tests/command/model.rs"]
+#[path = "../../apps/cli/tests/command/model.rs"]
 mod model;
 
 #[cfg(feature = "ndarray")]

@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../cli/tests/command/model.rs"]
+#[path = "../../apps/cli/tests/command/model.rs"]
 mod model;
 
 use std::time::Duration;

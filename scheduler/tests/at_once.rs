@@ -9,7 +9,7 @@ use polychip_sdk::{HostServices, Plugin, PluginInfo};
 use proptest::prelude::*;
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../cli/tests/command/model.rs"]
+#[path = "../../apps/cli/tests/command/model.rs"]
 mod model;
 
 use model::{F32, Message, node, port};

@@ -1,7 +1,7 @@
 //! Plans made in the background: runs of new sizes are answered by the CPU until the plan over all devices is there.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../cli/tests/command/model.rs"]
+#[path = "../../apps/cli/tests/command/model.rs"]
 mod model;
 
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Buckets: runs of sizes between are padded, and answer as the runs without.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../cli/tests/command/model.rs"]
+#[path = "../../apps/cli/tests/command/model.rs"]
 mod model;
 
 use std::time::Duration;

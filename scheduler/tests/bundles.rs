@@ -8,7 +8,7 @@ use polychip::{Policy, ProfileFile, Runtime};
 
 /// The model that ships.
 fn shapes() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/shapes/shapes.onnx")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/shapes/shapes.onnx")
 }
 
 fn key() -> SecretKey {

@@ -1,7 +1,7 @@
 //! Plans for the app's own cadence, on a scripted device whose clock falls between runs beside one whose clock stays.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../cli/tests/command/model.rs"]
+#[path = "../../apps/cli/tests/command/model.rs"]
 mod model;
 #[path = "scripted/session.rs"]
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]

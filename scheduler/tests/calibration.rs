@@ -1,7 +1,7 @@
 //! Calibration before a plan is made: devices whose plugins state what is not true, on virtual time; and the CPU on its own.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../cli/tests/command/model.rs"]
+#[path = "../../apps/cli/tests/command/model.rs"]
 mod model;
 #[path = "scripted/session.rs"]
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
@@ -24,7 +24,7 @@ const SCRIPT: &str = "
     cost = { fixed_ns = 1, ps_per_mac = 0.8, ps_per_byte = 8.0, fixed_nj = 1e3, pj_per_byte = 0.0 }
 ";
 
-const SHAPES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../models/shapes/shapes.onnx");
+const SHAPES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/shapes/shapes.onnx");
 
 fn runtime(profile: &Path) -> (Runtime, polychip::Model) {
     let (runtime, _) = runtime_with(SCRIPT, |builder: Builder| builder.profiles(profile));

@@ -6,7 +6,7 @@ use std::path::Path;
 use polychip::{Policy, Runtime};
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../cli/tests/command/model.rs"]
+#[path = "../../apps/cli/tests/command/model.rs"]
 mod model;
 #[allow(dead_code, reason = "one way to make a runtime is enough")]
 #[path = "scripted/session.rs"]

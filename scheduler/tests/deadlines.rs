@@ -1,7 +1,7 @@
 //! Deadlines: late runs are counted, each with its cause, on virtual time; devices that are too hot are said so, and come back.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../cli/tests/command/model.rs"]
+#[path = "../../apps/cli/tests/command/model.rs"]
 mod model;
 #[path = "scripted/session.rs"]
 mod scripted;

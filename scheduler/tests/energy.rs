@@ -1,7 +1,7 @@
 //! Devices that say nothing of energy are planned for by a model of their power, which says so.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../cli/tests/command/model.rs"]
+#[path = "../../apps/cli/tests/command/model.rs"]
 mod model;
 #[allow(dead_code, reason = "not every test crate runs sessions")]
 #[path = "scripted/session.rs"]

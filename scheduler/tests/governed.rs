@@ -1,7 +1,7 @@
 //! Sessions with several plans ready: the governor changes between them, no run is lost and each answer is right.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../cli/tests/command/model.rs"]
+#[path = "../../apps/cli/tests/command/model.rs"]
 mod model;
 #[path = "scripted/session.rs"]
 mod scripted;

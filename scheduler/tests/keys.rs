@@ -7,7 +7,7 @@ use polychip::{Policy, Runtime, Warning};
 
 /// The model that ships.
 fn shapes() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/shapes/shapes.onnx")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/shapes/shapes.onnx")
 }
 
 fn runtime(folder: &Path, settings: &[(&str, &str)]) -> Runtime {

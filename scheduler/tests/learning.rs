@@ -1,7 +1,7 @@
 //! Sessions that learn, on scripted devices whose true costs differ from the stated ones, and virtual time.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../cli/tests/command/model.rs"]
+#[path = "../../apps/cli/tests/command/model.rs"]
 mod model;
 #[path = "scripted/session.rs"]
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]

@@ -9,7 +9,7 @@ use polychip::{Error, ErrorKind, Model, Policy, Runtime, Session};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn shapes() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../models/shapes/shapes.onnx")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/shapes/shapes.onnx")
 }
 
 fn runtime(script: &str) -> Runtime {

@@ -2,7 +2,7 @@
 //! tensors of the app that stay valid, and a report of what happened.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../cli/tests/command/model.rs"]
+#[path = "../../apps/cli/tests/command/model.rs"]
 mod model;
 #[path = "scripted/session.rs"]
 mod scripted;

@@ -1,7 +1,7 @@
 //! A device that refuses a part when it is compiled: a new plan, said in the report, remembered.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../cli/tests/command/model.rs"]
+#[path = "../../apps/cli/tests/command/model.rs"]
 mod model;
 
 use std::path::Path;

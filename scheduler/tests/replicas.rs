@@ -2,7 +2,7 @@
 //! costs nothing.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../cli/tests/command/model.rs"]
+#[path = "../../apps/cli/tests/command/model.rs"]
 mod model;
 #[allow(dead_code, reason = "not every test crate makes every kind of runtime")]
 #[path = "scripted/session.rs"]

@@ -1,7 +1,7 @@
 //! Sessions of models whose sizes the inputs give: plans per sizes, states between runs, memory of the app.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../cli/tests/command/model.rs"]
+#[path = "../../apps/cli/tests/command/model.rs"]
 mod model;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -480,7 +480,7 @@ fn models_come_from_memory_and_from_inside_an_open_file() {
         .load_file("asset.onnx", open(), 200, Some(made.len() as u64 + 100))
         .unwrap_err();
     assert!(
-        error.to_string().contains("asset.onnx") && error.to_string().contains("leaves the file"),
+        error.to_string().contains("asset.onnx") && error.to_string().contains("exceeds the file"),
         "{error}"
     );
     assert_eq!(

@@ -1,5 +1,5 @@
-/* What we call of AscendCL (libascendcl), Huawei's runtime of Ascend boards: names, layouts and codes, written down as
- * facts in our own words. Everything else of the library is left out. `cargo xtask bindgen` makes the Rust words of it;
+/* The part of AscendCL that we call (libascendcl), Huawei's runtime of Ascend boards: names, layouts and codes, written down as
+ * facts in our own words. Everything else of the library is left out. `cargo xtask bindgen` generates the Rust declarations;
  * sys/tests/ascend_facts.rs holds sizes and offsets to the facts.
  *
  * Signatures are those of API 1.x on 64-bit machines. A call returns 0 or one of the positive codes below; handles are

@@ -1,6 +1,6 @@
-/* What we call of MediaTek's NeuronAdapter (libneuron_adapter and its successors): names, types and codes, written from
+/* The part of MediaTek's NeuronAdapter that we call (libneuron_adapter and its successors): names, types and codes, written from
  * facts about the interface, in our own words. Everything else of the library is left out.
- * `cargo xtask bindgen` makes the Rust words of it.
+ * `cargo xtask bindgen` generates the Rust declarations.
  *
  * The interface has the shape of Android's NNAPI: operations, operand types, results and preferences are numbered as there,
  * and the vendor's additions stand behind. Where a fact was seen in a trace of a client that is not ours, the line says

@@ -1,6 +1,6 @@
-/* What we call of OpenHarmony's Neural Network Runtime (libneural_network_core, libneural_network_runtime; API level 12):
+/* The part of OpenHarmony's Neural Network Runtime that we call (libneural_network_core, libneural_network_runtime; API level 12):
  * names, types and codes, written from facts about the interface, in our own words. Everything else is left out.
- * `cargo xtask bindgen` makes the Rust words of it.
+ * `cargo xtask bindgen` generates the Rust declarations.
  *
  * The public declarations are no C11 (an enumeration of bytes), so they could not be read as they are in any case.
  */

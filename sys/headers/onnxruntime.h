@@ -1,5 +1,5 @@
-/* What a provider of ONNX Runtime's is given and gives (its interface for providers in libraries of their own): names,
- * layouts and codes, written down as facts in our own words. `cargo xtask bindgen` makes the Rust words of it;
+/* The interface between ONNX Runtime and execution providers in separate libraries: names,
+ * layouts and codes, written down as facts in our own words. `cargo xtask bindgen` generates the Rust declarations;
  * bindings/onnxruntime calls them, and its tests hold them to libraries of several releases.
  *
  * Layouts are those of release 1.23 on 64-bit machines; later ones only add at the end of a table. A function is null in

@@ -1,5 +1,5 @@
-/* What we call of Intel's OpenVINO C library (libopenvino_c): names, types and codes, written from its public
- * documentation. Everything else of the library is left out. `cargo xtask bindgen` makes the Rust words of it.
+/* The part of Intel's OpenVINO C library that we call (libopenvino_c): names, types and codes, written from its public
+ * documentation. Everything else of the library is left out. `cargo xtask bindgen` generates the Rust declarations.
  *
  * Codes are those of releases 2025.0 and later: older ones number element types differently, which the loader
  * notices (sys/src/openvino/library.rs).

@@ -1,15 +1,15 @@
 /* The binary interface of Qualcomm's QNN libraries (core API 2.x, LP64), in our own words.
  *
- * This is no vendor file: it was written from facts (sizes, offsets, slot numbers, codes), under names of
+ * This is not a vendor file: it was written from facts (sizes, offsets, slot numbers, codes), under names of
  * our own. Only the two exported symbols at the end of this comment bear the vendor's names, because
- * `dlsym` needs them. `cargo xtask bindgen` makes sys/src/qnn/bindings.rs of it.
+ * `dlsym` needs them. `cargo xtask bindgen` generates sys/src/qnn/bindings.rs.
  *
- * Where a fact comes from stands beside it:
+ * The source of each fact is marked beside it:
  *   [M]  measured, or known from the published interface and confirmed, by calls of the vendor's x86 libraries
  *        (QAIRT 2.47 to 2.51).
  *   [C]  written in a public client: ONNX Runtime (MIT; gen_qnn_ctx_onnx_model.py, the QNN provider) or
  *        ExecuTorch (BSD; the Qualcomm delegate, qcir.fbs).
- *   [U]  uncertain: general knowledge that nobody has measured for us. With QNN_SDK_ROOT set, the test
+ *   [U]  uncertain: general knowledge that we have not measured. With QNN_SDK_ROOT set, the test
  *        `sys/tests/qnn_layout.rs` compares sizes, offsets and codes with the user's own SDK.
  * A block's letter holds for all of the block unless a line says otherwise.
  *

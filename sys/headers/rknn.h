@@ -1,6 +1,6 @@
-/* What we call of Rockchip's NPU runtime (librknnrt, and librknn_api where a board is connected): names, layouts and
+/* The part of Rockchip's NPU runtime that we call (librknnrt, and librknn_api where a board is connected): names, layouts and
  * codes, written down as facts in our own words. Everything else of the libraries is left out. `cargo xtask bindgen`
- * makes the Rust words of it; sys/tests/rknn_facts.rs holds sizes and offsets to the facts.
+ * generates the Rust declarations; sys/tests/rknn_facts.rs holds sizes and offsets to the facts.
  *
  * Layouts are those of release 2.3.2 on 64-bit machines. A call returns 0 or one of the negative codes below.
  */

@@ -1,9 +1,9 @@
-//! AscendCL, Huawei's runtime of Ascend boards: its C library.
+//! AscendCL, Huawei's runtime for Ascend boards: its C library.
 //!
-//! Invariant: names, layouts and codes are those of API 1.x on 64-bit machines; calls that older libraries lack are
-//! optional, and known to be there or not.
+//! Invariant: names, layouts and codes are those of API 1.x on 64-bit machines. Functions that
+//! older libraries lack are optional.
 //!
-//! Not here: the compiler (`atc`, a program of its own), single ops, graphs built in the process.
+//! Not here: the compiler (`atc`, a separate program), single ops, graphs built in the process.
 //! Start reading at [`Library`].
 
 #[allow(

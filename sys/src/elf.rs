@@ -1,8 +1,8 @@
-//! The header of an ELF file: is it a library for this processor?
+//! The header of an ELF file: whether it is a library for this processor.
 //!
-//! Invariant: only what the header says is judged; where this system uses another format, nothing is.
+//! Invariant: only the header is checked; on systems with another format, nothing is.
 
-/// How much of a file [`check`] wants.
+/// Number of bytes that [`check`] reads.
 pub(crate) const HEAD_BYTES: u64 = 20;
 
 /// `e_machine` of the ELF specification.
@@ -16,7 +16,7 @@ const MACHINES: &[(u16, &str)] = &[
     (258, "loongarch64"),
 ];
 
-/// Refuses what is no ELF file for this processor, in words.
+/// Returns the reason why a file is not an ELF file for this processor.
 pub(crate) fn check(head: &[u8]) -> std::result::Result<(), String> {
     if cfg!(any(target_vendor = "apple", windows)) {
         return Ok(());
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn no_elf_is_said_so() {
+    fn non_elf_file_is_reported() {
         for bytes in [&b""[..], b"MZ", &[0; 20]] {
             assert_eq!(check(bytes).unwrap_err(), "it is no ELF library");
         }

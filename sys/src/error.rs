@@ -1,13 +1,14 @@
-//! What goes wrong when a vendor's library is looked for, opened and read.
+//! Errors of finding, opening and reading a vendor's library.
 //!
-//! Invariant: each message names the library, the path, what was found, what is wanted, and what to do.
+//! Invariant: each message names the library, the path, what was found, what is required, and the
+//! remedy.
 
 use std::path::PathBuf;
 
-/// The result of this crate's calls.
+/// Result of this crate's calls.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A vendor's library that cannot be used, and why.
+/// A vendor's library that cannot be used, with the reason.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error(transparent)]
 pub struct Error(#[from] Cause);
@@ -16,27 +17,27 @@ pub struct Error(#[from] Cause);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// No such file in any of the places
+    /// No such file on any search path
     Missing,
-    /// One library of a set is there and its sibling is not
+    /// One library of a set is present, and another one is missing
     HalfInstalled,
-    /// The file is for another processor, or no library at all
+    /// The file is for another processor, or not a library
     WrongArchitecture,
     /// The system's loader refused the file
     Unloadable,
-    /// The library is there but is not the interface that is wanted: a symbol or a provider is missing
+    /// The library lacks the required interface: a symbol or a provider is missing
     WrongInterface,
-    /// The library's version is not one that the declarations hold for
+    /// The declarations do not cover the library's version
     WrongVersion,
-    /// The library leaves out a call that is needed
+    /// The library lacks a required function
     MissingCall,
-    /// The process holds the vendor's library from another folder already
+    /// The process has already loaded the vendor's library from another folder
     LoadedElsewhere,
 }
 
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum Cause {
-    #[error("{library} is not there: looked for it in {tried}; {remedy}")]
+    #[error("{library} was not found; searched {tried}; {remedy}")]
     Missing {
         library: String,
         tried: String,
@@ -60,13 +61,13 @@ pub(crate) enum Cause {
         reason: String,
         remedy: String,
     },
-    #[error("{path} is not the interface wanted: {reason}; {remedy}")]
+    #[error("{path} lacks the required interface: {reason}; {remedy}")]
     WrongInterface {
         path: PathBuf,
         reason: String,
         remedy: String,
     },
-    #[error("{path} offers interface version {found}, wanted is {wanted}; {remedy}")]
+    #[error("{path} offers interface version {found}, required is {wanted}; {remedy}")]
     WrongVersion {
         path: PathBuf,
         found: String,
@@ -76,14 +77,14 @@ pub(crate) enum Cause {
     #[error("the library does not offer the call `{call}`")]
     MissingCall { call: &'static str },
     #[error(
-        "{wanted} cannot be opened: this process holds the libraries of {held} already, and they stay until it ends; \
+        "{wanted} cannot be opened: this process has already loaded the libraries of {held}, which stay loaded until it ends; \
          use one folder per process"
     )]
     LoadedElsewhere { wanted: PathBuf, held: PathBuf },
 }
 
 impl Error {
-    /// What went wrong, for callers that act on it.
+    /// Kind of the error, for callers that act on it.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self.0 {
@@ -98,13 +99,13 @@ impl Error {
         }
     }
 
-    /// The error of a call that a library leaves out.
+    /// The error of a function that the library lacks.
     #[must_use]
     pub fn missing_call(call: &'static str) -> Self {
         Cause::MissingCall { call }.into()
     }
 
-    /// The error of a library that is in none of the places tried.
+    /// The error of a library that is on none of the paths searched.
     #[cfg(any(feature = "ascend", feature = "rknn"))]
     pub(crate) fn missing(library: &str, tried: &str, remedy: &str) -> Self {
         Cause::Missing {
@@ -115,7 +116,8 @@ impl Error {
         .into()
     }
 
-    /// The error of a library that the system's loader found by name and that is not the interface wanted.
+    /// The error of a library that the system's loader found by name but that lacks the required
+    /// interface.
     #[cfg(any(feature = "ascend", feature = "rknn"))]
     pub(crate) fn unusable(path: impl Into<PathBuf>, reason: String, remedy: &str) -> Self {
         Cause::WrongInterface {
@@ -126,7 +128,7 @@ impl Error {
         .into()
     }
 
-    /// The error of a process that holds the vendor's libraries of another folder.
+    /// The error of a process that has loaded the vendor's libraries from another folder.
     #[must_use]
     pub fn loaded_elsewhere(wanted: impl Into<PathBuf>, held: impl Into<PathBuf>) -> Self {
         Cause::LoadedElsewhere {

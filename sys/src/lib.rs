@@ -1,11 +1,13 @@
-//! The vendors' raw words: declarations of their C libraries and loaders that open them at run time.
+//! Raw interfaces of vendors' libraries: declarations of their C functions, and loaders that open
+//! them at run time.
 //!
 //! Invariants:
 //! 1. One feature per SDK; nothing of an SDK is compiled without its feature.
-//! 2. Bindings are generated from our own headers (`headers/*.h`, `cargo xtask bindgen`), never from a vendor's.
+//! 2. Bindings are generated from our own headers (`headers/*.h`, `cargo xtask bindgen`), never
+//!    from a vendor's.
 //! 3. A library is opened at run time, never linked, and never closed.
 //!
-//! Not here: any policy. What to call, and in which order, is the plugins' concern.
+//! Not here: any policy. The plugins decide which functions to call, and in which order.
 
 #![deny(unsafe_code)]
 
@@ -30,4 +32,4 @@ pub mod qnn;
 pub mod rknn;
 
 pub use error::{Error, ErrorKind, Result};
-pub use library::{Library, Place};
+pub use library::{Library, SearchPath};

@@ -1,11 +1,13 @@
-//! A vendor's library: where it is looked for, how it is opened, and why it is refused.
+//! A vendor's library: its search paths, how it is opened, and the reasons for refusing it.
 //!
 //! Invariants:
-//! 1. The first place that holds the file decides; what is wrong with it is an error, never a reason to look on.
-//! 2. The file's header is read before the loader sees it, so that a library for another processor is named so.
-//! 3. An opened library is never closed: the vendors' libraries keep threads and stay mapped anyway.
+//! 1. The first path that holds the file is used. A problem with that file is an error, never a
+//!    reason to search on.
+//! 2. The file's header is read before the loader sees it, so that a library for another processor
+//!    is reported as such.
+//! 3. An opened library is never closed: vendors' libraries keep threads, and stay mapped anyway.
 //!
-//! Not here: which places and names an SDK has, and what its interface holds.
+//! Not here: the paths and names of an SDK, and the contents of its interface.
 
 #![allow(unsafe_code)]
 
@@ -16,17 +18,17 @@ use std::path::{Path, PathBuf};
 use crate::elf;
 use crate::error::{Cause, Result};
 
-/// A folder to look in, and who named it (`QNN_LIB_DIR`, "the option `lib_dir`").
+/// A folder to search, and the setting that named it (`QNN_LIB_DIR`, "the option `lib_dir`").
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct SearchPath {
     /// The folder.
     pub folder: PathBuf,
-    /// Who named it, for messages.
+    /// The setting that named the folder, for messages.
     pub named_by: String,
 }
 
-impl Place {
-    /// A place named by something that a person can change.
+impl SearchPath {
+    /// A folder named by a setting that a user can change.
     #[must_use]
     pub fn new(folder: impl Into<PathBuf>, named_by: impl Into<String>) -> Self {
         Self {
@@ -45,23 +47,24 @@ pub struct Library {
 }
 
 impl Library {
-    /// Looks for `file` in the places, in order, and opens the first found. `file` may carry a version at its
-    /// end there: `libopenvino_c.so` finds `libopenvino_c.so.2641`; the greatest version counts.
+    /// Searches the paths for `file`, in order, and opens the first file found. `file` may have a
+    /// version suffix in the folder: `libopenvino_c.so` finds `libopenvino_c.so.2641`; the highest
+    /// version is used.
     ///
-    /// `remedy` ends each message: what a person does to get the library.
+    /// `remedy` ends each message: how a user obtains the library.
     ///
     /// # Errors
-    /// No place holds the file, or the first that does holds one that cannot be opened.
-    pub fn open(file: &str, places: &[Place], remedy: &'static str) -> Result<Self> {
-        let Some(path) = places.iter().find_map(|place| find(&place.folder, file)) else {
-            let tried: Vec<String> = places
+    /// No path holds the file, or the first file found cannot be opened.
+    pub fn open(file: &str, paths: &[SearchPath], remedy: &'static str) -> Result<Self> {
+        let Some(path) = paths.iter().find_map(|path| find(&path.folder, file)) else {
+            let tried: Vec<String> = paths
                 .iter()
-                .map(|place| format!("{} ({})", place.folder.display(), place.named_by))
+                .map(|path| format!("{} ({})", path.folder.display(), path.named_by))
                 .collect();
             return Err(Cause::Missing {
                 library: file.to_owned(),
                 tried: if tried.is_empty() {
-                    "no folder, as none is named".to_owned()
+                    "no folder, because none is named".to_owned()
                 } else {
                     tried.join(", ")
                 },
@@ -72,7 +75,7 @@ impl Library {
         Self::open_file(path, remedy)
     }
 
-    /// Opens this very file.
+    /// Opens exactly this file.
     ///
     /// # Errors
     /// It cannot be read, is built for another processor, or the loader refuses it.
@@ -103,10 +106,10 @@ impl Library {
         }
     }
 
-    /// Opens what the system's loader finds under this name.
+    /// Opens the library that the system's loader finds by this name.
     ///
     /// # Errors
-    /// The loader's words: there is none, or it is refused.
+    /// The loader's message: the library is missing or refused.
     #[cfg(any(feature = "neuron", feature = "nnrt"))]
     pub(crate) fn open_named(name: &str, remedy: &'static str) -> std::result::Result<Self, String> {
         // SAFETY: opening a library runs its initialisers; the system's own are trusted as any that it links.
@@ -120,7 +123,7 @@ impl Library {
         }
     }
 
-    /// The same library once more, for generated declarations that hold what they are made of.
+    /// Opens the same library again, for generated declarations that own their library.
     ///
     /// # Errors
     /// The loader refuses it now.
@@ -134,7 +137,7 @@ impl Library {
     /// Opens another library of the same set, from the same folder: two releases do not mix.
     ///
     /// # Errors
-    /// It is not there, or cannot be opened.
+    /// It is missing or cannot be opened.
     pub fn sibling(&self, file: &str) -> Result<Self> {
         match find(self.folder(), file) {
             Some(path) => Self::open_file(path, self.remedy),
@@ -153,7 +156,7 @@ impl Library {
         &self.path
     }
 
-    /// The folder that the file lies in.
+    /// The folder of the file.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("."))
@@ -181,7 +184,7 @@ impl Library {
         unsafe { self.handle.get::<*const ()>(name) }.is_ok()
     }
 
-    /// The error of a library that opens but does not offer what is wanted.
+    /// The error of a library that opens but lacks the required interface.
     #[must_use]
     pub fn wrong_interface(&self, reason: impl Into<String>) -> crate::Error {
         Cause::WrongInterface {
@@ -192,7 +195,7 @@ impl Library {
         .into()
     }
 
-    /// The error of a library of a version that the declarations do not hold for.
+    /// The error of a library whose version the declarations do not cover.
     #[must_use]
     pub fn wrong_version(&self, found: impl Into<String>, wanted: impl Into<String>) -> crate::Error {
         Cause::WrongVersion {
@@ -205,14 +208,14 @@ impl Library {
     }
 }
 
-/// Whether a library of a chip that only phones and boards have emulates it: it says so of itself, or it is built for x86, for
-/// which vendors make simulators alone.
+/// Whether a library emulates a chip that only phones and boards have: it declares so, or it is built for x86, for
+/// which vendors make only simulators.
 #[cfg(any(feature = "neuron", feature = "nnrt", feature = "qnn"))]
 pub(crate) fn emulates(says_so: bool, arch: &str) -> bool {
     says_so || matches!(arch, "x86" | "x86_64")
 }
 
-/// The file of this name in the folder, or the one with the greatest version behind the name.
+/// The file of this name in the folder, or the one with the highest version suffix.
 fn find(folder: &Path, file: &str) -> Option<PathBuf> {
     let exact = folder.join(file);
     if exact.is_file() {
@@ -236,7 +239,7 @@ fn find(folder: &Path, file: &str) -> Option<PathBuf> {
     versions.pop().map(|(_, path)| path)
 }
 
-/// The first bytes of the file, fewer where it is shorter.
+/// The first bytes of the file, fewer if it is shorter.
 fn head(path: &Path) -> std::result::Result<Vec<u8>, String> {
     let mut head = Vec::new();
     File::open(path)
@@ -245,7 +248,7 @@ fn head(path: &Path) -> std::result::Result<Vec<u8>, String> {
     Ok(head)
 }
 
-/// What the loader says, without the path that the message names already.
+/// The loader's message without the path, which our message names already.
 fn loader_words(path: &Path, error: &libloading::Error) -> String {
     let text = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
     text.trim_start_matches(&*path.display().to_string())
@@ -261,12 +264,12 @@ mod tests {
     const REMEDY: &str = "install it";
 
     #[test]
-    fn a_missing_library_names_every_place_and_the_remedy() {
+    fn missing_library_error_names_every_path_and_the_remedy() {
         let error = Library::open(
             "libnone.so",
             &[
-                Place::new("/nowhere/a", "NONE_DIR"),
-                Place::new("/nowhere/b", "NONE_ROOT"),
+                SearchPath::new("/nowhere/a", "NONE_DIR"),
+                SearchPath::new("/nowhere/b", "NONE_ROOT"),
             ],
             REMEDY,
         )
@@ -274,21 +277,21 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Missing);
         assert_eq!(
             error.to_string(),
-            "libnone.so is not there: looked for it in /nowhere/a (NONE_DIR), /nowhere/b (NONE_ROOT); install it"
+            "libnone.so was not found; searched /nowhere/a (NONE_DIR), /nowhere/b (NONE_ROOT); install it"
         );
         let nowhere = Library::open("libnone.so", &[], REMEDY).unwrap_err();
         assert!(nowhere.to_string().contains("none is named"), "{nowhere}");
     }
 
     #[test]
-    fn the_first_place_that_holds_the_file_decides() {
+    fn first_path_with_the_file_is_used() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("libtext.so"), "no library").unwrap();
-        let places = [
-            Place::new("/nowhere", "first"),
-            Place::new(folder.path(), "second"),
+        let paths = [
+            SearchPath::new("/nowhere", "first"),
+            SearchPath::new(folder.path(), "second"),
         ];
-        let error = Library::open("libtext.so", &places, REMEDY).unwrap_err();
+        let error = Library::open("libtext.so", &paths, REMEDY).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::WrongArchitecture);
         assert!(error.to_string().contains("libtext.so"), "{error}");
     }
@@ -313,7 +316,7 @@ mod tests {
 
     #[test]
     #[cfg(any(feature = "neuron", feature = "nnrt", feature = "qnn"))]
-    fn a_library_that_says_so_emulates_anywhere_and_any_other_on_x86_alone() {
+    fn library_emulates_if_declared_or_on_x86() {
         for (says_so, arch, is_emulated) in [
             (true, "aarch64", true),
             (false, "aarch64", false),
@@ -329,7 +332,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn what_the_loader_says_is_passed_on() {
+    fn loader_error_is_passed_on() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("libcut.so");
         // the header of this very program and nothing behind it

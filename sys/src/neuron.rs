@@ -1,9 +1,10 @@
-//! MediaTek's NeuronAdapter: the C library, and where it is found.
+//! MediaTek's NeuronAdapter: the C library, and its search paths.
 //!
-//! Invariant: names, types and codes are the library's own; they have the shape and the numbers of Android's NNAPI.
+//! Invariant: names, types and codes are the library's own; they have the shape and the numbers of
+//! Android's NNAPI.
 //!
-//! Not here: order of calls and lives of constants, which the library checks little of; its run-time library for DLA files.
-//! Start reading at [`Library`].
+//! Not here: call order and lifetimes of constants, which the library barely checks; its run-time
+//! library for DLA files. Start reading at [`Library`].
 
 #[allow(
     unsafe_code,
@@ -32,7 +33,7 @@ mod tests {
 
     /// Sizes, offsets and codes that clients of others use, seen in their calls.
     #[test]
-    fn layouts_and_codes_are_those_of_other_clients() {
+    fn layouts_and_codes_equal_those_of_other_clients() {
         assert_eq!(size_of::<NeuronOperandType>(), 24);
         let fields = [
             offset_of!(NeuronOperandType, type_),

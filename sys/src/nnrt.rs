@@ -1,9 +1,10 @@
-//! OpenHarmony's Neural Network Runtime, the door to the NPUs of Kirin phones: its C library.
+//! OpenHarmony's Neural Network Runtime, the interface to the NPUs of Kirin phones: its C library.
 //!
-//! Invariant: names, types and codes are those of API level 12; what level 9 declared and level 11 replaced is left out.
+//! Invariant: names, types and codes are those of API level 12, without declarations of level 9
+//! that level 11 replaced.
 //!
-//! Not here: HiAI's options behind it, models that were compiled offline (`.om`).
-//! Start reading at [`Library`].
+//! Not here: HiAI's options behind it, models compiled offline (`.om`). Start reading at
+//! [`Library`].
 
 #[allow(
     unsafe_code,
@@ -31,7 +32,7 @@ mod tests {
 
     /// The list's layout and some codes as noted, not as our header gave them.
     #[test]
-    fn the_list_and_codes_are_as_noted() {
+    fn list_and_codes_equal_the_recorded_facts() {
         assert_eq!(size_of::<OH_NN_UInt32Array>(), 16);
         assert_eq!(offset_of!(OH_NN_UInt32Array, size), 8);
         let codes = [

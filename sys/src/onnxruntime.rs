@@ -1,9 +1,10 @@
-//! ONNX Runtime's interface for providers that come in libraries of their own.
+//! ONNX Runtime's interface for execution providers in separate libraries.
 //!
-//! Invariant: names, layouts and codes are those of release 1.23 on 64-bit machines, which later releases keep and add to.
+//! Invariant: names, layouts and codes are those of release 1.23 on 64-bit machines, which later
+//! releases keep and extend.
 //!
-//! Nothing is opened here: the runtime loads the provider and hands its tables in. Not here: kernels, allocators, streams
-//! and data transfers of a provider, which ours has none of.
+//! Nothing is opened here: the runtime loads the provider and passes its tables in. Not here:
+//! kernels, allocators, streams and data transfers of a provider, which ours does not implement.
 
 #[allow(
     unsafe_code,

@@ -1,9 +1,8 @@
-//! Intel's OpenVINO: the C library, and where it is found.
+//! Intel's OpenVINO: the C library, and its search paths.
 //!
 //! Invariant: names, types and codes are the library's own, of release 2025.0 and later.
 //!
-//! Not here: the C++ interface, models in files, preprocessing.
-//! Start reading at [`Library`].
+//! Not here: the C++ interface, models in files, preprocessing. Start reading at [`Library`].
 
 #[allow(
     unsafe_code,

@@ -1,12 +1,13 @@
-//! QNN: Qualcomm's libraries for its neural processors (libQnnHtp.so, libQnnSystem.so), core API 2.x.
+//! QNN: Qualcomm's libraries for its neural processors (libQnnHtp.so, libQnnSystem.so), core API
+//! 2.x.
 //!
 //! Invariants:
-//! 1. The declarations hold for 64-bit systems only (LP64), as the vendor's do.
-//! 2. One set of libraries per process: the vendor's answers are global to it.
-//! 3. A call that the library leaves out is `None` in its table; [`slot!`](crate::slot) names it.
+//! 1. The declarations hold only for 64-bit systems (LP64), like the vendor's.
+//! 2. One set of libraries per process: the vendor's state is global to it.
+//! 3. A function that the library lacks is `None` in its table; [`slot!`](crate::slot) names it.
 //!
-//! Not here: order of calls, sizes of buffers, threads. The library checks little of it; the plugin does.
-//! Which declaration rests on which source stands in `sys/headers/qnn.h`.
+//! Not here: call order, buffer sizes, threads. The library checks little of it; the plugin does.
+//! `sys/headers/qnn.h` names the source of each declaration.
 
 mod library;
 

@@ -1,10 +1,11 @@
-//! Rockchip's NPU runtime: the C library on the board, and the one that forwards to a connected board.
+//! Rockchip's NPU runtime: the C library on the board, and the one that forwards to a connected
+//! board.
 //!
-//! Invariant: names, layouts and codes are those of release 2.3.2 on 64-bit machines; calls that older or smaller
-//! libraries lack are optional, and known to be there or not.
+//! Invariant: names, layouts and codes are those of release 2.3.2 on 64-bit machines. Functions
+//! that older or smaller libraries lack are optional.
 //!
-//! Not here: the compiler (`rknn-toolkit2`, a program of its own), products of matrices, ops of one's own.
-//! Start reading at [`Library`].
+//! Not here: the compiler (`rknn-toolkit2`, a separate program), matrix products, custom ops. Start
+//! reading at [`Library`].
 
 #[allow(
     unsafe_code,

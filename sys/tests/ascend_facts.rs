@@ -9,7 +9,7 @@ use std::mem::{offset_of, size_of};
 use polychip_sys::ascend::bindings::*;
 
 #[test]
-fn the_only_record_has_the_noted_layout() {
+fn record_has_the_documented_layout() {
     assert_eq!(size_of::<aclmdlIODims>(), 1160);
     assert_eq!(offset_of!(aclmdlIODims, count), 128);
     assert_eq!(offset_of!(aclmdlIODims, extents), 136);

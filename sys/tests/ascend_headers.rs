@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use polychip_needs::{Need, skipped};
 use polychip_sys::ascend::bindings as acl;
+use polychip_test_requirements::{Need, skipped};
 
 const OURS: &str = include_str!("../headers/ascend.h");
 /// Types that are an `int` where they cross the boundary.

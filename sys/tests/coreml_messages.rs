@@ -13,8 +13,8 @@ use std::process::Command;
 
 use cargo_metadata::MetadataCommand;
 use libtest_mimic::{Arguments, Failed, Trial};
-use polychip_needs::{Need, skipped};
 use polychip_sys::coreml::{CLASSES, MESSAGES};
+use polychip_test_requirements::{Need, skipped};
 
 // where they can be built, they are
 #[cfg(target_vendor = "apple")]

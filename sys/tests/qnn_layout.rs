@@ -12,7 +12,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use polychip_needs::{Need, skipped};
+use polychip_test_requirements::{Need, skipped};
 
 /// What must hold between our header and theirs: a name for the report, the SDK's header, a C expression.
 struct Pair {

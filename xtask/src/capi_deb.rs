@@ -4,7 +4,7 @@
 //! 1. The packages hold what `capi-install` lays out, for the prefix `/usr`.
 //! 2. With `--check` they were installed by dpkg into a root of their own, and a program was compiled and run against them there.
 //!
-//! Not here: names, versions and descriptions of the packages (`capi/Cargo.toml`).
+//! Not here: names, versions and descriptions of the packages (`bindings/c/Cargo.toml`).
 
 use std::ffi::OsStr;
 use std::fs;
@@ -112,14 +112,14 @@ fn check(packages: &[PathBuf]) -> Result<()> {
     );
     let flags = String::from_utf8(flags.stdout).context("what pkg-config says")?;
     let mut compiler = Command::new("cc");
-    compiler.args(["-std=c11", "-Wall", "-Werror", "capi/examples/label.c"]);
+    compiler.args(["-std=c11", "-Wall", "-Werror", "examples/c/label.c"]);
     compiler.args(flags.split_whitespace()).arg("-o").arg(&program);
     call(compiler.current_dir(root()))?;
     let mut run = Command::new(&program);
     run.args([
-        "models/shapes/shapes.onnx",
-        "capi/examples/star.ppm",
-        "models/shapes/labels.txt",
+        "examples/shapes/shapes.onnx",
+        "examples/shapes/star.ppm",
+        "examples/shapes/labels.txt",
     ]);
     run.env("LD_LIBRARY_PATH", scratch.join("usr/lib"))
         .current_dir(root());

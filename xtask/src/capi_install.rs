@@ -82,7 +82,7 @@ fn build(debug: bool, form: Option<&str>) -> Result<PathBuf> {
     Ok(target.join(if debug { "debug" } else { "release" }))
 }
 
-/// The version by which programs find the library again; capi/build.rs writes the same into it.
+/// The version by which programs find the library again; bindings/c/build.rs writes the same into it.
 fn soversion(version: &str) -> String {
     let mut parts = version.split('.');
     let (major, minor) = (parts.next().unwrap_or("0"), parts.next().unwrap_or("0"));
@@ -94,7 +94,7 @@ fn soversion(version: &str) -> String {
 
 /// Copies the header and the libraries, and writes what says where they are.
 pub(crate) fn lay_out(prefix: &Prefix, libraries: &[PathBuf], version: &str) -> Result<()> {
-    let source = root().join("capi");
+    let source = root().join("bindings/c");
     let (include, lib) = (prefix.folder.join("include"), prefix.folder.join("lib"));
     let (pkgconfig, cmake) = (lib.join("pkgconfig"), lib.join("cmake/polychip"));
     for folder in [&include, &pkgconfig, &cmake] {

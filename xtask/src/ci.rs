@@ -33,7 +33,7 @@ use crate::tally::Tally;
 /// Names of what is here, separated by commas: a check or a test that does not find it fails.
 const EXPECT: &str = "POLYCHIP_EXPECT";
 
-/// Names that may stand in `POLYCHIP_EXPECT`: those of tests (`device-tests/needs`), and those of checks.
+/// Names that may stand in `POLYCHIP_EXPECT`: those of tests (`device-tests/test-requirements`), and those of checks.
 const NEEDS: [&str; 39] = [
     "vulkan",
     "software-vulkan",
@@ -461,7 +461,7 @@ mod tests {
 
     #[test]
     fn every_need_of_a_test_may_be_expected_and_no_other_word() {
-        let text = std::fs::read_to_string(root().join("device-tests/needs/src/lib.rs")).unwrap();
+        let text = std::fs::read_to_string(root().join("device-tests/test-requirements/src/lib.rs")).unwrap();
         let names: Vec<&str> = text
             .lines()
             .filter_map(|line| line.trim().strip_prefix("Need::")?.split_once("=> \""))

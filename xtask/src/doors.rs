@@ -21,9 +21,9 @@ use crate::{capi_install, ci, models, onnxruntime, python};
 
 /// The demo: model, picture and labels.
 const DEMO: [&str; 3] = [
-    "models/shapes/shapes.onnx",
-    "capi/examples/star.ppm",
-    "models/shapes/labels.txt",
+    "examples/shapes/shapes.onnx",
+    "examples/shapes/star.ppm",
+    "examples/shapes/labels.txt",
 ];
 
 /// What the doors' programs are built of.
@@ -90,10 +90,10 @@ const DOORS: [Door; 6] = [
     Door {
         name: "Python",
         page: "bindings/python/README.md",
-        command: "target/python/bin/python bindings/python/examples/label.py",
+        command: "target/python/bin/python examples/python/label.py",
         needs: &["python"],
         program: |_| {
-            let mut command = in_python("bindings/python/examples/label.py")?;
+            let mut command = in_python("examples/python/label.py")?;
             command.env("PYTHONPATH", python::assembled()?);
             Ok(command)
         },
@@ -101,10 +101,10 @@ const DOORS: [Door; 6] = [
     Door {
         name: "ONNX Runtime",
         page: "bindings/onnxruntime/README.md",
-        command: "python bindings/onnxruntime/examples/label.py",
+        command: "python examples/onnxruntime/label.py",
         needs: &["python"],
         program: |_| {
-            let mut command = in_python("bindings/onnxruntime/examples/label.py")?;
+            let mut command = in_python("examples/onnxruntime/label.py")?;
             command.env("PYTHONPATH", onnxruntime::assembled()?);
             Ok(command)
         },
@@ -265,7 +265,12 @@ fn lacks(program: &str) -> Option<String> {
 
 fn command_line(_: &Built) -> Result<Command> {
     let mut command = program("target/debug/polychip");
-    command.args(["run", DEMO[0], "--input", "image=models/shapes/pictures/star.png"]);
+    command.args([
+        "run",
+        DEMO[0],
+        "--input",
+        "image=examples/shapes/pictures/star.png",
+    ]);
     command.args(["--labels", DEMO[2]]);
     Ok(command)
 }
@@ -286,7 +291,7 @@ fn compiled(built: &Built, example: &str) -> Result<Command> {
     let mut compile = Command::new("cc");
     compile
         .args(["-std=c11", "-Wall", "-Wextra", "-Werror"])
-        .arg(format!("capi/examples/{example}.c"))
+        .arg(format!("examples/c/{example}.c"))
         .args(flags.split_whitespace())
         .arg(format!("-Wl,-rpath,{}", lib.display()))
         .arg("-o")
@@ -300,7 +305,7 @@ fn by_cmake(built: &Built) -> Result<Command> {
     let mut configure = Command::new("cmake");
     configure
         .arg("-S")
-        .arg(root().join("capi/examples"))
+        .arg(root().join("examples/c"))
         .arg("-B")
         .arg(&folder)
         .arg(format!("-DCMAKE_PREFIX_PATH={}", built.prefix.display()));

@@ -8,7 +8,7 @@
 //! 3. What is missing on this machine is named with how to get it, and fails the chore.
 //!
 //! Not here: the desk itself and what must come of it (`device-tests/farm-desk`), what the page must show
-//! (`cli/page/test/farm-desk.test.js`).
+//! (`apps/cli/page/test/farm-desk.test.js`).
 
 mod cross;
 mod packages;
@@ -134,14 +134,14 @@ fn models(options: &Options) -> Result<Vec<PathBuf>> {
     }
     // small ones: a processor that is emulated takes fifty times as long
     let names = [
-        "shapes/shapes",
-        "generated/kws_dscnn",
-        "generated/quantised/encoder_u16",
-        "generated/quantised/encoder_mixed",
+        "examples/shapes/shapes",
+        "device-tests/generated/models/kws_dscnn",
+        "device-tests/generated/models/quantised/encoder_u16",
+        "device-tests/generated/models/quantised/encoder_mixed",
     ];
     let models: Vec<PathBuf> = names
         .iter()
-        .map(|name| root().join(format!("models/{name}.onnx")))
+        .map(|name| root().join(format!("{name}.onnx")))
         .collect();
     if let Some(model) = models.iter().find(|model| !model.is_file()) {
         bail!(

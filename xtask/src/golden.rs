@@ -14,7 +14,7 @@ const BLESS: &str = "POLYCHIP_BLESS";
 /// A package, and the header that is made of it.
 const HEADERS: [(&str, &str); 2] = [
     ("contract/abi", "contract/abi/include/polychip_plugin.h"),
-    ("capi", "capi/include/polychip.h"),
+    ("bindings/c", "bindings/c/include/polychip.h"),
 ];
 
 #[derive(clap::Args)]

@@ -28,7 +28,7 @@ const PERIOD: &str = "100ms";
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// The model that the apps run
-    #[arg(default_value = "models/shapes/shapes.onnx")]
+    #[arg(default_value = "examples/shapes/shapes.onnx")]
     model: PathBuf,
     /// How many apps are killed
     #[arg(long, default_value_t = 100)]

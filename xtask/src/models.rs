@@ -2,11 +2,11 @@
 //!
 //! - `target/venv`: a Python with the packages of `device-tests/requirements.txt`, or the one that
 //!   `POLYCHIP_PYTHON` names;
-//! - `models/generated`: the deterministic models of `device-tests/peers/make_models.py`, the `light_*`
-//!   models of the Python package `onnx`, and their `varied_*` siblings; `models/generated/expected` holds
+//! - `device-tests/generated/models`: the deterministic models of `device-tests/peers/make_models.py`, the `light_*`
+//!   models of the Python package `onnx`, and their `varied_*` siblings; `device-tests/generated/models/expected` holds
 //!   ONNX Runtime's outputs for seeded inputs;
-//! - `models/generated/unseen`: on request, networks that predictions are held against;
-//! - `models/generated/quantised`: quantised models and ops, and ONNX Runtime's outputs for them;
+//! - `device-tests/generated/models/unseen`: on request, networks that predictions are held against;
+//! - `device-tests/generated/models/quantised`: quantised models and ops, and ONNX Runtime's outputs for them;
 //! - `device-tests/generated/onnx`: the ONNX backend suite as files.
 //!
 //! Invariants:
@@ -54,12 +54,12 @@ const EXPECTED: &str = "device-tests/witness/expected.py";
 const QUANTISED: &str = "device-tests/witness/quantised.py";
 const QUANTISED_OPS: &str = "device-tests/witness/quantised_ops.py";
 const SUITE: &str = "device-tests/witness/onnx_suite.py";
-const MODELS: &str = "models/generated";
-const OUTPUTS: &str = "models/generated/expected";
+const MODELS: &str = "device-tests/generated/models";
+const OUTPUTS: &str = "device-tests/generated/models/expected";
 /// Inside the folder of the other models, so that these go and come with them.
-const QUANTISED_MODELS: &str = "models/generated/quantised";
-const UNSEEN_MODELS: &str = "models/generated/unseen";
-const QUANTISED_CASES: &str = "models/generated/quantised/ops";
+const QUANTISED_MODELS: &str = "device-tests/generated/models/quantised";
+const UNSEEN_MODELS: &str = "device-tests/generated/models/unseen";
+const QUANTISED_CASES: &str = "device-tests/generated/models/quantised/ops";
 const CASES: &str = "device-tests/generated/onnx";
 
 /// Makes whatever is missing or out of date.

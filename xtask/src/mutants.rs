@@ -17,7 +17,11 @@ pub(crate) struct Options {
 }
 
 /// Where models are.
-const FOLDERS: [&str; 3] = ["models/shapes", "models/generated", "device-tests/generated/onnx"];
+const FOLDERS: [&str; 3] = [
+    "examples/shapes",
+    "device-tests/generated/models",
+    "device-tests/generated/onnx",
+];
 
 /// Whether every mutant was refused or ran.
 pub(crate) fn run(options: &Options) -> Result<bool> {

@@ -2,12 +2,12 @@
 //! `polychip farm report --html` opened there, too.
 //!
 //! Invariants:
-//! 1. The committed page is what `cli/page` makes of its source and its locked libraries.
+//! 1. The committed page is what `apps/cli/page` makes of its source and its locked libraries.
 //! 2. The pages that are opened are of plans of MobileNetV2 on three emulated devices; where that model is not there, of
 //!    the model that ships, and it says so.
 //! 3. A browser or Node.js that is not there is *skipped* in CI, with the reason; this chore fails then.
 //!
-//! Not here: what is looked at in the browser (`cli/page/test`).
+//! Not here: what is looked at in the browser (`apps/cli/page/test`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -88,11 +88,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if let Some(why) = no_node() {
         bail!("{why}");
     }
-    let source = root().join("cli/page");
+    let source = root().join("apps/cli/page");
     let npm = |arguments: &[&str]| call(Command::new("npm").args(arguments).current_dir(&source));
     npm(&["ci", "--no-audit", "--no-fund", "--loglevel=error"])?;
     npm(&["run", "--silent", "check"])?;
-    eprintln!("cli/src/page/page.html is what cli/page makes");
+    eprintln!("apps/cli/src/page/page.html is what apps/cli/page makes");
     if options.check {
         return Ok(());
     }
@@ -124,7 +124,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 /// Opens the report of `cargo xtask farm-desk`, which lies in this folder with what it must show.
 pub(crate) fn open_farm_desk(work: &Path) -> Result<()> {
     let browser = browser().context("Chromium is not installed (or POLYCHIP_CHROMIUM names none)")?;
-    let source = root().join("cli/page");
+    let source = root().join("apps/cli/page");
     call(
         Command::new("npm")
             .args(["ci", "--no-audit", "--no-fund", "--loglevel=error"])
@@ -172,13 +172,13 @@ fn reports(out: &Path, is_built: bool) -> Result<Pages> {
     let plugins = out.join("plugins");
     fs::create_dir_all(&plugins)?;
     fs::copy(built.join(&library), plugins.join(&library)).context(library)?;
-    let mut model = root().join("models/generated/mobilenet_v2.onnx");
+    let mut model = root().join("device-tests/generated/models/mobilenet_v2.onnx");
     if !model.is_file() {
         eprintln!(
             "{} is not there (`cargo xtask models` makes it): the model that ships instead",
             model.display()
         );
-        model = root().join("models/shapes/shapes.onnx");
+        model = root().join("examples/shapes/shapes.onnx");
     }
     let partition = |arguments: &[&str]| {
         call(
@@ -190,7 +190,10 @@ fn reports(out: &Path, is_built: bool) -> Result<Pages> {
                 .args(["--devices", "null"])
                 .args(arguments)
                 .current_dir(out)
-                .env("POLYCHIP_NULL_SCRIPT", root().join("cli/page/test/devices.toml"))
+                .env(
+                    "POLYCHIP_NULL_SCRIPT",
+                    root().join("apps/cli/page/test/devices.toml"),
+                )
                 .stdout(std::process::Stdio::null()),
         )
     };
@@ -208,7 +211,7 @@ fn reports(out: &Path, is_built: bool) -> Result<Pages> {
 /// The page of a farm whose three snapshots are made up, by the program that the other page was made by.
 fn farm(out: &Path) -> Result<PathBuf> {
     let page = out.join("farm.html");
-    let runs = root().join("cli/page/test/farm");
+    let runs = root().join("apps/cli/page/test/farm");
     call(
         Command::new(root().join("target/debug/polychip"))
             .args(["farm", "report"])

@@ -25,7 +25,7 @@ use table::{Group, Run};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Only these models, as `models/generated/models.json` names them
+    /// Only these models, as `device-tests/generated/models/models.json` names them
     #[arg(long, num_args = 1..)]
     only: Vec<String>,
     /// Only these groups
@@ -51,7 +51,7 @@ pub(crate) struct Options {
     out: PathBuf,
 }
 
-const MODELS: &str = "models/generated";
+const MODELS: &str = "device-tests/generated/models";
 const REQUIREMENTS: [&str; 2] = [
     "device-tests/requirements.txt",
     "device-tests/peers/requirements.txt",

@@ -18,7 +18,7 @@ use crate::root::root;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Models; without, those of `cargo xtask models` and of `cargo xtask trained --fetch` that are there
+    /// Models to time, by default those that `cargo xtask models` and `cargo xtask trained --fetch` have left
     models: Vec<PathBuf>,
     /// Folder of plugins
     #[arg(long, default_value = "target/release")]
@@ -75,15 +75,21 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         "{} is missing: cargo build --release --package polychip-cli",
         polychip.display()
     );
-    let models = match options.models.is_empty() {
-        true => models()?,
-        false => {
-            let plain = |path: &PathBuf| Model {
-                path: path.clone(),
-                shapes: Vec::new(),
-            };
-            options.models.iter().map(plain).collect()
-        }
+    let known = models()?;
+    let models = if options.models.is_empty() {
+        known
+    } else {
+        let shapes = |path: &Path| {
+            known
+                .iter()
+                .find(|model| model.path == path)
+                .map(|model| model.shapes.clone())
+        };
+        let model = |path: &PathBuf| Model {
+            path: path.clone(),
+            shapes: shapes(path).unwrap_or_default(),
+        };
+        options.models.iter().map(model).collect()
     };
     if let Some(starts) = options.starts {
         return started(&polychip, options, &models, starts);
@@ -157,9 +163,9 @@ fn started(polychip: &Path, options: &Options, models: &[Model], starts: u32) ->
     Ok(())
 }
 
-/// The path of a profile file that is not there.
+/// The path of a profile file of this process, which does not exist yet.
 fn fresh_profile() -> Result<PathBuf> {
-    let file = root().join("target/plans.profile");
+    let file = root().join(format!("target/plans-{}.profile", std::process::id()));
     for ending in ["", "-wal", "-shm"] {
         let old = PathBuf::from(format!("{}{ending}", file.display()));
         if old.exists() {
@@ -321,7 +327,7 @@ fn models() -> Result<Vec<Model>> {
         "light_densenet121",
         "minilm_l6",
     ] {
-        let path = PathBuf::from(format!("models/generated/{name}.onnx"));
+        let path = PathBuf::from(format!("device-tests/generated/models/{name}.onnx"));
         if root().join(&path).is_file() {
             found.push(Model {
                 path,

@@ -27,7 +27,7 @@ use crate::root::root;
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Folder of models
-    #[arg(long, default_value = "models/generated")]
+    #[arg(long, default_value = "device-tests/generated/models")]
     models: PathBuf,
     /// Only these devices, as the table names them
     #[arg(long, num_args = 1..)]

@@ -61,21 +61,21 @@ const DETECTORS: [&str; 3] = [
 const BRANCHING: [&str; 4] = ["two_branches", "two_towers", "four_views", "image_text"];
 const AT_ONCE: &str = "target/at-once";
 const OTHERS_AT_ONCE: [&str; 3] = [
-    "models/generated/varied_inception_v2.onnx",
-    "models/generated/resnet50.onnx",
-    "models/generated/bert_base.onnx",
+    "device-tests/generated/models/varied_inception_v2.onnx",
+    "device-tests/generated/models/resnet50.onnx",
+    "device-tests/generated/models/bert_base.onnx",
 ];
 const OPENVINO: &str = "target/vendor/openvino/openvino/libs";
 /// Where Python finds it.
 const OPENVINO_PACKAGE: &str = "target/vendor/openvino";
 const LANES: [(&str, &str); 3] = [
-    ("--camera", "models/generated/mobilenet_v2.onnx"),
-    ("--speech", "models/generated/kws_dscnn.onnx"),
-    ("--background", "models/generated/resnet50.onnx"),
+    ("--camera", "device-tests/generated/models/mobilenet_v2.onnx"),
+    ("--speech", "device-tests/generated/models/kws_dscnn.onnx"),
+    ("--background", "device-tests/generated/models/resnet50.onnx"),
 ];
 const NETWORKS: [&str; 2] = [
-    "models/generated/mobilenet_v2.onnx",
-    "models/generated/resnet50.onnx",
+    "device-tests/generated/models/mobilenet_v2.onnx",
+    "device-tests/generated/models/resnet50.onnx",
 ];
 
 /// Whether all ran and were right.

@@ -1,7 +1,7 @@
 //! How many tests a check ran, how many were skipped, and for want of what: read from what the harnesses print.
 //!
 //! Invariant: a test that is listed as ignored without a need is counted as left out, never as run.
-//! Not here: the words themselves (`device-tests/needs`).
+//! Not here: the words themselves (`device-tests/test-requirements`).
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use libtest_mimic::{Arguments, Trial};
-use polychip_needs::libraries;
+use polychip_test_requirements::libraries;
 
 /// Taken by no plugin.
 const NAME: &str = "made_up";

@@ -53,7 +53,7 @@ def feed(session: ort.InferenceSession, sizes: dict[str, int]) -> dict[str, np.n
 
 
 def small() -> bytes:
-    """y = x + x for f32 [2, 3]: nothing to compute, so that what a run costs beside its kernels shows."""
+    """y = x + x for f32 [2, 3]: almost nothing to compute, so the overhead of a run dominates."""
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])
     graph = helper.make_graph([helper.make_node("Add", ["x", "x"], ["y"])], "graph", [x], [y])
@@ -61,7 +61,7 @@ def small() -> bytes:
 
 
 def trained() -> typing.Iterator[tuple[str, dict[str, np.ndarray]]]:
-    """Trained models that are here, with their inputs."""
+    """Pretrained models present on this machine, with their inputs."""
     root = pathlib.Path(__file__).resolve().parents[3]
     table = root / "device-tests/models"
     sys.path.insert(0, str(table))
@@ -84,7 +84,7 @@ def per_run(call: typing.Callable[[], object], runs: int) -> float:
 
 
 def furthest(left: list[np.ndarray], right: list[np.ndarray]) -> float:
-    """The largest difference, of the largest element of its tensor; of sequences and strings whether they differ."""
+    """Largest difference relative to the largest element of its tensor; for sequences and strings, whether they differ."""
     most = 0.0
     for one, other in zip(left, right, strict=True):
         if isinstance(one, list) or np.asarray(one).dtype.kind in "OUS":
@@ -98,7 +98,7 @@ def furthest(left: list[np.ndarray], right: list[np.ndarray]) -> float:
 
 
 def assigned(session: ort.InferenceSession, report: dict[str, typing.Any]) -> str:
-    """How many nodes run here, by ONNX Runtime's word where it has one."""
+    """Number of nodes on this provider, as ONNX Runtime reports it, if it does."""
     told = getattr(session, "get_provider_graph_assignment_info", None)
     if told is None:
         return f"{report['claimed']} of {report['nodes']}"

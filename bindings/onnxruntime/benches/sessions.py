@@ -1,4 +1,4 @@
-"""How long it takes until the first answer: models as they are, with the provider's option `cache`, and compiled.
+"""Time to the first output: plain models, models with the provider's option `cache`, and compiled models.
 
     python benches/sessions.py [--rounds N] [--threads N] [--trained] [--only FILE]... MODEL.onnx...
 

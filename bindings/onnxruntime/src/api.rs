@@ -1,11 +1,12 @@
-//! The functions that ONNX Runtime hands in.
+//! The functions that ONNX Runtime passes in.
 //!
 //! Invariants:
-//! 1. Every table is one that the runtime gave for a version it has, and none is ever freed.
-//! 2. Nothing is read behind the end of a table: older ones are shorter than ours says, so that there is no reference to one.
-//! 3. A status that is no success is released once its words are read.
+//! 1. Every table comes from the runtime, for a version that it has, and is never freed.
+//! 2. Nothing is read beyond the end of a table: older tables are shorter than our declaration, so
+//!    no reference to one is made.
+//! 3. A failed status is released once its message is read.
 //!
-//! Not here: which arguments a function takes (each call says why they are what it wants).
+//! Not here: the arguments of each function, which each call justifies.
 
 #![allow(unsafe_code)]
 
@@ -19,7 +20,7 @@ use polychip_sys::onnxruntime::bindings::{
 
 use crate::failure::{Failure, Result};
 
-/// A table of functions, of which so many bytes are there.
+/// A table of functions, and its size in bytes.
 pub(crate) struct Table<T> {
     raw: *const T,
     bytes: usize,
@@ -34,7 +35,7 @@ impl<T> Clone for Table<T> {
 impl<T> Copy for Table<T> {}
 
 impl<T> Table<T> {
-    /// The entry at this offset, which `read` reads where the table has it.
+    /// The entry at this offset, read by `read` if the table contains it.
     ///
     /// # Errors
     /// The table ends before it, or the entry is null.
@@ -52,7 +53,7 @@ impl<T> Table<T> {
     }
 }
 
-/// The function of this name in the runtime's table; a failure where it has none.
+/// The function of this name in the runtime's table; a failure if it is missing.
 macro_rules! ort {
     ($api:expr, $name:ident) => {
         $crate::api::Api::ort($api).entry(
@@ -97,7 +98,7 @@ unsafe impl Sync for Api {}
 /// The first release that was seen to hand fused nodes what only bodies within them read; 1.26 does not.
 const HANDS_CAPTURES: Version = Version(1, 31);
 
-/// What the table of [`ORT_VERSION`] has of ours.
+/// Size of our part of the table of [`ORT_VERSION`].
 const FIRST_BYTES: usize = offset_of!(OrtApi, unused_380);
 
 /// Major and minor number of a release.
@@ -105,14 +106,14 @@ const FIRST_BYTES: usize = offset_of!(OrtApi, unused_380);
 struct Version(u32, u32);
 
 impl Version {
-    /// The version of this text; the lowest of all where it says none.
+    /// The version in this text; the lowest version if it contains none.
     fn of(text: &str) -> Version {
         let mut numbers = text.split('.').map(|number| number.parse().unwrap_or(0));
         Version(numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
     }
 }
 
-/// Why a runtime has no table of ours.
+/// The reason why a runtime has no table for us.
 fn unfit(version: &str) -> String {
     let reason = if Version::of(version) < Version(1, ORT_VERSION) {
         "is too old for the Polychip provider, which needs"
@@ -131,14 +132,14 @@ pub(crate) fn is_forked() -> bool {
 }
 
 impl Api {
-    /// Asks for the tables; words for a person where the runtime is too old.
+    /// Requests the tables; returns a message if the runtime is too old.
     ///
     /// # Safety
     /// `base` is null or what ONNX Runtime gave.
     pub(crate) unsafe fn new(base: *const OrtApiBase) -> std::result::Result<Api, String> {
         // SAFETY: the caller's promise.
-        let base = unsafe { base.as_ref() }.ok_or("ONNX Runtime gave no functions")?;
-        let get = base.GetApi.ok_or("ONNX Runtime gave no functions")?;
+        let base = unsafe { base.as_ref() }.ok_or("ONNX Runtime passed no functions")?;
+        let get = base.GetApi.ok_or("ONNX Runtime passed no functions")?;
         // SAFETY: any version may be asked for; what is given is null or lives as long as the runtime.
         let table = |version: u32| unsafe { get(version) };
         // SAFETY: the runtime's version is constant text.
@@ -172,7 +173,7 @@ impl Api {
             hands_captures: Version::of(version) >= HANDS_CAPTURES,
             has_shapes: newer.is_some(),
         };
-        let without = "this ONNX Runtime was built without providers in libraries";
+        let without = "this ONNX Runtime was built without support for provider libraries";
         let ep = ort!(api, GetEpApi).map_err(|_| without)?;
         // SAFETY: it takes nothing, and what it gives is null or lives as long as the runtime.
         let raw = unsafe { ep() };
@@ -214,7 +215,7 @@ impl Api {
     }
 }
 
-/// Text of the runtime's; empty for null, and where it is not UTF-8.
+/// Text of the runtime; empty for null, and if it is not UTF-8.
 ///
 /// # Safety
 /// `text` is null or ends in a zero, and lives as long as the result is used.
@@ -231,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_major_version_is_not_an_old_one() {
+    fn second_major_version_is_not_an_old_one() {
         assert!(Version::of("2.0.0") > Version(1, ORT_VERSION_SHAPES));
         assert!(Version::of("1.9.3") < Version(1, ORT_VERSION));
         assert_eq!(Version::of("1.26.0+cuda"), Version(1, 26));
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_behind_the_end_of_a_table() {
+    fn reads_stay_within_the_table() {
         // what release 1.23 has, and nothing behind it: Miri and sanitizers see a read that goes further
         let words = vec![0usize; FIRST_BYTES / size_of::<usize>()];
         let ort = Table {

@@ -1,10 +1,12 @@
-//! Which nodes of a graph are claimed, and why the others are not.
+//! The nodes of a graph that are claimed, and the reasons against the others.
 //!
 //! Invariants:
-//! 1. A node with bodies is claimed with all of them or not at all; then its bodies claim nothing for themselves.
-//! 2. No node without bodies is claimed that no device said it runs. The devices are asked about the very nodes, where sizes are known; where
-//!    they are open, or not even their number is known, about nodes with sizes that stand for them, and a node that none of
-//!    those fits is left to others. The run's own sizes may still be refused: then a warning and its error say so (`fused`).
+//! 1. A node with bodies is claimed with all of them or not at all; its bodies then claim nothing
+//!    separately.
+//! 2. A node without bodies is claimed only if some device supports it. If sizes are known, the
+//!    devices are asked about the node itself. If sizes or ranks are open, they are asked about
+//!    nodes with sample sizes, and a node that no sample fits is left to other providers. The run's
+//!    own sizes may still be refused; a warning and the run's error then report it (`fused`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,36 +36,36 @@ const RANKS: std::ops::RangeInclusive<usize> = 0..=5;
 /// integers of 8 to 64, truth values.
 const COMPILED_TYPES: [i32; 13] = [1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 16];
 
-/// What devices say of nodes with such sizes.
-enum Answer {
+/// Verdict of the devices on nodes with such sizes.
+enum DeviceVerdict {
     Run,
     Refused(String),
-    /// The sizes break a rule of the nodes: nobody was asked.
+    /// The sizes violate a rule of the nodes; no device was asked.
     Unfit(String),
 }
 
-/// What is claimed of a graph.
+/// The claimed nodes of a graph.
 #[derive(Debug, Default)]
 pub(crate) struct Claim {
-    /// Nodes to be fused together, by their places in the graph.
+    /// Sets of nodes to be fused, by their indices in the graph.
     pub(crate) sets: Vec<Vec<usize>>,
-    /// Nodes that are not claimed: op with its domain, and why.
+    /// Nodes that are not claimed: op with its domain, and the reason.
     pub(crate) refused: Vec<(String, String)>,
     /// All nodes of the graph.
     pub(crate) nodes: usize,
 }
 
-/// Who is asked.
+/// Runtime and policy by which nodes are claimed.
 pub(crate) struct Asked<'a> {
     pub(crate) api: Api,
     pub(crate) runtime: &'a Runtime,
     pub(crate) policy: &'a Policy,
-    /// What is claimed goes into a compiled model.
+    /// Claimed nodes go into a compiled model.
     pub(crate) compiles: bool,
 }
 
 impl Asked<'_> {
-    /// What is claimed of a graph, or of a body.
+    /// The claimed nodes of a graph or a body.
     pub(crate) fn claim(&self, graph: Graph<'_>) -> Result<Claim> {
         let nodes = graph.nodes()?;
         let is_taken = if self.api.has_shapes {
@@ -106,8 +108,8 @@ impl Asked<'_> {
             if !is_claimed {
                 let why = refusal.unwrap_or_else(|| {
                     match self.compiles {
-                        true => "it takes or gives what a node of a compiled model does not: strings, a sequence, an optional",
-                        false => "it takes or gives what this ONNX Runtime does not hand over: a sequence, an optional, what a body reads",
+                        true => "its inputs or outputs include a type that compiled models do not support: strings, a sequence or an optional",
+                        false => "its inputs or outputs include values that this ONNX Runtime does not pass: a sequence, an optional, or a value that a body reads",
                     }
                     .to_owned()
                 });
@@ -125,7 +127,7 @@ impl Asked<'_> {
         static NONE: Captured = Captured::new();
         Reader {
             api: self.api,
-            constants: Constants::Lent,
+            constants: Constants::InPlace,
             captured: &NONE,
         }
     }
@@ -138,7 +140,7 @@ impl Asked<'_> {
         Ok(self.node(node, &body.opsets()?).is_none())
     }
 
-    /// Why a node is not run here, if so.
+    /// The reason why a node is not claimed, if any.
     fn node(&self, node: Node<'_>, opsets: &[(String, i64)]) -> Option<String> {
         if compiled::is_compiled(node).unwrap_or(false) {
             return Some("it holds what another provider compiled".to_owned());
@@ -151,7 +153,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Why some node of a model is run by no device, if so.
+    /// The reason why no device runs some node of a model, if any.
     fn refusal(&self, model: messages::Model) -> Option<String> {
         let unranked = unranked(&model);
         let graph = match known(model.clone()) {
@@ -160,8 +162,8 @@ impl Asked<'_> {
         };
         if unranked.is_empty() {
             return match self.answer(graph) {
-                Answer::Run => None,
-                Answer::Refused(words) | Answer::Unfit(words) => Some(words),
+                DeviceVerdict::Run => None,
+                DeviceVerdict::Refused(words) | DeviceVerdict::Unfit(words) => Some(words),
             };
         }
         let mut refused = None;
@@ -169,9 +171,9 @@ impl Asked<'_> {
         for rank in RANKS {
             let ranked = known(ranked(&model, unranked.iter().map(|place| (*place, rank))));
             match ranked.map(|graph| self.answer(graph)) {
-                Ok(Answer::Run) => return None,
-                Ok(Answer::Refused(words)) => refused = refused.or(Some(words)),
-                Ok(Answer::Unfit(words)) | Err(words) => unfit = words,
+                Ok(DeviceVerdict::Run) => return None,
+                Ok(DeviceVerdict::Refused(words)) => refused = refused.or(Some(words)),
+                Ok(DeviceVerdict::Unfit(words)) | Err(words) => unfit = words,
             }
         }
         let untold = || {
@@ -193,13 +195,13 @@ impl Asked<'_> {
             Err(words) => Some(words),
             Ok(_) if !is_ranked => None,
             Ok(graph) => match self.answer(graph) {
-                Answer::Refused(words) => Some(words),
-                Answer::Run | Answer::Unfit(_) => None,
+                DeviceVerdict::Refused(words) => Some(words),
+                DeviceVerdict::Run | DeviceVerdict::Unfit(_) => None,
             },
         }
     }
 
-    fn answer(&self, graph: polychip_graph::Graph) -> Answer {
+    fn answer(&self, graph: polychip_graph::Graph) -> DeviceVerdict {
         let own = sizes_of(&graph);
         let model = self.runtime.load_graph("what ONNX Runtime asks about", graph);
         let open = model.open_dims();
@@ -213,16 +215,16 @@ impl Asked<'_> {
                 Err(error) => unfit = error.to_string(),
             }
         }
-        Answer::Unfit(format!(
+        DeviceVerdict::Unfit(format!(
             "its sizes ({}) are not known before a run, and none of those tried fits: {unfit}",
             open.join(", ")
         ))
     }
 
-    fn by_devices(&self, model: &Model) -> Answer {
+    fn by_devices(&self, model: &Model) -> DeviceVerdict {
         let support = match self.runtime.support(model, self.policy) {
             Ok(support) => support,
-            Err(error) => return Answer::Refused(error.to_string()),
+            Err(error) => return DeviceVerdict::Refused(error.to_string()),
         };
         let refused = (0..support.graph().node_count()).find(|node| {
             support
@@ -231,13 +233,13 @@ impl Asked<'_> {
                 .all(|target| target.refusals[*node].is_some())
         });
         let Some(refused) = refused else {
-            return Answer::Run;
+            return DeviceVerdict::Run;
         };
         let reasons = support.targets().iter().filter_map(|target| {
             let refusal = target.refusals[refused].as_ref()?;
             Some(format!("{}: {}", target.name, refusal.words))
         });
-        Answer::Refused(reasons.collect::<Vec<_>>().join("; "))
+        DeviceVerdict::Refused(reasons.collect::<Vec<_>>().join("; "))
     }
 }
 
@@ -259,7 +261,7 @@ fn compiled_claim(nodes: &[Node<'_>]) -> Result<Option<Claim>> {
     Ok((!claim.sets.is_empty()).then_some(claim))
 }
 
-/// Nothing is claimed of these nodes.
+/// Claims none of these nodes.
 fn left_to_others(nodes: &[Node<'_>], why: &str) -> Result<Claim> {
     let refused = nodes.iter().map(|node| Ok((words_of(*node)?, why.to_owned())));
     Ok(Claim {
@@ -272,7 +274,7 @@ fn left_to_others(nodes: &[Node<'_>], why: &str) -> Result<Claim> {
 /// The graph of a model whose ops are known.
 ///
 /// # Errors
-/// Words of what is not.
+/// A message that names an unknown op.
 fn known(model: messages::Model) -> std::result::Result<polychip_graph::Graph, String> {
     let graph = imported(model).map_err(|failure| failure.words)?;
     match unknown(&graph) {
@@ -359,7 +361,7 @@ pub(crate) fn words_of(node: Node<'_>) -> Result<String> {
 
 /// The values of a graph, by their names.
 struct Values {
-    /// What crosses the edge of a set is to fit a node of a compiled model.
+    /// Values at the edge of a set must suit a node of a compiled model.
     compiles: bool,
     numbers: BTreeMap<String, usize>,
     kinds: Vec<Kind>,

@@ -1,9 +1,9 @@
-//! Nodes of compiled models, in ONNX Runtime's words `com.microsoft.EPContext`: which are ours, what they state, how they are
-//! made.
+//! Nodes of compiled models (`com.microsoft.EPContext`): detection of ours, their attributes, and
+//! their creation.
 //!
-//! Invariant: a file is looked for in the model's folder or below it, links resolved, and nowhere else.
+//! Invariant: a file is opened only in the model's folder or below it, after links are resolved.
 //!
-//! Not here: what they hold (`saved`).
+//! Not here: their contents (`saved`).
 
 #![allow(unsafe_code)]
 
@@ -24,15 +24,15 @@ use crate::ort::{Graph, Held, Node};
 const OP: &str = "EPContext";
 const DOMAIN: &str = "com.microsoft";
 
-/// What such a node states.
+/// Attributes of such a node.
 #[derive(Default)]
 pub(crate) struct Stated {
-    /// What was compiled, or the name of a file with it.
+    /// Compiled content, or the name of the file that holds it.
     pub(crate) content: Vec<u8>,
     pub(crate) is_embedded: bool,
-    /// Which of several sets of nodes it is.
+    /// Name of the set of nodes.
     pub(crate) partition: String,
-    /// What the content's hash is.
+    /// Hash of the content.
     pub(crate) notes: String,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn node_of(graph: Graph<'_>) -> Result<Option<Node<'_>>> {
     }
 }
 
-/// What a node of ours states.
+/// Attributes of a node of ours.
 pub(crate) fn stated(node: Node<'_>) -> Result<Stated> {
     // what the op says where the node does not
     let mut stated = Stated {
@@ -86,7 +86,7 @@ pub(crate) fn stated(node: Node<'_>) -> Result<Stated> {
 
 /// Opens the file that a node names, in the folder of its model.
 pub(crate) fn opened(folder: &Path, name: &[u8]) -> Result<(PathBuf, Bytes)> {
-    let name = std::str::from_utf8(name).map_err(|_| Failure::new("the name of its file is no text"))?;
+    let name = std::str::from_utf8(name).map_err(|_| Failure::new("the name of its file is not UTF-8"))?;
     let path = Path::new(name.trim_end_matches('\0'));
     let is_below = path.components().all(|one| matches!(one, Component::Normal(_)));
     if !is_below || path.as_os_str().is_empty() {
@@ -102,7 +102,7 @@ pub(crate) fn opened(folder: &Path, name: &[u8]) -> Result<(PathBuf, Bytes)> {
     let file = folder.join(path);
     let failed = |error: std::io::Error| {
         Failure::new(format!(
-            "the file {} is beside the compiled model and holds what was compiled: {error}",
+            "the file {} beside the compiled model, which holds its content, cannot be opened: {error}",
             file.display()
         ))
     };
@@ -137,7 +137,7 @@ impl OwnNode {
         let editor = unsafe { editor() };
         if editor.is_null() {
             return Err(Failure::new(
-                "this ONNX Runtime was built without what makes nodes: it makes no compiled models",
+                "this ONNX Runtime was built without support for compiled models",
             ));
         }
         // SAFETY: the table is constant, and each version that providers can be for has the entry.
@@ -181,7 +181,7 @@ impl OwnNode {
         Ok(OwnNode { api, raw })
     }
 
-    /// The node, which whoever takes it releases.
+    /// The node; the receiver releases it.
     pub(crate) fn into_raw(self) -> *mut sys::OrtNode {
         let raw = self.raw;
         std::mem::forget(self);
@@ -214,8 +214,8 @@ impl OwnAttribute {
         };
         let count = i32::try_from(count).map_err(|_| {
             Failure::new(format!(
-                "{count} bytes were compiled, and a node of ONNX Runtime holds {} at most: set ep.context_embed_mode to 0, so that \
-                 they go into a file beside the compiled model",
+                "the compiled content has {count} bytes, but an ONNX Runtime node holds at most {}: set ep.context_embed_mode to 0 to \
+                 write it to a file beside the compiled model",
                 i32::MAX
             ))
         })?;
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_those_of_the_models_folder() {
+    fn external_files_come_from_the_models_folder() {
         let around = tempfile::tempdir().unwrap();
         let folder = around.path().join("model");
         std::fs::create_dir_all(folder.join("below")).unwrap();
@@ -272,8 +272,8 @@ mod tests {
         ] {
             assert!(words(&folder, outside).contains("not one in the model's folder"));
         }
-        assert!(words(&folder, b"c.bin").contains("c.bin is beside the compiled model"));
-        assert!(words(&folder, &[0xff]).contains("no text"));
+        assert!(words(&folder, b"c.bin").contains("c.bin beside the compiled model"));
+        assert!(words(&folder, &[0xff]).contains("not UTF-8"));
         #[cfg(unix)]
         {
             std::os::unix::fs::symlink(around.path().join("b.bin"), folder.join("link.bin")).unwrap();

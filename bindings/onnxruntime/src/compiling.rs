@@ -1,12 +1,14 @@
-//! Making compiled models, and sessions of them.
+//! Making compiled models, and sessions from them.
 //!
 //! Invariants:
-//! 1. What is written is what the session runs that writes it: the session is made of it, as one of the compiled model is.
-//! 2. A session of a compiled model plans and compiles nothing, but for sizes that the model holds no plan for, unless the
-//!    option `stale-context` says so: then a warning does, too.
-//! 3. What was compiled lies in a file as a whole or not at all.
+//! 1. The session that writes a compiled model runs exactly what it writes: it is made from it, as
+//!    a later session of the compiled model is.
+//! 2. A session of a compiled model plans and compiles nothing, except for sizes without a plan in
+//!    the model, or for stale content if the option `stale-context` allows it, with a warning.
+//! 3. A file with compiled content is complete or absent.
 //!
-//! Not here: the form (`saved`), ONNX Runtime's nodes (`compiled`), what is stale (`polychip`).
+//! Not here: the file format (`saved`), ONNX Runtime's nodes (`compiled`), detection of stale
+//! content (`polychip`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,16 +22,16 @@ use crate::NAME;
 use crate::api::Api;
 use crate::compiled::{self, OwnNode, Value};
 use crate::failure::{Failure, Result};
-use crate::fused::{Fused, Making, Places, names};
+use crate::fused::{Fused, Making, PortMapping, names};
 use crate::options::ContextOptions;
 use crate::ort::{Graph, Node};
 use crate::read::{imported, unranked};
 use crate::saved::{self, Part, Plan, Saved};
 
-/// What is compiled of one graph of ONNX Runtime's.
+/// Compiled content of one ONNX Runtime graph.
 pub(crate) struct Made {
     pub(crate) fused: Box<Fused>,
-    /// What goes into the compiled model, where one is made.
+    /// Content for the compiled model, if one is made.
     part: Option<Part>,
 }
 
@@ -50,9 +52,9 @@ impl<'a> Compiling<'a> {
         }
     }
 
-    /// A session for a set of nodes, and where a compiled model is made what goes into it.
+    /// Makes a session for a set of nodes, and the content of the compiled model if one is made.
     pub(crate) fn made(&self, making: Making, whole: messages::Model, node: Node<'_>) -> Result<Made> {
-        let places = Places::of(node)?;
+        let places = PortMapping::of(node)?;
         if !self.options.is_made {
             let fused = Box::new(Fused::new(making, whole, places, &[])?);
             return Ok(Made { fused, part: None });
@@ -73,7 +75,7 @@ impl<'a> Compiling<'a> {
         })
     }
 
-    /// Plans a model and compiles its parts: for its sizes, or where it leaves some open, for those that the option gives.
+    /// Plans a model and compiles its parts, for its sizes or, if some are open, for those of the option.
     fn precompiled(&self, making: &Making, whole: &messages::Model) -> Result<Vec<Precompiled>> {
         if !unranked(whole).is_empty() {
             making.log.warning(&format!(
@@ -121,7 +123,7 @@ impl<'a> Compiling<'a> {
     ) -> Result<Made> {
         if self.options.is_made {
             return Err(Failure::argument(
-                "the model is a compiled one already: compile the model that it was made of, or leave ep.context_enable out",
+                "the model is already compiled: compile its source model, or omit ep.context_enable",
             ));
         }
         let stated = compiled::stated(inner)?;
@@ -141,7 +143,7 @@ impl<'a> Compiling<'a> {
             };
             if stated.notes != notes(&saved.hash) {
                 return Err(Failure::new(format!(
-                    "the file {} is not the one that was made with this compiled model: bring that one, or compile the model anew",
+                    "the file {} is not the one that was made with this compiled model: bring that one, or compile the model again",
                     file.display()
                 )));
             }
@@ -150,11 +152,11 @@ impl<'a> Compiling<'a> {
         let part = saved.parts.iter().find(|part| part.name == stated.partition);
         let part = part.ok_or_else(|| {
             Failure::new(format!(
-                "what was compiled has no part {:?}; compile the model anew",
+                "the compiled content has no part {:?}; compile the model again",
                 stated.partition
             ))
         })?;
-        let places = Places::of(node)?.renamed(inner, &part.inputs, &part.outputs)?;
+        let places = PortMapping::of(node)?.renamed(inner, &part.inputs, &part.outputs)?;
         let made: Result<Vec<Precompiled>> = part.plans.iter().map(Plan::precompiled).collect();
         let first = made.and_then(|made| Fused::new(making.clone(), part.messages()?, places.clone(), &made));
         let fused = match first {
@@ -183,7 +185,7 @@ impl<'a> Compiling<'a> {
         })
     }
 
-    /// The folder of a compiled model, where the file with its content lies.
+    /// The folder of a compiled model, which holds the file with its content.
     fn folder(&self, graph: Graph<'_>) -> Result<PathBuf> {
         let path = graph.model_path()?;
         let path = match path.as_os_str().is_empty() {
@@ -192,7 +194,7 @@ impl<'a> Compiling<'a> {
         };
         let path = path.ok_or_else(|| {
             Failure::argument(
-                "the compiled model came from memory, and what was compiled lies in a file beside it: set ep.context_file_path to \
+                "the compiled model came from memory, but its content is in a file beside it: set ep.context_file_path to \
                  the model's path",
             )
         })?;
@@ -243,7 +245,7 @@ impl<'a> Compiling<'a> {
         Ok(nodes)
     }
 
-    /// Writes the file beside the compiled model, and gives its name.
+    /// Writes the file beside the compiled model, and returns its name.
     fn beside(&self, parts: &[&Part], graphs: &[(Graph<'_>, Node<'_>)]) -> Result<(String, saved::Hash)> {
         let source = match graphs.first() {
             Some((graph, _)) => graph.model_path()?,
@@ -253,7 +255,7 @@ impl<'a> Compiling<'a> {
             Some(file) => file.clone(),
             None if source.as_os_str().is_empty() => {
                 return Err(Failure::argument(
-                    "the model comes from memory, so that nobody knows where what is compiled goes: set ep.context_file_path, or \
+                    "the model came from memory, so there is no path for its compiled content: set ep.context_file_path, or \
                      ep.context_embed_mode to 1",
                 ));
             }
@@ -275,7 +277,7 @@ impl<'a> Compiling<'a> {
         written.map_err(|error| {
             let _ = std::fs::remove_file(&aside);
             Failure::new(format!(
-                "{}: what was compiled cannot be written: {error}",
+                "{}: compiled content cannot be written: {error}",
                 file.display()
             ))
         })?;
@@ -283,7 +285,7 @@ impl<'a> Compiling<'a> {
     }
 }
 
-/// What a node says of its content.
+/// Note of a node about its content.
 fn notes(hash: &saved::Hash) -> String {
     format!("blake3 {hash}")
 }

@@ -1,6 +1,6 @@
-//! One call of a fused node's: the inputs that ONNX Runtime gives it, and the memory for its outputs.
+//! One call of a fused node: the inputs from ONNX Runtime, and the memory for its outputs.
 //!
-//! Invariant: what is given lives as long as the call. Not here: what is computed (`fused`).
+//! Invariant: the inputs live as long as the call. Not here: the computation (`fused`).
 
 #![allow(unsafe_code)]
 
@@ -13,16 +13,16 @@ use crate::api::{Api, ort};
 use crate::failure::{Failure, Result};
 use crate::value::{NOWHERE, Value};
 
-/// What a call of a fused node's is given.
+/// Arguments of a call of a fused node.
 #[derive(Clone, Copy)]
 pub(crate) struct Context {
     api: Api,
     raw: *mut sys::OrtKernelContext,
 }
 
-/// An output of the call, of the sizes that it was asked for with.
+/// An output of the call, with the requested sizes.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct OutputTensor {
     api: Api,
     raw: *mut sys::OrtValue,
 }
@@ -34,7 +34,7 @@ impl Context {
         Context { api, raw }
     }
 
-    /// The tensor at this place of the node's inputs, which lives until the call ends; none where none is given.
+    /// The node's input at this index, valid until the call ends; `None` if it is omitted.
     pub(crate) fn input(self, place: usize) -> Result<Option<Value>> {
         let mut raw = ptr::null();
         let get = ort!(self.api, KernelContext_GetInput)?;
@@ -44,8 +44,8 @@ impl Context {
         Ok((!raw.is_null()).then(|| unsafe { Value::new(self.api, raw) }))
     }
 
-    /// A tensor of these sizes at this place of the node's outputs; none where nobody reads it.
-    pub(crate) fn output(self, place: usize, sizes: &[i64]) -> Result<Option<Place>> {
+    /// A tensor of these sizes for the node's output at this index; `None` if it is unused.
+    pub(crate) fn output(self, place: usize, sizes: &[i64]) -> Result<Option<OutputTensor>> {
         let mut raw = ptr::null_mut();
         let get = ort!(self.api, KernelContext_GetOutput)?;
         // SAFETY: the constructor's promise; so many sizes stand there, and the place is ours.
@@ -53,12 +53,12 @@ impl Context {
             self.api
                 .check(get(self.raw, place, sizes.as_ptr(), sizes.len(), &raw mut raw))
         }?;
-        Ok((!raw.is_null()).then_some(Place { api: self.api, raw }))
+        Ok((!raw.is_null()).then_some(OutputTensor { api: self.api, raw }))
     }
 }
 
-impl Place {
-    /// Where the elements are written: room for those of its sizes, until the call ends.
+impl OutputTensor {
+    /// Address of its elements, valid until the call ends.
     pub(crate) fn data(self) -> Result<NonNull<u8>> {
         let mut data = ptr::null_mut();
         let get = ort!(self.api, GetTensorMutableData)?;

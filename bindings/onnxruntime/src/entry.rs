@@ -1,4 +1,4 @@
-//! What every call of ONNX Runtime's goes through: a child of `fork` is refused, and no panic leaves.
+//! Common path of every call from ONNX Runtime: a child of `fork` is refused, and no panic escapes.
 
 #![allow(unsafe_code)]
 
@@ -11,7 +11,7 @@ use polychip_sys::onnxruntime::bindings::OrtStatus;
 use crate::api::{Api, is_forked, ort};
 use crate::failure::{Failure, Result};
 
-const FORKED: &str = "this process was forked after the provider was loaded: its threads are not here; fork before, or start a new \
+const FORKED: &str = "this process was forked after the provider was loaded: its threads do not exist in the child; fork before, or start a new \
                       process (Python: multiprocessing's \"spawn\")";
 
 /// Makes a call of an entry, and gives ONNX Runtime a status where it fails or panics.
@@ -30,7 +30,7 @@ pub(crate) fn entry(api: Api, call: impl FnOnce() -> Result<()>) -> *mut OrtStat
 /// Turns a panic into a failure.
 pub(crate) fn caught<T>(call: impl FnOnce() -> T) -> Result<T> {
     catch_unwind(AssertUnwindSafe(call)).map_err(|panic| {
-        let words = format!("a fault of the library, please report it: {}", words(&*panic));
+        let words = format!("a bug in the library, please report it: {}", words(&*panic));
         // what was thrown may throw again when it is dropped
         std::mem::forget(panic);
         Failure::new(words)
@@ -41,7 +41,7 @@ fn words(panic: &(dyn Any + Send)) -> &str {
     match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
         (Some(words), _) => words,
         (_, Some(words)) => words,
-        _ => "no words",
+        _ => "no message",
     }
 }
 

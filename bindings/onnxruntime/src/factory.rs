@@ -1,6 +1,7 @@
-//! What ONNX Runtime calls first: the library's two exports, and the factory that makes a provider for each session.
+//! The library's two exports, which ONNX Runtime calls first, and the factory that makes a provider
+//! for each session.
 //!
-//! Invariant: a device of the system is offered where one of ours is of its kind; the processor always is.
+//! Invariant: a device of the system is offered if one of ours is of its kind; the CPU always is.
 
 #![allow(unsafe_code)]
 
@@ -20,7 +21,7 @@ use crate::log::Log;
 use crate::options::{self, Options};
 use crate::provider::Provider;
 
-/// The factory: what ONNX Runtime sees, then what it does not.
+/// The factory: the part visible to ONNX Runtime first.
 #[repr(C)]
 struct Factory {
     seen: sys::OrtEpFactory,
@@ -44,7 +45,7 @@ const VENDOR: &CStr = c"Polychip";
 /// Makes the factory. ONNX Runtime calls it when the library is registered.
 ///
 /// # Safety
-/// The arguments are what ONNX Runtime says of this function.
+/// The arguments are as ONNX Runtime documents for this function.
 #[unsafe(no_mangle)]
 #[allow(non_snake_case, reason = "ONNX Runtime looks for this name")]
 pub unsafe extern "C" fn CreateEpFactories(
@@ -114,7 +115,7 @@ pub unsafe extern "C" fn ReleaseEpFactory(factory: *mut sys::OrtEpFactory) -> *m
     ptr::null_mut()
 }
 
-/// A status of a runtime that has no table of ours, by its first table, which begins as ours does.
+/// A status for a runtime without our table, made through its first table, which begins like ours.
 fn too_old(base: *const sys::OrtApiBase, words: &str) -> *mut sys::OrtStatus {
     // SAFETY: what was given is null or ONNX Runtime's.
     let Some(get) = (unsafe { base.as_ref() }).and_then(|base| base.GetApi) else {
@@ -288,7 +289,7 @@ fn of_kind(runtime: &Runtime, kind: i32) -> Vec<&str> {
         .collect()
 }
 
-/// What ONNX Runtime is offered: a device of the system, with the names of ours.
+/// An offer to ONNX Runtime: a device of the system, with the names of ours.
 ///
 /// # Safety
 /// Factory and hardware are ONNX Runtime's, and live.

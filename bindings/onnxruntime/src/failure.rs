@@ -1,8 +1,8 @@
-//! Why a call of ours fails.
+//! Failures of calls.
 
 use polychip_sys::onnxruntime::bindings as sys;
 
-/// A failure: one of ONNX Runtime's codes, and words for a person.
+/// A failure: one of ONNX Runtime's codes, and a message.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) code: i32,

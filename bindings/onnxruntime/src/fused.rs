@@ -1,11 +1,12 @@
-//! A set of nodes that ONNX Runtime sees as one: a session of ours, with inputs and outputs where ONNX Runtime has them.
+//! A set of nodes that ONNX Runtime sees as one: a session whose inputs and outputs are in ONNX
+//! Runtime's memory.
 //!
 //! Invariants:
-//! 1. Tensors are read and written in place; an output whose size only the run knows, strings, and an output that no run
-//!    writes are copied, and counted.
-//! 2. Any number of threads may compute at once: a run waits for its place among the runs in flight.
-//! 3. A node is claimed by sizes that stand for open ones (`claim`): where those of a run cannot be run after all, a warning says
-//!    why, and the run's error.
+//! 1. Tensors are read and written in place. An output whose size is known only after the run,
+//!    strings, and an output that no run writes are copied and counted.
+//! 2. Any number of threads may compute at once: a run waits for a slot among the runs in flight.
+//! 3. A node with open sizes is claimed by sample sizes (`claim`). If the sizes of a run turn out
+//!    to be unsupported, a warning and the run's error state the reason.
 
 #![allow(unsafe_code)]
 
@@ -32,20 +33,20 @@ use crate::read::{imported, ranked, unranked};
 use crate::reports::{Copies, Entry, PartId};
 use crate::value::Sizes;
 
-/// A run waits so long for its place, and for its end.
+/// Time limit of a run for its slot, and for its end.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
-/// Between two looks whether a device has let go of memory after a failure.
+/// Polling interval for the release of memory after a failure.
 const AGAIN: Duration = Duration::from_millis(1);
 
-/// So many lists of shapes are kept whose outputs are known.
+/// Number of cached shape lists with known outputs.
 const KEPT: usize = 64;
 
 /// So many sessions are kept of a node whose inputs come with ranks that the model does not tell; that which was used longest
 /// ago goes first.
-const KEPT_RANKS: usize = 8;
+const MAX_RANK_SESSIONS: usize = 8;
 
-/// What sessions of a fused node are made with.
+/// Arguments for making sessions of a fused node.
 #[derive(Clone)]
 pub(crate) struct Making {
     pub(crate) api: Api,
@@ -57,25 +58,25 @@ pub(crate) struct Making {
     pub(crate) copies: Arc<Copies>,
 }
 
-/// What computes a fused node: what ONNX Runtime sees, then what it does not.
+/// The compute object of a fused node: the part visible to ONNX Runtime first.
 #[repr(C)]
 pub(crate) struct Fused {
     seen: sys::OrtNodeComputeInfo,
     making: Making,
-    places: Places,
+    places: PortMapping,
     sessions: Sessions,
 }
 
-/// Where the node has what the model names: its inputs, and its outputs.
+/// Mapping from the names of the model to the node's inputs and outputs.
 #[derive(Clone, Default)]
-pub(crate) struct Places {
+pub(crate) struct PortMapping {
     inputs: BTreeMap<String, usize>,
     outputs: BTreeMap<String, usize>,
 }
 
-impl Places {
+impl PortMapping {
     /// Of a node whose model has the node's own names.
-    pub(crate) fn of(node: Node<'_>) -> Result<Places> {
+    pub(crate) fn of(node: Node<'_>) -> Result<PortMapping> {
         let [inputs, outputs] = names(node)?;
         let placed = |names: Vec<String>| {
             names
@@ -84,14 +85,19 @@ impl Places {
                 .map(|(place, name)| (name, place))
                 .collect()
         };
-        Ok(Places {
+        Ok(PortMapping {
             inputs: placed(inputs),
             outputs: placed(outputs),
         })
     }
 
     /// The same for a model that has these names, in the order in which `inner` has them of the node.
-    pub(crate) fn renamed(&self, inner: Node<'_>, inputs: &[String], outputs: &[String]) -> Result<Places> {
+    pub(crate) fn renamed(
+        &self,
+        inner: Node<'_>,
+        inputs: &[String],
+        outputs: &[String],
+    ) -> Result<PortMapping> {
         let [given, gives] = names(inner)?;
         let renamed = |what: &str, now: Vec<String>, then: &[String], places: &BTreeMap<String, usize>| {
             if now.len() != then.len() {
@@ -108,14 +114,14 @@ impl Places {
                 .filter_map(|(then, now)| Some((then.clone(), *places.get(now)?)));
             Ok(placed.collect::<BTreeMap<String, usize>>())
         };
-        Ok(Places {
+        Ok(PortMapping {
             inputs: renamed("inputs", given, inputs, &self.inputs)?,
             outputs: renamed("outputs", gives, outputs, &self.outputs)?,
         })
     }
 }
 
-/// Names of what a node takes and gives, in its order.
+/// Names of a node's inputs and outputs, in order.
 pub(crate) fn names(node: Node<'_>) -> Result<[Vec<String>; 2]> {
     let names = |infos: Vec<Option<Info<'_>>>| -> Result<Vec<String>> {
         let name = |info: Option<Info<'_>>| match info {
@@ -143,7 +149,7 @@ enum Sessions {
 #[derive(Default)]
 struct ByRank(Vec<(Ranks, Arc<Slot>)>);
 
-/// One session, which whoever needs it first makes while others wait for it; a failure is the next one's to try again.
+/// One session, made on first use while other users wait; after a failure, the next user tries again.
 type Slot = Mutex<Option<Arc<Compiled>>>;
 
 impl ByRank {
@@ -156,14 +162,14 @@ impl ByRank {
         };
         let slot = Arc::clone(&used.1);
         self.0.insert(0, used);
-        let gone = (self.0.len() > KEPT_RANKS).then(|| self.0.pop()).flatten();
+        let gone = (self.0.len() > MAX_RANK_SESSIONS).then(|| self.0.pop()).flatten();
         (slot, gone.map(|(_, slot)| slot))
     }
 }
 
 type Ranks = SmallVec<[usize; 4]>;
 
-/// A session of ours in the place of a fused node.
+/// A session that computes a fused node.
 struct Compiled {
     session: Session,
     /// For each input of the session: its place among those of the node.
@@ -188,20 +194,20 @@ struct Port {
 /// Shapes of the inputs of a run.
 type Shapes = SmallVec<[Sizes; 4]>;
 
-/// How an output comes to ONNX Runtime.
+/// Transfer of an output to ONNX Runtime.
 enum Target {
     /// Written in place: its sizes.
-    Bound(Vec<usize>, Vec<i64>, u64),
-    /// Copied behind the run.
+    InPlace(Vec<usize>, Vec<i64>, u64),
+    /// Copied after the run.
     Copied,
 }
 
 impl Making {
-    /// A session for a fused node, of the plans that were compiled ahead where there are any.
+    /// A session for a fused node, of the plans that were compiled ahead if there are any.
     fn compiled(
         &self,
         model: messages::Model,
-        places: &Places,
+        places: &PortMapping,
         made: &[Precompiled],
     ) -> Result<Arc<Compiled>> {
         let graph = imported(model)?;
@@ -260,7 +266,7 @@ impl Fused {
     pub(crate) fn new(
         making: Making,
         model: messages::Model,
-        places: Places,
+        places: PortMapping,
         made: &[Precompiled],
     ) -> Result<Fused> {
         let unranked = unranked(&model);
@@ -299,7 +305,7 @@ impl Fused {
         })
     }
 
-    /// Names of the devices that its plan uses, separated by commas; empty where it has no plan yet.
+    /// Names of the devices that its plan uses, separated by commas; empty without a plan.
     pub(crate) fn devices(&self) -> String {
         let plan = match &self.sessions {
             Sessions::One(compiled) => compiled.session.plan(),
@@ -377,12 +383,12 @@ impl Compiled {
         let targets = self.targets(shapes).map_err(|failure| making.unfit(failure))?;
         let mut bound: SmallVec<[Output; 4]> = SmallVec::new();
         for (port, target) in self.outputs.iter().zip(&*targets) {
-            if let Target::Bound(shape, sizes, bytes) = target
+            if let Target::InPlace(shape, sizes, bytes) = target
                 && let Some(place) = context.output(port.place, sizes)?
             {
                 // SAFETY: `compute` returns when no run uses the memory any more, and the session's next run has other
                 // memory; nobody else touches it, and its room is that of its sizes.
-                let memory = unsafe { Memory::lent(place.data()?, *bytes, ()) };
+                let memory = unsafe { Memory::external(place.data()?, *bytes, ()) };
                 bound.push(self.session.output_in_memory(&port.spec.name, shape, &memory)?);
                 lent.push(memory);
             }
@@ -400,7 +406,7 @@ impl Compiled {
         Ok(())
     }
 
-    /// An input of a run, where ONNX Runtime has it.
+    /// An input of a run, in ONNX Runtime's memory.
     fn input(
         &self,
         context: Context,
@@ -427,7 +433,7 @@ impl Compiled {
             return Err(Failure::argument(words));
         }
         // SAFETY: as above; `compute` returns when no run uses the memory any more, and the next run has other.
-        let memory = unsafe { Memory::lent(NonNull::from(bytes).cast(), bytes.len() as u64, ()) };
+        let memory = unsafe { Memory::external(NonNull::from(bytes).cast(), bytes.len() as u64, ()) };
         let input = self.session.input_from(name, &sizes, &memory)?;
         lent.push(memory);
         Ok((input, sizes))
@@ -502,7 +508,7 @@ fn targets(session: &Session, specs: Vec<Option<TensorSpec>>) -> Arc<[Target]> {
             return Target::Copied;
         }
         let sizes = spec.shape.iter().map(|size| *size as i64).collect();
-        Target::Bound(spec.shape, sizes, spec.bytes)
+        Target::InPlace(spec.shape, sizes, spec.bytes)
     };
     specs.into_iter().map(target).collect()
 }
@@ -541,22 +547,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_by_rank_are_few_and_that_used_longest_ago_goes() {
+    fn sessions_by_rank_are_bounded_and_evicted_least_recently_used_first() {
         let mut made = ByRank::default();
         let ranks = |rank: usize| Ranks::from_slice(&[rank, 1]);
         let first = made.slot(&ranks(0)).0;
-        for rank in 1..KEPT_RANKS {
+        for rank in 1..MAX_RANK_SESSIONS {
             assert!(
                 made.slot(&ranks(rank)).1.is_none(),
-                "there is room for {KEPT_RANKS}"
+                "there is room for {MAX_RANK_SESSIONS}"
             );
         }
         assert!(
             Arc::ptr_eq(&first, &made.slot(&ranks(0)).0),
             "the same ranks are the same session"
         );
-        let (_, gone) = made.slot(&ranks(KEPT_RANKS));
-        assert_eq!(made.0.len(), KEPT_RANKS);
+        let (_, gone) = made.slot(&ranks(MAX_RANK_SESSIONS));
+        assert_eq!(made.0.len(), MAX_RANK_SESSIONS);
         assert!(gone.is_some() && !made.0.iter().any(|(known, _)| *known == ranks(1)));
         assert!(Arc::ptr_eq(&first, &made.slot(&ranks(0)).0), "it was used since");
     }

@@ -1,6 +1,7 @@
-//! What a compiled model says of who compiled it, for apps that ask whether it fits before they make a session of it.
+//! The identity of a compiled model's compiler, for apps that ask whether the model fits before
+//! they make a session.
 //!
-//! Invariant: this is no more than a hint. What is stale is refused when the session is made, by what was compiled itself, since
+//! Invariant: this is only a hint. Stale content itself is refused when the session is made, since
 //! only then devices and options are known.
 
 use polychip::{Device, Runtime};
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::saved::FORM;
 
-/// Who compiled a model.
+/// Compiler of a model.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     /// Of what nodes hold.
@@ -18,13 +19,13 @@ pub(crate) struct Identity {
     devices: Vec<(String, String)>,
 }
 
-/// What is thought of a compiled model.
+/// Verdict on a compiled model.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     NotOurs,
     /// Nothing has changed.
     Same,
-    /// It is refused, unless the session may plan anew.
+    /// It is refused, unless the session may plan again.
     Stale,
     /// This version cannot read it.
     Unread,
@@ -48,7 +49,7 @@ impl Identity {
         serde_json::from_str(text).ok()
     }
 
-    /// What is thought of a model that this one compiled. A device that is not there may be one that the session's options add.
+    /// Verdict on a model that this compiler made. A missing device may be added by the session's options.
     pub(crate) fn verdict(&self, now: &Identity) -> Verdict {
         if self.form != now.form {
             return Verdict::Unread;
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_compiled_a_model_is_told_from_others() {
+    fn identity_detects_stale_and_unreadable_models() {
         let identity = |form, polychip: &str, devices: &[(&str, &str)]| Identity {
             form,
             polychip: polychip.to_owned(),

@@ -1,14 +1,16 @@
-//! Polychip as a provider of ONNX Runtime (`PolychipExecutionProvider`): a library that ONNX Runtime loads, asks what it
-//! runs, and hands nodes of a model to.
+//! Polychip as an ONNX Runtime execution provider (`PolychipExecutionProvider`): a library that
+//! ONNX Runtime loads, queries for supported nodes, and passes nodes of a model to.
 //!
 //! Invariants:
-//! 1. Nothing of ONNX Runtime is linked: it hands its functions in. Nothing unwinds into it.
-//! 2. What is not run stands in a warning with its reasons; a session of which nothing is run is never silent.
-//! 3. A node is claimed only where some device of ours runs it, bodies and all, as far as its sizes are known by then.
-//! 4. Inputs are read and outputs written where ONNX Runtime has them; what is copied is counted.
+//! 1. Nothing of ONNX Runtime is linked: it passes its functions in. Nothing unwinds into it.
+//! 2. A warning lists the nodes that are not run, with reasons. A session of which nothing is run
+//!    is never silent.
+//! 3. A node is claimed only if some device runs it, bodies included, as far as its sizes are known
+//!    by then.
+//! 4. Inputs are read and outputs written in ONNX Runtime's memory; copies are counted.
 //!
-//! Not here: where nodes run (`scheduler`), ONNX Runtime's declarations (`sys`).
-//! Start reading at [`factory`], then [`provider`].
+//! Not here: the placement of nodes (`scheduler`), ONNX Runtime's declarations (`sys`). Start
+//! reading at [`factory`], then [`provider`].
 
 #![deny(unsafe_code)]
 
@@ -37,5 +39,5 @@ mod value;
 pub use factory::{CreateEpFactories, ReleaseEpFactory};
 pub use reports::polychip_ort_reports;
 
-/// What ONNX Runtime calls the provider.
+/// Name of the provider in ONNX Runtime.
 const NAME: &std::ffi::CStr = c"PolychipExecutionProvider";

@@ -1,4 +1,4 @@
-//! Messages, through ONNX Runtime's own logger.
+//! Messages, through ONNX Runtime's logger.
 
 #![allow(unsafe_code)]
 

@@ -1,6 +1,7 @@
-//! What an app chooses: options of the provider, in the words of the command line.
+//! Options of the provider, named like those of the command line.
 //!
-//! Invariant: a name or a value that is not known is an error that lists what is; nothing is left out in silence.
+//! Invariant: an unknown name or value is an error that lists the known ones; nothing is ignored
+//! silently.
 
 #![allow(unsafe_code)]
 
@@ -18,9 +19,9 @@ use crate::failure::{Failure, Result};
 
 /// The option that names a file for the report.
 const REPORT: &str = "report";
-/// The option that says what becomes of a compiled model that is stale.
+/// The option for handling a stale compiled model.
 const STALE: &str = "stale-context";
-/// The option that gives sizes to plan for where a model is compiled that leaves sizes open.
+/// The option with sizes to plan for when a model with open sizes is compiled.
 const SIZES: &str = "context-sizes";
 /// The options that are the provider's alone.
 const OWN: [&str; 3] = [REPORT, SIZES, STALE];
@@ -28,12 +29,12 @@ const OWN: [&str; 3] = [REPORT, SIZES, STALE];
 const CONTEXT: &str = "ep.context_enable";
 const CONTEXT_FILE: &str = "ep.context_file_path";
 const CONTEXT_EMBEDS: &str = "ep.context_embed_mode";
-/// The setting that asks for compiled models whose constants stay ONNX Runtime's.
+/// The setting that requests compiled models whose constants remain in ONNX Runtime.
 const WEIGHTLESS: &str = "ep.enable_weightless_ep_context_nodes";
 /// Between values of an option that may be set several times.
 const SEPARATOR: char = ';';
 
-/// What a session of ONNX Runtime's is run with.
+/// Options of an ONNX Runtime session.
 pub(crate) struct Options {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) policy: Policy,
@@ -42,16 +43,16 @@ pub(crate) struct Options {
     pub(crate) context: ContextOptions,
 }
 
-/// What is asked of compiled models.
+/// Options for compiled models.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct ContextOptions {
-    /// One is made.
+    /// A compiled model is made.
     pub(crate) is_made: bool,
     /// Its file, where it is stated; where a compiled model comes from memory, in whose folder the file with its content lies.
     pub(crate) file: Option<PathBuf>,
-    /// What was compiled goes into its nodes, not into a file beside it.
+    /// Compiled content goes into its nodes, not into a file beside it.
     pub(crate) embeds: bool,
-    /// A stale one is planned and compiled anew, with a warning, and not refused.
+    /// A stale model is planned and compiled again with a warning, rather than refused.
     pub(crate) replans: bool,
     /// Sizes to plan for, by name, for models that leave sizes open.
     pub(crate) sizes: Vec<BTreeMap<String, usize>>,
@@ -103,7 +104,7 @@ impl Options {
                     "replan" => true,
                     _ => {
                         let words =
-                            format!("option {STALE:?} is {value:?}; it may be \"refuse\" or \"replan\"");
+                            format!("option {STALE:?} is {value:?}; expected \"refuse\" or \"replan\"");
                         return Err(Failure::argument(words));
                     }
                 };
@@ -146,7 +147,7 @@ fn prefix() -> String {
     format!("ep.{name}.")
 }
 
-/// The name of an option that is set while a session runs; none where it is meant for other providers.
+/// The name of an option set while a session runs; `None` if it is meant for other providers.
 pub(crate) fn of_ours(key: &str) -> Option<&str> {
     match key.strip_prefix(&prefix()) {
         Some(name) => Some(name),
@@ -158,7 +159,7 @@ pub(crate) fn of_ours(key: &str) -> Option<&str> {
 fn sizes(value: &str) -> Result<Vec<BTreeMap<String, usize>>> {
     let wrong = |list: &str| {
         Failure::argument(format!(
-            "option {SIZES:?} has {list:?}, which is no list of sizes; one is n=1,width=192, and several are separated by ;"
+            "option {SIZES:?} has {list:?}, which is not a list of sizes; expected e.g. n=1,width=192, with several lists separated by ;"
         ))
     };
     let one = |list: &str| -> Result<BTreeMap<String, usize>> {
@@ -179,7 +180,7 @@ fn sizes(value: &str) -> Result<Vec<BTreeMap<String, usize>>> {
     lists.map(one).collect()
 }
 
-/// The values of an option: several where it may be set several times.
+/// The values of an option: several if it may be repeated.
 fn values<'a>(name: &str, value: &'a str) -> Vec<&'a str> {
     if settings::is_repeated(name) {
         value
@@ -249,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_of_the_same_settings_share_a_runtime_and_none_is_kept_for_ever() {
+    fn sessions_with_equal_settings_share_a_runtime_until_unused() {
         let settings = || {
             ["only-given-folders", "measure-rates"]
                 .map(|name| (name.to_owned(), "yes".to_owned()))
@@ -263,14 +264,14 @@ mod tests {
     }
 
     #[test]
-    fn options_of_other_providers_are_told_apart() {
+    fn options_of_other_providers_are_ignored() {
         assert_eq!(of_ours("learn"), Some("learn"));
         assert_eq!(of_ours("ep.polychipexecutionprovider.learn"), Some("learn"));
         assert_eq!(of_ours("ep.dynamic.workload_type"), None);
     }
 
     #[test]
-    fn options_are_words_of_the_command_line() {
+    fn options_are_named_like_the_command_line() {
         let read = |pairs: &[(&str, &str)]| Options::of(pairs.iter().copied());
         let options = read(&[
             ("threads", "1"),
@@ -295,7 +296,7 @@ mod tests {
         assert!(unknown.contains("context-sizes") && unknown.contains("stale-context"));
         assert!(words(&[("stale-context", "keep")]).contains("\"refuse\" or \"replan\""));
         for wrong in ["n", "n=x", "n=1,n=2", "=1"] {
-            assert!(words(&[("context-sizes", wrong)]).contains("no list of sizes"));
+            assert!(words(&[("context-sizes", wrong)]).contains("not a list of sizes"));
         }
         let options = read(&[
             ("context-sizes", "n=1, m=2; n=4,m=2;"),

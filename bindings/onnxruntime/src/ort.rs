@@ -1,11 +1,12 @@
-//! ONNX Runtime's graphs, nodes, attributes and types, as far as they are read here.
+//! ONNX Runtime's graphs, nodes, attributes and types, as far as this provider reads them.
 //!
 //! Invariants:
-//! 1. What is given lives as long as the call that it was given in: nothing here is kept.
-//! 2. What the runtime makes for us is released.
-//! 3. A wrapper's pointer lives as long as the wrapper: so its constructor says, and each call here rests on it.
+//! 1. Arguments live as long as the call that passed them: nothing here is kept.
+//! 2. Objects that the runtime makes for us are released.
+//! 3. A wrapper's pointer lives as long as the wrapper, as its constructor requires; each call
+//!    relies on it.
 //!
-//! Not here: what they mean (`read`), values of a run (`value`).
+//! Not here: the meaning of graphs (`read`), values of a run (`value`).
 
 #![allow(unsafe_code)]
 
@@ -69,7 +70,7 @@ wrapper!(
 /// Kind, element type and sizes of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Type {
-    /// Element type by ONNX Runtime's code, and sizes; none where not even their number is known.
+    /// Element type (ONNX Runtime's code) and sizes; `None` if even the rank is unknown.
     Tensor(i32, Option<Vec<Size>>),
     Sequence,
     Optional,
@@ -84,7 +85,7 @@ pub(crate) enum Size {
     Open,
 }
 
-/// A function that tells how many there are, and one that fills in so many.
+/// A function that returns a count, and one that fills in that many elements.
 type Count<R> = unsafe extern "C" fn(*const R, *mut usize) -> *mut sys::OrtStatus;
 type Fill<R, T> = unsafe extern "C" fn(*const R, *mut *const T, usize) -> *mut sys::OrtStatus;
 type Text<R> = unsafe extern "C" fn(*const R, *mut *const c_char) -> *mut sys::OrtStatus;
@@ -154,7 +155,7 @@ impl<'a> Graph<'a> {
         unsafe { text(self.api, self.raw, get) }
     }
 
-    /// The file of the model; empty where it came from memory.
+    /// Path of the model; empty if it came from memory.
     pub(crate) fn model_path(self) -> Result<PathBuf> {
         let mut path = ptr::null();
         let get = ort!(self.api, Graph_GetModelPath)?;
@@ -219,7 +220,7 @@ impl<'a> Graph<'a> {
         present.map(|info| unsafe { Info::new(self.api, info) }).collect()
     }
 
-    /// The nodes, in an order in which each stands behind those that it reads of.
+    /// The nodes in topological order.
     pub(crate) fn nodes(self) -> Result<Vec<Node<'a>>> {
         let (count, fill) = (
             ort!(self.api, Graph_GetNumNodes)?,
@@ -264,14 +265,14 @@ impl<'a> Node<'a> {
         unsafe { text(self.api, self.raw, get) }
     }
 
-    /// The provider that has the node already; empty where none has.
+    /// The provider to which the node is assigned; empty if none.
     pub(crate) fn provider(self) -> Result<&'a str> {
         let get = ort!(self.api, Node_GetEpName)?;
         // SAFETY: it lives (invariant 3).
         unsafe { text(self.api, self.raw, get) }
     }
 
-    /// The inputs; none where an optional one is left out.
+    /// The inputs; `None` for an omitted optional one.
     pub(crate) fn inputs(self) -> Result<Vec<Option<Info<'a>>>> {
         let (count, fill) = (
             ort!(self.api, Node_GetNumInputs)?,
@@ -292,7 +293,7 @@ impl<'a> Node<'a> {
         Ok(self.infos(raw))
     }
 
-    /// What its bodies read of the graphs around them.
+    /// Values of outer graphs that its bodies read.
     pub(crate) fn captures(self) -> Result<Vec<Info<'a>>> {
         let (count, fill) = (
             ort!(self.api, Node_GetNumImplicitInputs)?,
@@ -355,7 +356,7 @@ impl Info<'_> {
         unsafe { text(self.api, self.raw, get) }
     }
 
-    /// Whether no run gives it another value than the model does.
+    /// Whether it is constant for all runs.
     pub(crate) fn is_constant(self) -> Result<bool> {
         let mut is_constant = false;
         let get = ort!(self.api, ValueInfo_IsConstantInitializer)?;
@@ -373,7 +374,7 @@ impl Info<'_> {
         Ok(is_outer)
     }
 
-    /// The value that the model gives it, if it does.
+    /// Its value in the model, if any.
     pub(crate) fn initializer(self) -> Result<Option<*const sys::OrtValue>> {
         let mut value = ptr::null();
         let get = ort!(self.api, ValueInfo_GetInitializerValue)?;
@@ -382,7 +383,7 @@ impl Info<'_> {
         Ok((!value.is_null()).then_some(value))
     }
 
-    /// What is known of it.
+    /// Its kind, element type and sizes.
     pub(crate) fn ty(self) -> Result<Type> {
         let mut ty = ptr::null();
         let get = ort!(self.api, GetValueInfoTypeInfo)?;
@@ -453,7 +454,7 @@ impl Info<'_> {
     }
 }
 
-/// What an attribute holds.
+/// Value of an attribute.
 pub(crate) enum Held {
     Int(i64),
     Ints(Vec<i64>),
@@ -464,7 +465,7 @@ pub(crate) enum Held {
     Tensor(OwnValue),
     /// A body, which is read as a graph.
     Graph,
-    /// A kind that nothing is computed from.
+    /// A kind without a value for computation.
     Nothing,
 }
 

@@ -1,4 +1,4 @@
-//! The provider of one session of ONNX Runtime's: what it claims, and what it compiles.
+//! The provider of one ONNX Runtime session: its claims, and its compiled nodes.
 
 #![allow(unsafe_code)]
 
@@ -25,7 +25,7 @@ use crate::ort::{Graph, Node};
 use crate::read::{Captured, Constants, Reader, known_by};
 use crate::reports::{self, Entry};
 
-/// A provider: what ONNX Runtime sees, then what it does not.
+/// A provider: the part visible to ONNX Runtime first.
 #[repr(C)]
 pub(crate) struct Provider {
     seen: sys::OrtEp,
@@ -35,7 +35,7 @@ pub(crate) struct Provider {
     policy: Policy,
     report: Option<PathBuf>,
     context: ContextOptions,
-    /// What a compiled model says of who compiled it, made when it is asked for.
+    /// The compiler's identity for compiled models, made on request.
     identity: OnceLock<CString>,
     entry: Arc<Entry>,
     captured: Mutex<Captured>,
@@ -84,7 +84,7 @@ impl Provider {
         }
     }
 
-    /// Lets go of it, in the process that made it: elsewhere its sessions cannot end, and the report is not this one's to write.
+    /// Releases it, in the process that made it; in a child its sessions cannot end, and the report belongs to the parent.
     pub(crate) fn release(self: Box<Self>) {
         if is_forked() {
             Box::leak(self);
@@ -171,7 +171,7 @@ impl Provider {
         Ok(())
     }
 
-    /// What computes the nodes of a graph in the place of the fused node.
+    /// The compute object for the nodes of a fused node.
     fn compiled(&self, compiling: &mut Compiling<'_>, graph: Graph<'_>, node: Node<'_>) -> Result<Made> {
         let making = Making {
             api: self.api,
@@ -212,7 +212,7 @@ impl Provider {
         Ok(())
     }
 
-    /// What a compiled model says of who compiled it.
+    /// The compiler's identity for compiled models.
     fn identity(&self) -> &CStr {
         self.identity.get_or_init(|| {
             let json = Identity::of(&self.runtime).to_json();

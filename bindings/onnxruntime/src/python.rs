@@ -1,5 +1,5 @@
-//! The library as a module of Python's, by which the wheel's maker knows it. It holds nothing: what a person imports is in
-//! `python/polychip_ort`, which calls the library as any program does.
+//! The library as a Python module, so that the wheel builder recognises it. It is empty; the
+//! importable package is `python/polychip_ort`, which calls the library as any program does.
 
 use pyo3::prelude::*;
 

@@ -1,9 +1,9 @@
-//! ONNX Runtime's graphs as the messages that `graph` imports: nothing is written out and read again.
+//! ONNX Runtime's graphs as the messages that `graph` imports, without serialisation.
 //!
-//! Invariant: constants are copied where the graph is kept, since the runtime may let go of its own; while it only asks
-//! what we run, they are read where they are.
+//! Invariant: constants are copied if the graph is kept, since the runtime may release its own.
+//! While the runtime only asks which nodes are supported, they are read in place.
 //!
-//! Not here: what the nodes mean (`graph`).
+//! Not here: the meaning of nodes (`graph`).
 
 #![allow(unsafe_code)]
 
@@ -19,14 +19,14 @@ use crate::failure::{Failure, Result};
 use crate::ort::{Attribute, Graph, Held, Info, Node, Size, Type};
 use crate::value::{Value, onnx_code};
 
-/// What the messages are read with: the version of ONNX's format that they are in the words of.
+/// Version of ONNX's format for the messages.
 const FORMAT: i64 = 10;
 
-/// Where constants of a graph are kept.
+/// Storage of the constants of a graph.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Constants {
-    /// Where the runtime has them: the graph is let go of before the call ends.
-    Lent,
+    /// In the runtime's memory: the graph is dropped before the call ends.
+    InPlace,
     Copied,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum Constants {
 /// model may use them again.
 pub(crate) type Captured = BTreeMap<(String, String), messages::Tensor>;
 
-/// What a node is known by, in the graph and in what of it is compiled: its first output.
+/// Identity of a node, in the graph and in compiled content: its first output.
 pub(crate) fn known_by(node: Node<'_>) -> Result<String> {
     let first = node.outputs()?.into_iter().flatten().next();
     Ok(match first {
@@ -254,7 +254,7 @@ impl Reader<'_> {
         // SAFETY: a constant is not written; where it is lent, the graph is gone before the call ends.
         let (_, _, bytes) = unsafe { value.bytes::<'static>() }?;
         tensor.raw_data = Some(match constants {
-            Constants::Lent => Bytes::from_static(bytes),
+            Constants::InPlace => Bytes::from_static(bytes),
             Constants::Copied => Bytes::copy_from_slice(bytes),
         });
         Ok(tensor)

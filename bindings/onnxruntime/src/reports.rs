@@ -1,5 +1,5 @@
-//! What became of each session of ONNX Runtime's that has the provider: what was claimed, what was not and why, and what
-//! the claimed parts did.
+//! Reports on the ONNX Runtime sessions of this provider: claimed nodes, unclaimed nodes with
+//! reasons, and statistics of the claimed parts.
 //!
 //! Invariant: a session that has ended is not held here.
 
@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::claim::Claim;
 
-/// What is known of one session of ONNX Runtime's.
+/// Record of one ONNX Runtime session.
 #[derive(Debug, Default)]
 pub(crate) struct Entry {
     state: Mutex<State>,
@@ -23,10 +23,10 @@ pub(crate) struct Entry {
 
 #[derive(Debug, Default)]
 struct State {
-    /// By graph: ONNX Runtime asks again about one that it has changed.
+    /// By graph: ONNX Runtime queries a changed graph again.
     graphs: BTreeMap<String, Counted>,
     parts: Vec<Part>,
-    /// What became of parts that are gone, for the report that is written at the end, the last ones.
+    /// Reports of the last released parts, for the final report.
     ended: VecDeque<Shown>,
     /// Counts parts.
     numbered: u64,
@@ -39,7 +39,7 @@ const KEPT_ENDED: usize = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PartId(u64);
 
-/// What was claimed of one graph.
+/// Claim on one graph.
 #[derive(Debug, Default)]
 struct Counted {
     nodes: usize,
@@ -113,7 +113,7 @@ impl Entry {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of what was claimed of a graph.
+    /// Records the claim on a graph.
     pub(crate) fn claimed(&self, graph: &str, claim: &Claim) {
         let counted = Counted {
             nodes: claim.nodes,
@@ -136,13 +136,13 @@ impl Entry {
         id
     }
 
-    /// The sessions of the parts that are there.
+    /// Sessions of the live parts.
     pub(crate) fn sessions(&self) -> Vec<polychip::Session> {
         let state = self.lock();
         state.parts.iter().map(|part| part.session.clone()).collect()
     }
 
-    /// The part is released: its session must not live on here, what it did is kept.
+    /// Releases a part: its session is dropped here, its report is kept.
     pub(crate) fn released(&self, id: PartId) {
         let gone: Vec<Part> = self.lock().parts.extract_if(.., |part| part.id == id).collect();
         // without the lock: a session that ends waits for its last run
@@ -189,7 +189,7 @@ fn grouped(refused: &[(String, String)]) -> Vec<Refused> {
     counts.into_iter().map(one).collect()
 }
 
-/// What is said of a graph of which not everything is claimed; none where all is.
+/// Warning about a graph with unclaimed nodes; `None` if all are claimed.
 pub(crate) fn warning(claim: &Claim) -> Option<String> {
     if claim.refused.is_empty() {
         return None;
@@ -227,12 +227,12 @@ pub(crate) fn warning(claim: &Claim) -> Option<String> {
     Some(words)
 }
 
-/// So many kinds of refusal stand in a warning.
+/// Number of refusal kinds in a warning.
 const MOST_NAMED: usize = 5;
 
 static ENTRIES: Mutex<Vec<Weak<Entry>>> = Mutex::new(Vec::new());
 
-/// A session of ONNX Runtime's begins.
+/// Registers a new ONNX Runtime session.
 pub(crate) fn begin() -> Arc<Entry> {
     let entry = Arc::new(Entry::default());
     let mut entries = ENTRIES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -241,7 +241,7 @@ pub(crate) fn begin() -> Arc<Entry> {
     entry
 }
 
-/// What became of each session that is open, in the order in which they were made: a JSON list.
+/// Reports on all open sessions in order of creation, as a JSON list.
 fn all() -> String {
     let entries = ENTRIES.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let open = entries.iter().filter_map(Weak::upgrade);
@@ -249,12 +249,12 @@ fn all() -> String {
     format!("[{}]", all.join(","))
 }
 
-/// Writes what became of each session that is open, a JSON list that ends in a zero, into memory of the caller, and gives how
-/// many bytes it takes. Where there is less room nothing is written: the caller asks again with more. 0 in a child of
-/// `fork`.
+/// Writes the reports of all open sessions, a JSON list with a terminating zero byte, to memory of
+/// the caller, and returns the number of bytes required. If `room` is smaller, nothing is written:
+/// call again with more. Returns 0 in a child of `fork`. Thread-safe.
 ///
 /// # Safety
-/// `text` is null, or so many bytes can be written there.
+/// `text` is null, or `room` bytes can be written there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn polychip_ort_reports(text: *mut c_char, room: usize) -> usize {
     // a child of fork could wait for ever for what is locked
@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_warning_says_how_much_and_why() {
+    fn warning_states_amount_and_reason() {
         let refused = |op: &str, why: &str| (op.to_owned(), why.to_owned());
         let mut claim = Claim {
             sets: vec![vec![0, 1]],
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_are_written_where_they_have_room() {
+    fn reports_are_written_if_they_fit() {
         let held = begin();
         let mut text = vec![1u8; 4096];
         // SAFETY: null is allowed, and the room is that of the text.

@@ -1,15 +1,17 @@
-//! What a compiled model holds of a set of nodes: the nodes with their constants as an ONNX model, and the plans with their
-//! compiled parts.
+//! Contents of a compiled model for a set of nodes: the nodes with their constants as an ONNX
+//! model, and the plans with their compiled parts.
 //!
 //! Invariants:
-//! 1. A hash holds over all bytes, and nothing is used of bytes where it does not.
-//! 2. No length or place that the bytes state is believed before it is known to lie within them.
-//! 3. The same form lies in a node of the compiled model, with one part, and in the file beside it, with all of them.
+//! 1. A hash covers all bytes; nothing is used if it does not match.
+//! 2. No stated length or offset is used before it is known to lie within the bytes.
+//! 3. A node of the compiled model, with one part, and the file beside it, with all parts, have the
+//!    same format.
 //!
-//! The form: 64 bytes (magic, version of the form, length of the index, length of all, hash of what follows), the index as
-//! JSON, models and blobs at multiples of 64 from the first one behind the index on, and a byte that is not zero.
+//! Format: 64 bytes (magic, format version, index length, total length, hash of what follows), the
+//! index as JSON, models and blobs at multiples of 64 after the index, and a final non-zero byte.
 //!
-//! Not here: what is stale (`polychip`'s `Precompiled` says it), ONNX Runtime's nodes (`compiled`).
+//! Not here: detection of stale content (`polychip`'s `Precompiled`), ONNX Runtime's nodes
+//! (`compiled`).
 
 use bytes::Bytes;
 use polychip::Precompiled;
@@ -33,7 +35,7 @@ pub(crate) const FORM: u32 = 1;
 pub(crate) struct Part {
     /// The set's name in the compiled model.
     pub(crate) name: String,
-    /// Names that the model below has for what the node takes and gives, in the node's order.
+    /// Names in the model below of the node's inputs and outputs, in the node's order.
     pub(crate) inputs: Vec<String>,
     pub(crate) outputs: Vec<String>,
     /// An ONNX model with its constants.
@@ -47,16 +49,16 @@ pub(crate) struct Plan {
     blobs: Vec<Option<Bytes>>,
 }
 
-/// What was read.
+/// Content that was read.
 pub(crate) struct Saved {
     pub(crate) hash: Hash,
     pub(crate) parts: Vec<Part>,
 }
 
-/// Tells one content from another.
+/// Identifier of a content.
 pub(crate) type Hash = blake3::Hash;
 
-/// Where a section lies, counted from the first one.
+/// Location of a section, relative to the first one.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Span {
     start: u64,
@@ -100,13 +102,12 @@ impl Plan {
         if let Some(then) = then.filter(|then| *then != now) {
             // its words may be others
             return Err(Failure::new(format!(
-                "what was compiled ahead is stale: the version of Polychip was {then:?} when it was compiled, and is {now:?} \
-                 now; compile it anew"
+                "the compiled content is stale: the version of Polychip was {then:?} when it was compiled, and is {now:?} \
+                 now; compile it again"
             )));
         }
-        let made: Precompiled = Deserialize::deserialize(&self.made).map_err(|error| {
-            Failure::new(format!("a plan that was compiled ahead cannot be read: {error}"))
-        })?;
+        let made: Precompiled = Deserialize::deserialize(&self.made)
+            .map_err(|error| Failure::new(format!("a compiled plan cannot be read: {error}")))?;
         Ok(made.with_blobs(self.blobs.clone())?)
     }
 }
@@ -154,7 +155,7 @@ pub(crate) fn write(parts: &[&Part]) -> Result<(Vec<u8>, Hash)> {
             .collect(),
     };
     let index = serde_json::to_vec(&index)
-        .map_err(|error| Failure::new(format!("what was compiled cannot be written: {error}")))?;
+        .map_err(|error| Failure::new(format!("compiled content cannot be written: {error}")))?;
     let first = (HEADER + index.len()).next_multiple_of(ALIGN);
     let mut bytes = Vec::with_capacity(first + end + 1);
     bytes.resize(HEADER, 0);
@@ -185,15 +186,15 @@ fn placed(end: &mut usize, bytes: &Bytes) -> Span {
     }
 }
 
-/// Reads what [`write`] gave, in place. More bytes behind it are no error.
+/// Reads the result of [`write`], in place. Trailing bytes are allowed.
 ///
 /// # Errors
-/// Words of what is wrong.
+/// A message that names the problem.
 pub(crate) fn read(bytes: Bytes) -> Result<Saved> {
     let wrong = |words: String| Failure::new(words);
     if bytes.len() < HEADER || bytes[..8] != MAGIC {
         return Err(wrong(
-            "it does not begin as what the Polychip provider compiled, or is cut off".to_owned(),
+            "it is not content compiled by the Polychip provider, or it is truncated".to_owned(),
         ));
     }
     let four = |at: usize| {
@@ -208,7 +209,7 @@ pub(crate) fn read(bytes: Bytes) -> Result<Saved> {
     };
     if four(8) != FORM {
         return Err(wrong(format!(
-            "its form is of version {}, and this version of Polychip reads {FORM}; compile the model anew",
+            "its format version is {}, but this version of Polychip reads {FORM}; compile the model again",
             four(8)
         )));
     }
@@ -216,7 +217,7 @@ pub(crate) fn read(bytes: Bytes) -> Result<Saved> {
     let (index, all) = (length(16), length(24));
     if all < HEADER || all > bytes.len() {
         return Err(wrong(format!(
-            "it is cut off: {} of {all} bytes are there",
+            "it is truncated: {} of {all} bytes are present",
             bytes.len()
         )));
     }
@@ -224,11 +225,11 @@ pub(crate) fn read(bytes: Bytes) -> Result<Saved> {
     let hash = blake3::hash(&bytes[HEADER..]);
     if bytes[32..64] != *hash.as_bytes() {
         return Err(wrong(
-            "its hash does not hold: it is torn or was changed".to_owned(),
+            "its hash does not match: it is torn or was changed".to_owned(),
         ));
     }
     // the hash holds: what is wrong below was written so
-    let outside = || wrong("a place in it lies outside of it".to_owned());
+    let outside = || wrong("an offset in it lies outside of it".to_owned());
     let behind = HEADER
         .checked_add(index)
         .filter(|behind| *behind <= all)
@@ -306,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn saved_data_is_read_back() {
         let mut bytes = written();
         assert_ne!(bytes.last(), Some(&0));
         // ONNX Runtime may add a zero
@@ -328,17 +329,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_data_is_refused_with_the_reason() {
         let bytes = written();
-        assert!(words(Vec::new()).contains("cut off"));
-        assert!(words(b"something else".repeat(9)).contains("does not begin"));
-        assert!(words(bytes[..bytes.len() - 1].to_vec()).contains("is cut off: "));
+        assert!(words(Vec::new()).contains("truncated"));
+        assert!(words(b"something else".repeat(9)).contains("not content compiled"));
+        assert!(words(bytes[..bytes.len() - 1].to_vec()).contains("is truncated: "));
         let mut other = bytes.clone();
         other[8] = 9;
         assert!(words(other).contains("version 9"));
         let mut changed = bytes.clone();
         *changed.last_mut().unwrap() ^= 1;
-        assert!(words(changed).contains("hash does not hold"));
+        assert!(words(changed).contains("hash does not match"));
         let mut long = bytes.clone();
         long[16..24].copy_from_slice(&u64::MAX.to_le_bytes());
         assert!(words(rehashed(long)).contains("outside"));
@@ -349,7 +350,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_are_a_crash(at in 0usize..2000, to: u8, cut in 0usize..2000, holds: bool) {
+        fn arbitrary_bytes_never_crash(at in 0usize..2000, to: u8, cut in 0usize..2000, holds: bool) {
             let mut bytes = written();
             let at = at % bytes.len();
             bytes[at] = to;

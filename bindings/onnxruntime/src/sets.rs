@@ -1,19 +1,22 @@
-//! Which nodes are fused together: as few sets as the nodes between them allow.
+//! The nodes that are fused together: as few sets as the nodes between them allow.
 //!
 //! Invariants:
-//! 1. A set is convex: no path between two of its nodes leads through a node outside, and no two sets wait for each other.
-//! 2. What is no tensor (a sequence, an optional) crosses no edge of a set: its nodes are in one set, or in none.
-//! 3. Where the runtime hands a fused node nothing that bodies alone read, no set needs that.
+//! 1. A set is convex: no path between two of its nodes leads through a node outside, and no two
+//!    sets wait for each other.
+//! 2. Values that are not tensors (a sequence, an optional) cross no edge of a set: their nodes are
+//!    in one set, or in none.
+//! 3. If the runtime does not pass a fused node the values that only bodies read, no set needs
+//!    them.
 //!
-//! A node's depth is how often, on the worst path to it, the way leads from a node that is not claimed into one that is.
-//! It never falls along a path, and a path that leaves claimed nodes and comes back has a greater one: nodes of the same
-//! depth are a convex set.
+//! The depth of a node is the largest number of transitions from an unclaimed to a claimed node on
+//! any path to it. Depth never decreases along a path, and increases on a path that leaves claimed
+//! nodes and returns. Nodes of equal depth are therefore a convex set.
 
 /// A node, by numbers of the values that it touches. Nodes stand behind those that they read of.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Touches {
     pub(crate) reads: Vec<usize>,
-    /// What its bodies read of the graph, beside constants.
+    /// Non-constant values of the graph that its bodies read.
     pub(crate) captures: Vec<usize>,
     pub(crate) writes: Vec<usize>,
 }
@@ -138,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_fused_is_one_set_and_what_others_stand_between_is_two() {
+    fn fusible_nodes_form_one_set_and_separated_ones_two() {
         let diamond = graph(&[&[], &[0], &[0], &[1, 2]]);
         let values = [TENSOR; 4];
         assert_eq!(sets(&diamond, &values, &mut [true; 4], true), [vec![0, 1, 2, 3]]);
@@ -152,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tensor_stays_within_a_set_or_its_nodes_are_not_claimed() {
+    fn non_tensors_stay_within_a_set_or_are_not_claimed() {
         let chain = graph(&[&[], &[0], &[1], &[2]]);
         let mut values = [TENSOR; 4];
         values[1].is_tensor = false;
@@ -167,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_gets_what_a_node_of_its_set_reads_or_writes() {
+    fn body_sees_what_nodes_of_its_set_read_or_write() {
         let mut nodes = graph(&[&[], &[0], &[1]]);
         nodes[2].captures = vec![0];
         let mut claimed = [true; 3];

@@ -1,4 +1,4 @@
-//! Values of ONNX Runtime's: constants of a model, inputs and outputs of a run.
+//! Values of ONNX Runtime: constants of a model, inputs and outputs of a run.
 
 #![allow(unsafe_code)]
 
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use crate::api::{Api, ort};
 use crate::failure::{Failure, Result};
 
-/// Where a tensor without elements is.
+/// Address of a tensor without elements.
 pub(crate) const NOWHERE: NonNull<u8> = NonNull::<u128>::dangling().cast();
 
 /// Sizes of a tensor, mostly without memory of their own.
@@ -60,7 +60,7 @@ impl Value {
         form
     }
 
-    /// Where the elements are; anywhere where there are none.
+    /// Address of the elements; arbitrary if there are none.
     pub(crate) fn data(self) -> Result<NonNull<u8>> {
         let mut data = ptr::null();
         let get = ort!(self.api, GetTensorData)?;
@@ -72,7 +72,7 @@ impl Value {
     /// The elements of a tensor that holds no strings.
     ///
     /// # Safety
-    /// The value lives as long as the result is used, and nobody writes it.
+    /// The value lives as long as the result is used, and is not written meanwhile.
     pub(crate) unsafe fn bytes<'a>(self) -> Result<(DType, Sizes, &'a [u8])> {
         let (dtype, sizes) = self.form()?;
         let elements = sizes.iter().try_fold(1usize, |all, size| all.checked_mul(*size));

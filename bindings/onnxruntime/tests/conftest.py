@@ -35,7 +35,7 @@ def session(
 
 
 def cpu(model: bytes | str) -> ort.InferenceSession:
-    """The same of ONNX Runtime's own provider."""
+    """As `session`, with ONNX Runtime's own CPU provider."""
     return ort.InferenceSession(model, providers=["CPUExecutionProvider"])
 
 

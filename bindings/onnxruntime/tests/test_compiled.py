@@ -165,7 +165,7 @@ def test_all_parts_lie_in_one_file(partly: bytes, tmp_path) -> None:
     assert left["op"] == "com.microsoft.CDist" and "when the model was compiled" in left["reason"]
 
 
-def test_sizes_may_be_open_and_plans_be_there_for_some(relu: bytes, tmp_path) -> None:
+def test_open_sizes_may_have_plans_for_some_values(relu: bytes, tmp_path) -> None:
     options = {"context-sizes": "n=2; n=5,other=7"}
     target = compiled(relu, tmp_path / "open.onnx", "1", options)
     own, right = session(str(target)), session(relu)
@@ -180,7 +180,7 @@ def test_sizes_may_be_open_and_plans_be_there_for_some(relu: bytes, tmp_path) ->
     np.testing.assert_array_equal(session(str(target)).run(None, {"x": x})[0], right.run(None, {"x": x})[0])
 
 
-def test_ranks_may_come_with_the_run(tmp_path) -> None:
+def test_ranks_may_be_known_only_to_the_run(tmp_path) -> None:
     made = model([helper.make_node("Neg", ["x"], ["y"])], {"x": (FLOAT, None)}, {"y": (FLOAT, None)})
     own = session(str(compiled(made, tmp_path / "ranks.onnx", "1")))
     for rank in (2, 0, 3):
@@ -188,7 +188,7 @@ def test_ranks_may_come_with_the_run(tmp_path) -> None:
         np.testing.assert_array_equal(own.run(None, {"x": x})[0], -x)
 
 
-def test_strings_stay_with_others_and_an_input_may_be_given_twice(tmp_path) -> None:
+def test_strings_stay_with_other_providers_and_inputs_may_repeat(tmp_path) -> None:
     string = TensorProto.STRING
     made = model(
         [helper.make_node("StringConcat", ["a", "b"], ["y"]), helper.make_node("Sub", ["p", "q"], ["z"])],
@@ -218,7 +218,7 @@ def test_strings_stay_with_others_and_an_input_may_be_given_twice(tmp_path) -> N
     assert list(z) == [2.0, -3.0]
 
 
-def test_bodies_go_with_their_nodes(tmp_path) -> None:
+def test_bodies_are_compiled_with_their_nodes(tmp_path) -> None:
     then = helper.make_graph(
         [helper.make_node("Mul", ["x", "two"], ["t"])], "then", [], [helper.make_tensor_value_info("t", FLOAT, [3])]
     )
@@ -240,7 +240,7 @@ def test_bodies_go_with_their_nodes(tmp_path) -> None:
             np.testing.assert_array_equal(one, wanted)
 
 
-def test_nothing_within_a_body_is_compiled_by_itself(tmp_path) -> None:
+def test_body_nodes_are_not_compiled_separately(tmp_path) -> None:
     """The node around it stays with others: ONNX Runtime has no compiled nodes within bodies."""
     inner = [
         helper.make_node("CDist", ["x", "x"], ["d"], domain="com.microsoft", metric="sqeuclidean"),
@@ -266,7 +266,7 @@ def test_nothing_within_a_body_is_compiled_by_itself(tmp_path) -> None:
             np.testing.assert_allclose(one, wanted, rtol=1e-6)
 
 
-def test_what_is_stale_is_refused_with_the_reason_or_planned_anew(classes: bytes, tmp_path, capfd) -> None:
+def test_stale_content_is_refused_with_the_reason_or_replanned(classes: bytes, tmp_path, capfd) -> None:
     for embeds in ("0", "1"):
         target = str(compiled(classes, tmp_path / f"{embeds}.onnx", embeds))
         said = refusal(target, capfd, {"threads": "2"})
@@ -281,7 +281,7 @@ def test_what_is_stale_is_refused_with_the_reason_or_planned_anew(classes: bytes
     assert "refuse" in refusal(target, capfd, {"stale-context": "perhaps"})
 
 
-def test_a_plan_made_anew_is_warned_of(classes: bytes, tmp_path) -> None:
+def test_replanning_is_warned_of(classes: bytes, tmp_path) -> None:
     target = compiled(classes, tmp_path / "model.onnx", "1")
     program = f"""
 import onnxruntime as ort, polychip_ort
@@ -306,11 +306,11 @@ def test_torn_and_changed_content_is_an_error(classes: bytes, tmp_path, capfd) -
 
     def broken(whole: bytes) -> typing.Iterator[tuple[bytes, str]]:
         for end in (0, 7, 63, 64, 1000, len(whole) - 1):
-            yield whole[:end], "cut off"
+            yield whole[:end], "truncated"
         for place in (64, 200, len(whole) // 2, len(whole) - 1):
-            yield whole[:place] + bytes([whole[place] ^ 0x20]) + whole[place + 1 :], "hash does not hold"
+            yield whole[:place] + bytes([whole[place] ^ 0x20]) + whole[place + 1 :], "hash does not match"
         yield whole[:8] + b"\x63" + whole[9:], "version 99"
-        yield b"\0" + whole[1:], "does not begin"
+        yield b"\0" + whole[1:], "not content compiled"
 
     for wrong, why in broken(content):
         # a runtime may leave out an attribute that is empty
@@ -337,7 +337,7 @@ def with_other_constants(source: bytes) -> bytes:
     return changed.SerializeToString()
 
 
-def test_a_node_that_states_other_things_is_an_error(classes: bytes, tmp_path, capfd) -> None:
+def test_node_with_contradicting_attributes_is_an_error(classes: bytes, tmp_path, capfd) -> None:
     target = compiled(classes, tmp_path / "model.onnx", "1")
 
     def changed(change: typing.Callable[[onnx.ModelProto, onnx.NodeProto], None]) -> bytes:
@@ -383,7 +383,7 @@ def test_a_compiled_model_is_moved_with_its_file(classes: bytes, tmp_path, capfd
         assert "not one in the model's folder" in refusal(str(moved), capfd)
 
 
-def test_a_model_in_memory_needs_to_know_where_its_file_goes(classes: bytes, tmp_path, capfd) -> None:
+def test_model_in_memory_requires_an_output_path(classes: bytes, tmp_path, capfd) -> None:
     said = refusal(classes, capfd, settings={"ep.context_enable": "1", "ep.context_embed_mode": "0"})
     # newer releases say it themselves
     assert "ep.context_file_path" in said or "ep_context_path" in said
@@ -408,11 +408,11 @@ def test_a_compiled_model_is_not_compiled_again(classes: bytes, tmp_path, capfd)
     target = compiled(classes, tmp_path / "model.onnx", "1")
     file = str(tmp_path / "again.onnx")
     again = {"ep.context_enable": "1", "ep.context_file_path": file, "ep.context_embed_mode": "1"}
-    assert "is a compiled one already" in refusal(str(target), capfd, settings=again)
+    assert "is already compiled" in refusal(str(target), capfd, settings=again)
 
 
 @pytest.mark.skipif(not hasattr(ort, "ModelCompiler"), reason="this ONNX Runtime has no ModelCompiler")
-def test_the_compiler_of_onnx_runtime_makes_them_too(classes: bytes, partly: bytes, tmp_path) -> None:
+def test_onnx_runtimes_compile_api_makes_compiled_models(classes: bytes, partly: bytes, tmp_path) -> None:
     for source, x in ((classes, X), (partly, THREE)):
         right = session(source).run(None, {"x": x})[0]
         for embeds in (False, True):
@@ -430,7 +430,7 @@ def test_the_compiler_of_onnx_runtime_makes_them_too(classes: bytes, partly: byt
         np.testing.assert_array_equal(session(made).run(None, {"x": x})[0], right)
 
 
-def test_a_compiled_model_says_who_made_it(classes: bytes, tmp_path) -> None:
+def test_compiled_model_names_its_compiler(classes: bytes, tmp_path) -> None:
     target = compiled(classes, tmp_path / "model.onnx", "1")
     told = {one.key: one.value for one in onnx.load(target).metadata_props}
     key = f"ep_compatibility_info.{NAME}"

@@ -61,7 +61,7 @@ def learning() -> typing.Any:
     return part["report"]["learning"]
 
 
-def test_a_session_learns_and_says_so(scripted: dict[str, str]) -> None:
+def test_session_learns_and_reports_it(scripted: dict[str, str]) -> None:
     own = made(scripted)
     drive(own, 1)
     assert not learning()["settled"]
@@ -72,7 +72,7 @@ def test_a_session_learns_and_says_so(scripted: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(("learn", "mode"), [("no", None), ("watch", "watch"), ("yes", "5%"), ("10%", "10%")])
-def test_one_switch_says_whether_a_session_learns(scripted: dict[str, str], learn: str, mode: str | None) -> None:
+def test_learn_setting_controls_learning(scripted: dict[str, str], learn: str, mode: str | None) -> None:
     own = made({**scripted, "learn": learn})
     assert (learning() and learning()["mode"]) == mode
     del own

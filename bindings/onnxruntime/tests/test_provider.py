@@ -26,7 +26,7 @@ def test_the_library_is_registered_and_its_device_offered() -> None:
         assert os.path.samefile(device.ep_metadata["library_path"], polychip_ort.get_library_path())
 
 
-def test_a_model_runs_here_and_the_report_says_so(relu: bytes) -> None:
+def test_model_runs_on_this_provider_and_the_report_shows_it(relu: bytes) -> None:
     own = session(relu)
     assert NAME in own.get_providers()
     for rows in (1, 7, 2, 7):
@@ -49,7 +49,7 @@ def test_assignment_is_read_back_from_onnx_runtime(relu: bytes) -> None:
     assert sum(len(part.get_nodes()) for part in assigned) == 2
 
 
-def test_sessions_that_are_gone_are_not_reported(relu: bytes) -> None:
+def test_closed_sessions_are_not_reported(relu: bytes) -> None:
     # those of other tests
     gc.collect()
     before = len(polychip_ort.reports())
@@ -60,7 +60,7 @@ def test_sessions_that_are_gone_are_not_reported(relu: bytes) -> None:
     assert len(polychip_ort.reports()) == before
 
 
-def test_the_report_is_written_where_the_option_says(relu: bytes, tmp_path) -> None:
+def test_report_is_written_to_the_path_of_the_option(relu: bytes, tmp_path) -> None:
     file = tmp_path / "report.json"
     own = session(relu, {"report": str(file)})
     own.run(None, {"x": np.ones((2, 3), np.float32)})
@@ -71,7 +71,7 @@ def test_the_report_is_written_where_the_option_says(relu: bytes, tmp_path) -> N
     assert [part["report"]["runs"] for part in report["parts"]] == [1]
 
 
-def test_what_is_not_known_is_left_to_others_and_a_warning_says_why(relu: bytes, tmp_path) -> None:
+def test_unknown_ops_are_left_to_others_with_a_warning(relu: bytes, tmp_path) -> None:
     made = model(
         [
             helper.make_node("Relu", ["x"], ["a"]),
@@ -114,7 +114,7 @@ def refusal(model: bytes, capsys, options: dict[str, str], settings: dict[str, s
     return capsys.readouterr().out
 
 
-def test_options_that_are_not_known_are_errors_that_list_what_is(relu: bytes, capsys) -> None:
+def test_unknown_options_are_errors_that_list_the_known_ones(relu: bytes, capsys) -> None:
     def words(options: dict[str, str]) -> str:
         return refusal(relu, capsys, options)
 
@@ -123,7 +123,7 @@ def test_options_that_are_not_known_are_errors_that_list_what_is(relu: bytes, ca
     assert "there is no device npu:7" in words({"devices": "npu:7"})
 
 
-def test_how_many_sizes_there_are_may_be_known_to_the_run_alone() -> None:
+def test_rank_may_be_known_only_to_the_run() -> None:
     """What an op of nobody's standard gives has no rank: what follows is compiled when a run has it."""
     made = model(
         [
@@ -166,7 +166,7 @@ def test_bodies_are_run_with_their_nodes() -> None:
     assert report["claimed"] == (report["nodes"] if hands_over else 0)
 
 
-def test_strings_go_in_and_out_and_are_counted() -> None:
+def test_string_inputs_and_outputs_are_counted_as_copied() -> None:
     nodes = [helper.make_node("StringConcat", ["a", "b"], ["y"])]
     string = TensorProto.STRING
     made = model(nodes, {"a": (string, [2]), "b": (string, [2])}, {"y": (string, [2])}, opsets={"": 20})
@@ -177,7 +177,7 @@ def test_strings_go_in_and_out_and_are_counted() -> None:
     assert part["copied_output_bytes"] > 0
 
 
-def test_an_output_whose_size_the_values_give_has_it() -> None:
+def test_data_dependent_output_has_its_actual_size() -> None:
     nodes = [helper.make_node("NonZero", ["x"], ["y"])]
     made = model(nodes, {"x": (FLOAT, ["n"])}, {"y": (TensorProto.INT64, [1, "k"])})
     own = session(made)
@@ -186,7 +186,7 @@ def test_an_output_whose_size_the_values_give_has_it() -> None:
         np.testing.assert_array_equal(own.run(None, {"x": x})[0], [np.flatnonzero(x)])
 
 
-def test_an_output_that_is_a_constant_once_sizes_are_known() -> None:
+def test_output_may_become_constant_once_sizes_are_known() -> None:
     nodes = [helper.make_node("Shape", ["x"], ["y"]), helper.make_node("Neg", ["x"], ["z"])]
     made = model(nodes, {"x": (FLOAT, ["n", 3])}, {"y": (TensorProto.INT64, [2]), "z": (FLOAT, ["n", 3])})
     own = session(made)
@@ -194,7 +194,7 @@ def test_an_output_that_is_a_constant_once_sizes_are_known() -> None:
         assert list(own.run(None, {"x": np.zeros((rows, 3), np.float32)})[0]) == [rows, 3]
 
 
-def test_strings_say_themselves_how_many_they_are() -> None:
+def test_string_tensors_carry_their_size() -> None:
     nodes = [helper.make_node("StringConcat", ["a", "b"], ["y"]), helper.make_node("Shape", ["y"], ["n"])]
     string = TensorProto.STRING
     inputs = {"a": (string, ["n"]), "b": (string, ["n"])}
@@ -208,7 +208,7 @@ def test_strings_say_themselves_how_many_they_are() -> None:
     assert (report["claimed"], report["refused"]) == (report["nodes"], [])
 
 
-def test_ranks_come_with_the_run_and_not_every_session_is_kept() -> None:
+def test_sessions_by_rank_are_bounded() -> None:
     made = model([helper.make_node("Neg", ["x"], ["y"])], {"x": (FLOAT, None)}, {"y": (FLOAT, None)})
     own = session(made)
     for rank in [*range(11), 0, 10, 3]:
@@ -260,14 +260,14 @@ x = np.ones((4, 3), np.float32)
     return done.returncode, done.stderr
 
 
-def test_what_no_sizes_fit_is_left_to_others_with_the_reason(tmp_path) -> None:
+def test_inconsistent_sizes_are_left_to_others_with_the_reason(tmp_path) -> None:
     seven = helper.make_node("Transpose", ["d"], ["y"], perm=[6, 5, 4, 3, 2, 1, 0])
     code, said = said_by([seven], tmp_path, 'assert (report["nodes"], report["claimed"]) == (2, 0), report')
     assert code == 0, said
     assert "Transpose: how many sizes its inputs have is not known before a run, and none of 0 to 5 fits" in said, said
 
 
-def test_a_run_whose_sizes_cannot_be_run_says_so_in_a_warning_and_an_error(tmp_path) -> None:
+def test_unsupported_sizes_at_run_time_are_a_warning_and_an_error(tmp_path) -> None:
     # four sizes would do, and two come
     four = helper.make_node("Flatten", ["d"], ["y"], axis=4)
     run = """
@@ -284,7 +284,7 @@ else:
     assert "was claimed when its sizes were open, and those of this run cannot be run" in said, said
 
 
-def test_no_elements_are_a_tensor_too(relu: bytes) -> None:
+def test_empty_tensors_are_supported(relu: bytes) -> None:
     own = session(relu)
     assert own.run(None, {"x": np.zeros((0, 3), np.float32)})[0].shape == (0, 3)
 
@@ -315,7 +315,7 @@ def test_a_hundred_sessions_are_open_at_once(relu: bytes) -> None:
     assert all(np.array_equal(result, results[0]) for result in results)
 
 
-def test_what_another_provider_compiled_is_left_to_it(tmp_path) -> None:
+def test_models_compiled_by_other_providers_are_left_to_them(tmp_path) -> None:
     node = helper.make_node("EPContext", ["x"], ["y"], domain="com.microsoft", source="Other", embed_mode=1)
     made = model([node], {"x": (FLOAT, [2])}, {"y": (FLOAT, [2])}, opsets={"com.microsoft": 1})
     file = tmp_path / "compiled.onnx"
@@ -336,7 +336,7 @@ except Exception:
     assert "EPContext: it holds what another provider compiled" in done.stderr, done.stderr
 
 
-def test_a_child_of_fork_is_told_so_and_may_let_go(relu: bytes, tmp_path) -> None:
+def test_forked_child_receives_an_error_and_may_release(relu: bytes, tmp_path) -> None:
     file = tmp_path / "report.json"
     own = session(relu, {"report": str(file)})
     x = np.ones((1, 3), np.float32)

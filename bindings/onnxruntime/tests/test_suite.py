@@ -113,7 +113,7 @@ def test_case(case: typing.Any) -> None:
     TALLY["of them run whole by Polychip"] += report["claimed"] == report["nodes"]
 
 
-def test_most_of_it_is_run_here() -> None:
+def test_most_of_the_suite_runs_on_this_provider() -> None:
     """The suite is not passed by leaving it to others."""
     if TALLY["cases that passed"] < 1000:
         pytest.skip("the suite was not run whole")

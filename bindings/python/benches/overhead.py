@@ -35,7 +35,7 @@ def resident() -> int:
 
 
 def spent(call, runs: int) -> float:
-    """Microseconds of a call, mean of so many."""
+    """Mean time of a call, in microseconds."""
     begin = time.perf_counter_ns()
     for _ in range(runs):
         call()
@@ -43,7 +43,7 @@ def spent(call, runs: int) -> float:
 
 
 def imported(module: str) -> float:
-    """Milliseconds of importing a module in a fresh Python, beyond what Python itself takes; median of several."""
+    """Median time to import a module in a fresh Python process, beyond the start of Python itself, in milliseconds."""
     code = "import time; t = time.perf_counter_ns(); import {}; print((time.perf_counter_ns() - t) / 1e6)"
     said = [subprocess.run([sys.executable, "-c", code.format(module)], capture_output=True, text=True) for _ in range(9)]
     return statistics.median(float(one.stdout) for one in said)

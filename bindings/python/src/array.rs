@@ -1,8 +1,10 @@
-//! Arrays that Python gives: read where they lie, by the buffer protocol or by DLPack.
+//! Input arrays from Python, read in place by the buffer protocol or by DLPack.
 //!
 //! Invariants:
-//! 1. What is read is held until no run reads it, and the run after it in the same place has been given another.
-//! 2. Who lets go of it waits for no lock of Python's: a reference is held, and nothing that must be released.
+//! 1. An array is held until no run reads it and the next run has received another array for the
+//!    same input.
+//! 2. Releasing an array does not wait for Python's lock: a reference is held, and nothing that
+//!    needs a release call.
 
 #![allow(unsafe_code)]
 
@@ -19,7 +21,7 @@ use crate::dlpack;
 use crate::element;
 use crate::error::BadInputError;
 
-/// Bytes of Python, held.
+/// A held Python bytes object.
 pub(crate) struct Held {
     data: NonNull<u8>,
     len: usize,
@@ -56,7 +58,7 @@ enum Owner {
     Tensor(Py<PyCapsule>),
 }
 
-/// An array that was given.
+/// An input array.
 pub(crate) struct Array {
     data: *mut u8,
     pub(crate) dtype: DType,
@@ -65,7 +67,7 @@ pub(crate) struct Array {
 }
 
 impl Array {
-    /// The elements of an object; a copy of them where they do not lie in row-major order without gaps.
+    /// The elements of an object; copied if they are not in row-major order without gaps.
     pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Array> {
         let buffer = match PyUntypedBuffer::get(object) {
             Ok(buffer) => buffer,
@@ -141,11 +143,11 @@ impl Array {
         };
         // SAFETY: the owner keeps the elements where they are; inputs are read only, and who writes an array while a
         // run reads it gets what a race gives, as the documentation of `run` says.
-        unsafe { Memory::lent(data, bytes, owner) }
+        unsafe { Memory::external(data, bytes, owner) }
     }
 }
 
-/// An array without axes, whose buffer has no sizes; none where the object is no such one.
+/// An array without axes, whose buffer has no shape; `None` for any other object.
 fn scalar(object: &Bound<'_, PyAny>) -> Option<PyResult<Array>> {
     let view = PyMemoryView::from(object).ok()?;
     let axes: usize = view.getattr("ndim").ok()?.extract().ok()?;
@@ -171,7 +173,7 @@ fn scalar(object: &Bound<'_, PyAny>) -> Option<PyResult<Array>> {
 
 fn unknown(format: &str, size: usize) -> PyErr {
     BadInputError::new_err(format!(
-        "elements of format {format:?} ({size} bytes each) are none that models have here"
+        "elements of format {format:?} ({size} bytes each) match no element type of models"
     ))
 }
 

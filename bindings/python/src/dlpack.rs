@@ -1,9 +1,10 @@
-//! DLPack, the layout that libraries of arrays exchange tensors in without copying: its structs, taken and given.
+//! DLPack, the layout in which array libraries exchange tensors without copying: its structs,
+//! import and export.
 //!
 //! Invariants:
-//! 1. The version of a capsule is looked at before anything else in it.
-//! 2. A capsule that is taken is kept as it is, and deletes its tensor when it dies: that waits for no lock of Python's,
-//!    whichever thread lets go of it.
+//! 1. The version of a capsule is read before anything else in it.
+//! 2. An imported capsule is kept unchanged, and deletes its tensor when it is collected. Releasing
+//!    it does not wait for Python's lock, on whatever thread.
 
 #![allow(unsafe_code)]
 
@@ -19,7 +20,7 @@ use pyo3::types::{PyCapsule, PyDict, PyTuple};
 use crate::element;
 use crate::error::BadInputError;
 
-/// Where elements are: a processor's memory.
+/// Device type: CPU memory.
 pub(crate) const CPU: i32 = 1;
 /// Memory of the host that a GPU has pinned.
 const CUDA_HOST: i32 = 3;
@@ -38,7 +39,7 @@ struct Version {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Place {
+struct DlDevice {
     kind: i32,
     id: i32,
 }
@@ -54,7 +55,7 @@ struct Type {
 #[repr(C)]
 struct Layout {
     data: *mut c_void,
-    place: Place,
+    place: DlDevice,
     rank: i32,
     dtype: Type,
     shape: *mut i64,
@@ -79,7 +80,7 @@ struct ManagedVersioned {
     tensor: Layout,
 }
 
-/// What is known of a tensor that was taken.
+/// An imported tensor.
 pub(crate) struct Seen {
     pub(crate) data: *mut u8,
     pub(crate) dtype: DType,
@@ -88,7 +89,7 @@ pub(crate) struct Seen {
     pub(crate) capsule: Py<PyCapsule>,
 }
 
-/// Takes a tensor of an object that has `__dlpack__`; none where it has not.
+/// Imports the tensor of an object that has `__dlpack__`; `None` if it has not.
 pub(crate) fn take(object: &Bound<'_, PyAny>) -> PyResult<Option<Seen>> {
     let py = object.py();
     let Some(method) = object.getattr_opt("__dlpack__")? else {
@@ -114,7 +115,7 @@ fn on_host(kind: i32) -> PyResult<()> {
         return Ok(());
     }
     Err(BadInputError::new_err(format!(
-        "an array on DLPack device {kind} is not in memory of the processor; copy it there first (for example .cpu())"
+        "an array on DLPack device {kind} is not in CPU memory; copy it there first (for example .cpu())"
     )))
 }
 
@@ -131,7 +132,7 @@ fn taken(capsule: &Bound<'_, PyCapsule>) -> PyResult<Seen> {
             let version = (&raw const (*managed.as_ptr()).version).read();
             if version.major != VERSION.major {
                 return Err(PyBufferError::new_err(format!(
-                    "a tensor of DLPack {}.{}; {}.x is known here",
+                    "unsupported DLPack version {}.{}; expected {}.x",
                     version.major, version.minor, VERSION.major
                 )));
             }
@@ -148,7 +149,7 @@ fn taken(capsule: &Bound<'_, PyCapsule>) -> PyResult<Seen> {
         .filter(|_| lanes == 1)
         .ok_or_else(|| {
             BadInputError::new_err(format!(
-                "elements of DLPack code {code}, {bits} bits and {lanes} lanes are none that models have"
+                "elements of DLPack code {code}, {bits} bits and {lanes} lanes match no element type of models"
             ))
         })?;
     let rank = usize::try_from(layout.rank).unwrap_or(0);
@@ -163,11 +164,11 @@ fn taken(capsule: &Bound<'_, PyCapsule>) -> PyResult<Seen> {
         .into_iter()
         .map(|size| usize::try_from(size).ok())
         .collect();
-    let shape = shape.ok_or_else(|| BadInputError::new_err("a tensor with a negative size"))?;
+    let shape = shape.ok_or_else(|| BadInputError::new_err("the tensor has a negative size"))?;
     let strides = sizes(layout.strides);
     if !strides.is_empty() && !is_dense(&shape, &strides) {
         return Err(BadInputError::new_err(
-            "a tensor whose elements do not lie in row-major order without gaps; make it contiguous first (for example \
+            "the tensor is not in row-major order without gaps; make it contiguous first (for example \
              .contiguous())",
         ));
     }
@@ -193,29 +194,29 @@ fn is_dense(shape: &[usize], strides: &[i64]) -> bool {
         })
 }
 
-/// Whether the reader may be given memory of the processor, and that without a copy.
+/// Checks that the consumer accepts CPU memory without a copy.
 pub(crate) fn on_request(device: Option<(i32, i32)>, copy: Option<bool>) -> PyResult<()> {
     if device.is_some_and(|device| device != (CPU, 0)) {
         return Err(PyBufferError::new_err(
-            "the elements are in memory of the processor: device (1, 0)",
+            "the elements are in CPU memory: request device (1, 0)",
         ));
     }
     if copy == Some(true) {
         return Err(PyBufferError::new_err(
-            "no copies are made here; copy the array that is made of it",
+            "copies are not offered; copy the resulting array",
         ));
     }
     Ok(())
 }
 
-/// What a tensor that was given away holds until its deleter is called.
+/// The owner of an exported tensor, held until its deleter is called.
 struct Given {
     shape: Vec<i64>,
     strides: Vec<i64>,
     _owner: Py<PyAny>,
 }
 
-/// A capsule of elements that `owner` holds.
+/// Makes a capsule of elements that `owner` holds.
 pub(crate) fn give<'py>(
     owner: &Bound<'py, PyAny>,
     data: *mut u8,
@@ -225,7 +226,7 @@ pub(crate) fn give<'py>(
 ) -> PyResult<Bound<'py, PyCapsule>> {
     let py = owner.py();
     let (code, bits) = element::dlpack(dtype)
-        .ok_or_else(|| PyBufferError::new_err(format!("DLPack has no elements of {}", dtype.name())))?;
+        .ok_or_else(|| PyBufferError::new_err(format!("DLPack has no element type for {}", dtype.name())))?;
     let versioned = match max_version {
         Some(version) => version.get_item(0)?.extract::<u32>()? >= VERSION.major,
         None => false,
@@ -241,7 +242,7 @@ pub(crate) fn give<'py>(
     });
     let tensor = Layout {
         data: data.cast(),
-        place: Place { kind: CPU, id: 0 },
+        place: DlDevice { kind: CPU, id: 0 },
         rank: shape.len() as i32,
         dtype: Type { code, bits, lanes: 1 },
         shape: given.shape.as_mut_ptr(),
@@ -272,7 +273,7 @@ pub(crate) fn give<'py>(
     unsafe { PyCapsule::new_with_pointer_and_destructor(py, pointer, name, Some(destructor)) }
 }
 
-/// Lets go of the owner: at once where this thread has Python's lock, else when one next has it.
+/// Releases the owner: at once if this thread has Python's lock, else when a thread next has it.
 fn let_go(context: *mut c_void) {
     // SAFETY: the context is the box that `give` made, and its tensor is deleted once.
     drop(unsafe { Box::from_raw(context.cast::<Given>()) });

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use polychip::DType;
 
-/// The format of a buffer; none where Python has no word for it.
+/// The format of a buffer; `None` for a type without one.
 pub(crate) fn format(dtype: DType) -> Option<&'static CStr> {
     Some(match dtype {
         DType::Bool => c"?",
@@ -25,7 +25,7 @@ pub(crate) fn format(dtype: DType) -> Option<&'static CStr> {
     })
 }
 
-/// The type that a buffer's format and size of an element name.
+/// The type for a buffer's format and element size.
 pub(crate) fn of_format(format: &CStr, size: usize) -> Option<DType> {
     let format = format.to_str().ok()?;
     let little = cfg!(target_endian = "little");
@@ -54,7 +54,7 @@ pub(crate) fn of_format(format: &CStr, size: usize) -> Option<DType> {
     })
 }
 
-/// DLPack's code and bits; none where it has none.
+/// DLPack's code and bits; `None` for a type without them.
 pub(crate) fn dlpack(dtype: DType) -> Option<(u8, u8)> {
     Some(match dtype {
         DType::I8 => (0, 8),
@@ -80,7 +80,7 @@ pub(crate) fn dlpack(dtype: DType) -> Option<(u8, u8)> {
     })
 }
 
-/// The type of DLPack's code and bits.
+/// The type for DLPack's code and bits.
 pub(crate) fn of_dlpack(code: u8, bits: u8) -> Option<DType> {
     let all = [
         DType::Bool,
@@ -106,8 +106,8 @@ pub(crate) fn of_dlpack(code: u8, bits: u8) -> Option<DType> {
     all.into_iter().find(|dtype| dlpack(*dtype) == Some((code, bits)))
 }
 
-/// Whether an array of one type may be given for an input of another: the same, or the bits of a type that arrays
-/// have no word for.
+/// Whether an array of one type may be passed for an input of another: the same type, or the bits
+/// of a type that arrays cannot name.
 pub(crate) fn fits(given: DType, wanted: DType) -> bool {
     given == wanted
         || match wanted {
@@ -117,7 +117,7 @@ pub(crate) fn fits(given: DType, wanted: DType) -> bool {
         }
 }
 
-/// The name that libraries of arrays have for it.
+/// The name of the type in array libraries.
 pub(crate) fn name(dtype: DType) -> &'static str {
     match dtype {
         DType::Bool => "bool",
@@ -146,7 +146,7 @@ pub(crate) fn name(dtype: DType) -> &'static str {
     }
 }
 
-/// Unsigned integers of as many bits, which hold the bits of a type that arrays have no word for.
+/// Unsigned integers of the same width, which hold the bits of a type that arrays cannot name.
 pub(crate) fn bits(dtype: DType) -> DType {
     match dtype.byte_len(1) {
         Some(2) => DType::U16,

@@ -1,6 +1,7 @@
 //! Errors of the runtime as exceptions, one class for each kind.
 //!
-//! Invariant: a class is named once, in the table, with its words and the kinds of error that become it.
+//! Invariant: the table names each class once, with its docstring and the error kinds that map to
+//! it.
 
 use polychip::ErrorKind;
 use pyo3::exceptions::{PyException, PyOSError};
@@ -21,7 +22,7 @@ macro_rules! exceptions {
             Ok(())
         }
 
-        /// An error of the runtime, as an exception of its kind.
+        /// Converts an error of the runtime to an exception of its kind.
         pub(crate) fn of(error: polychip::Error) -> PyErr {
             let words = error.to_string();
             match error.kind() {
@@ -34,17 +35,17 @@ macro_rules! exceptions {
 }
 
 exceptions! {
-    BadModelError [BadModel] "The model cannot be read, is malformed, or breaks the ONNX standard.";
+    BadModelError [BadModel] "The model cannot be read, is malformed, or violates the ONNX standard.";
     BadInputError [BadInput] "An input has the wrong name, shape, type or device, or an argument is out of range.";
-    NoDeviceError [NoDevice] "No device that was asked for can run some part of the model.";
-    BadPlanError [BadPlan] "A plan is malformed or for another model or device.";
-    BadPluginError [BadPlugin] "A plugin or device that was asked for is not there, or was refused.";
+    NoDeviceError [NoDevice] "No requested device can run some part of the model.";
+    BadPlanError [BadPlan] "A plan is malformed or belongs to another model or device.";
+    BadPluginError [BadPlugin] "A requested plugin or device is missing, or was refused.";
     DeviceError [DeviceFailed, DeviceLost] "A device failed or was lost.";
-    InFlightError [InFlight] "Memory or a place among the runs is in use by a run in flight.";
-    TimedOutError [Timeout] "The wait ran out of time; the run goes on.";
+    InFlightError [InFlight] "Memory is in use by a run in flight, or the limit of runs in flight is reached.";
+    TimedOutError [Timeout] "The wait timed out; the run continues.";
     CancelledError [Cancelled] "The run was cancelled.";
     DroppedError [Dropped] "The run was dropped because it was late.";
-    NotAdmittedError [NotAdmitted] "Admission refused the sessions; `refusal` says what stands against them.";
+    NotAdmittedError [NotAdmitted] "Admission refused the sessions; `refusal` states the reason.";
     BadProfileError [BadProfile] "The profile database is foreign, corrupt or cannot be written.";
     ForkError [] "The process was forked after the runtime was made.";
 }

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 
 use crate::element;
 
-/// What a buffer points to while it is open: Python asks for a size of each axis and a stride of each.
+/// Type, shape and strides of an open buffer; Python requires a size and a stride for each axis.
 pub(crate) struct Form {
     pub(crate) dtype: DType,
     pub(crate) shape: Vec<usize>,
@@ -48,7 +48,8 @@ impl Form {
     /// Fills a view of elements that `owner` holds.
     ///
     /// # Safety
-    /// `view` is the one that Python asked to be filled; the form and the data stay where they are as long as `owner`.
+    /// `view` is the one that Python asked to be filled. The form and the data stay in place as
+    /// long as `owner`.
     pub(crate) unsafe fn fill(
         &self,
         owner: Bound<'_, PyAny>,
@@ -64,7 +65,7 @@ impl Form {
         let Some(format) = element::format(self.dtype) else {
             let name = self.dtype.name();
             return refused(format!(
-                "buffers have no elements of {name}; use DLPack (__dlpack__) or .bits()"
+                "the buffer protocol has no element type for {name}; use DLPack (__dlpack__) or .bits()"
             ));
         };
         // SAFETY: the view is Python's to be filled; what it points to lives as long as its owner.

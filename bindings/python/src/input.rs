@@ -1,4 +1,4 @@
-//! Inputs in memory of the session's, which Python fills in place.
+//! Inputs in memory of the session, which Python fills in place.
 
 #![allow(unsafe_code)]
 
@@ -16,8 +16,8 @@ use crate::error::{self, BadInputError, InFlightError};
 use crate::export::Form;
 use crate::{dlpack, element};
 
-/// Memory of an input, which the devices that read it read in place. As an array it is open to be written until the
-/// array is gone; then it can be given to a run.
+/// Memory of an input, which devices read in place. While an array over it exists, it can be
+/// written; afterwards it can be passed to a run.
 #[pyclass(frozen, module = "polychip")]
 pub(crate) struct Input(Mutex<State>);
 
@@ -36,12 +36,12 @@ impl State {
             return Ok(&self.input);
         }
         Err(InFlightError::new_err(format!(
-            "input {:?} is open as an array; let go of it first (del array)",
+            "input {:?} is open as an array; delete the array first (del array)",
             self.input.name()
         )))
     }
 
-    /// Where the elements are, open until as many views are closed.
+    /// Address of the elements, open until every view is closed.
     fn open(&mut self) -> PyResult<*mut u8> {
         if self.guard.is_none() {
             self.guard = Some(self.input.open().map_err(error::of)?);
@@ -83,14 +83,14 @@ impl Input {
         self.lock().input.name().to_owned()
     }
 
-    /// Sizes, in ONNX's order.
+    /// Shape, in ONNX order.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         let shape = self.lock().form.shape.clone();
         PyTuple::new(py, shape)
     }
 
-    /// Name of the type of the elements.
+    /// Name of the element type.
     #[getter]
     fn dtype(&self) -> &'static str {
         element::name(self.lock().form.dtype)

@@ -1,10 +1,10 @@
-//! The Python module: the types of `polychip` as Python has them. What a person reads is in `python/polychip`.
+//! The Python module: the types of `polychip` for Python. The public package is `python/polychip`.
 //!
 //! Invariants:
 //! 1. Python's lock is not held while a model is read, planned, compiled or run.
-//! 2. An array that is given is read where it lies, where its elements lie in row-major order without gaps.
+//! 2. An input array is read in place if its elements are in row-major order without gaps.
 //! 3. Memory that Python sees is held as long as Python sees it, and no run writes it meanwhile.
-//! 4. A process made by `fork` is told so by an error: it has none of the threads that devices need.
+//! 4. A child of `fork` receives an error: it has none of the threads that devices need.
 
 #![deny(unsafe_code)]
 

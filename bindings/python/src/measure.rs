@@ -1,4 +1,4 @@
-//! Measuring what plans rest on, while Python looks on.
+//! Measurements on which plans are based, with progress reports to Python.
 
 use std::ops::ControlFlow;
 
@@ -8,8 +8,8 @@ use pyo3::types::PyBool;
 
 use crate::error;
 
-/// Measures, without Python's lock. Before each batch Python is told how far it is: where it answers False, measuring ends; what
-/// it raises is raised, and so is a signal, as Ctrl-C.
+/// Measures, without Python's lock. Reports progress to Python before each batch: False ends the
+/// measurement, and exceptions and signals, such as Ctrl-C, are raised.
 pub(crate) fn measured(
     py: Python<'_>,
     runtime: &Runtime,

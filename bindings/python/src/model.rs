@@ -1,4 +1,4 @@
-//! A model that has been read.
+//! A model, ready to be planned.
 
 use pyo3::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::policy::Policy;
 use crate::session::Session;
 use crate::shared::Shared;
 
-/// A model that has been read, of one runtime.
+/// A model of one runtime, ready to be planned.
 #[pyclass(frozen, module = "polychip")]
 pub(crate) struct Model {
     pub(crate) model: polychip::Model,
@@ -23,26 +23,26 @@ impl Model {
 
 #[pymethods]
 impl Model {
-    /// Its file, or the name that it was given.
+    /// Path of its file, or the name passed to `load`.
     #[getter]
     fn path(&self) -> String {
         self.model.path().display().to_string()
     }
 
-    /// Names of the sizes that the model leaves open.
+    /// Names of the dimensions whose sizes the model leaves open.
     #[getter]
     fn open_dims(&self) -> Vec<String> {
         self.model.open_dims()
     }
 
-    /// Named texts that its maker added.
+    /// Key-value metadata that the author of the model added.
     #[getter]
     fn metadata(&self, py: Python<'_>) -> PyResult<std::collections::BTreeMap<String, String>> {
         let header = py.detach(|| self.model.header());
         Ok(header.map_err(error::of)?.metadata)
     }
 
-    /// The same with these sizes.
+    /// Returns a copy of the model with these sizes.
     #[pyo3(signature = (**sizes))]
     fn bind(
         &self,
@@ -53,7 +53,7 @@ impl Model {
         Ok(Model::new(bound.map_err(error::of)?, self.shared.clone()))
     }
 
-    /// Plans, and compiles nothing.
+    /// Plans the model without compiling anything. Blocks.
     #[pyo3(signature = (policy = None))]
     fn plan(&self, py: Python<'_>, policy: Option<&Policy>) -> PyResult<Plan> {
         self.shared.process.check()?;
@@ -62,7 +62,8 @@ impl Model {
         planned.map(Plan).map_err(error::of)
     }
 
-    /// The plan in the text of a file, checked for this model and these devices. A session of it keeps it.
+    /// Reads a plan from the text of a file and checks it for this model and these devices. A
+    /// session of this plan keeps it.
     #[pyo3(signature = (text, policy = None))]
     fn read_plan(&self, py: Python<'_>, text: &str, policy: Option<&Policy>) -> PyResult<Plan> {
         self.shared.process.check()?;
@@ -71,7 +72,7 @@ impl Model {
         planned.map(Plan).map_err(error::of)
     }
 
-    /// Plans, compiles and loads; with a plan, compiles and loads that.
+    /// Plans, compiles and loads the model; with `plan`, compiles and loads that plan. Blocks.
     #[pyo3(signature = (policy = None, *, plan = None))]
     fn session(&self, py: Python<'_>, policy: Option<&Policy>, plan: Option<&Plan>) -> PyResult<Session> {
         self.shared.process.check()?;

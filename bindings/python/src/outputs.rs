@@ -1,9 +1,11 @@
-//! Memory that runs write their outputs into, and what Python gets of it.
+//! Memory into which runs write their outputs, and its conversion to Python.
 //!
 //! Invariants:
-//! 1. An output whose size is known before the run is written where Python then sees it, by devices that can; others are
-//!    copied once, from memory of the run or of the device.
-//! 2. Memory that Python has let go of is written by a later run; Python sees none that a run may write.
+//! 1. A capable device writes an output whose size is known before the run directly into memory
+//!    that Python then sees. Other outputs are copied once, from memory of the run or of the
+//!    device.
+//! 2. Memory that Python has released is written by a later run; Python sees no memory that a run
+//!    may write.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,15 +22,15 @@ use crate::tensor::{Store, Tensor, array};
 /// So many memories of an output wait for later runs; more are let go.
 const KEPT: usize = 16;
 
-/// Memory that a run writes one output into.
-pub(crate) struct Place {
+/// Memory into which a run writes one output.
+pub(crate) struct OutputMemory {
     output: Output,
     address: usize,
     _memory: Memory,
 }
 
-impl Place {
-    fn new(session: &polychip::Session, spec: &TensorSpec) -> PyResult<Place> {
+impl OutputMemory {
+    fn new(session: &polychip::Session, spec: &TensorSpec) -> PyResult<OutputMemory> {
         let memory =
             Memory::new(spec.bytes.max(1)).map_err(|error| PyMemoryError::new_err(error.to_string()))?;
         let open = memory.access(Access::Write);
@@ -36,7 +38,7 @@ impl Place {
             .map_err(|error| PyMemoryError::new_err(error.to_string()))?
             .as_ptr() as usize;
         let output = session.output_in_memory(&spec.name, &spec.shape, &memory);
-        Ok(Place {
+        Ok(OutputMemory {
             output: output.map_err(error::of)?,
             address,
             _memory: memory,
@@ -52,7 +54,7 @@ impl Place {
     }
 }
 
-/// How an output comes to Python.
+/// Transfer of an output to Python.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// In place.
@@ -67,7 +69,7 @@ pub(crate) enum Way {
 pub(crate) struct Pool {
     pub(crate) spec: TensorSpec,
     way: AtomicU8,
-    free: Mutex<Vec<Place>>,
+    free: Mutex<Vec<OutputMemory>>,
 }
 
 impl Pool {
@@ -100,19 +102,19 @@ impl Pool {
         self.way.store(Way::State as u8, Ordering::Release);
     }
 
-    fn free(&self) -> std::sync::MutexGuard<'_, Vec<Place>> {
+    fn free(&self) -> std::sync::MutexGuard<'_, Vec<OutputMemory>> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn take(&self, session: &polychip::Session) -> PyResult<Place> {
+    pub(crate) fn take(&self, session: &polychip::Session) -> PyResult<OutputMemory> {
         let kept = self.free().pop();
         match kept {
             Some(place) => Ok(place),
-            None => Place::new(session, &self.spec),
+            None => OutputMemory::new(session, &self.spec),
         }
     }
 
-    pub(crate) fn give_back(&self, place: Place) {
+    pub(crate) fn give_back(&self, place: OutputMemory) {
         let mut free = self.free();
         if free.len() < KEPT {
             free.push(place);
@@ -120,12 +122,12 @@ impl Pool {
     }
 }
 
-/// What a run wrote, by name, in the model's order.
+/// Outputs of a run by name, in the model's order.
 pub(crate) fn named<'py>(
     py: Python<'py>,
     outputs: &Outputs,
     pools: &[Arc<Pool>],
-    places: Vec<Option<Place>>,
+    places: Vec<Option<OutputMemory>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let all = PyDict::new(py);
     for (index, (pool, place)) in pools.iter().zip(places).enumerate() {
@@ -133,14 +135,17 @@ pub(crate) fn named<'py>(
         let value = match place {
             Some(place) => {
                 let form = Form::new(spec.dtype, spec.shape.clone());
-                array(py, Tensor::new(form, Store::Place(Some(place), Arc::clone(pool))))?
+                array(
+                    py,
+                    Tensor::new(form, Store::OutputMemory(Some(place), Arc::clone(pool))),
+                )?
             }
             None if pool.way() == Way::State => continue,
             None => {
                 let view = outputs.at(index).map_err(error::of)?;
                 if spec.packed {
                     let packed = Packed::from_bytes(view.bytes());
-                    let words = "a value that is no tensor cannot be read";
+                    let words = "a value that is not a tensor cannot be read";
                     unpacked(py, &packed.ok_or_else(|| error::DeviceError::new_err(words))?)?
                 } else {
                     let form = Form::new(view.dtype(), view.shape().to_vec());
@@ -153,7 +158,7 @@ pub(crate) fn named<'py>(
     Ok(all)
 }
 
-/// A sequence as a list, an optional that holds nothing as None, strings as nested lists.
+/// A sequence as a list, an empty optional as None, strings as nested lists.
 fn unpacked<'py>(py: Python<'py>, packed: &Packed) -> PyResult<Bound<'py, PyAny>> {
     match packed {
         Packed::Nothing => Ok(py.None().into_bound(py)),

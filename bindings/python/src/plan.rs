@@ -1,15 +1,15 @@
-//! Plans before they are compiled, and why each node is where it is.
+//! Plans before compilation, and their explanations.
 
 use pyo3::prelude::*;
 
 use crate::error::{self, BadPlanError, Error};
 
-/// A plan: which nodes run on which device, and why.
+/// A plan: the device of each node, and the reasons.
 #[pyclass(frozen, module = "polychip")]
 pub(crate) struct Plan(pub(crate) polychip::Planned);
 
 impl Plan {
-    /// The plan in the text of a file, which has not been checked.
+    /// Parses the text of a plan file, without checking the plan.
     pub(crate) fn parsed(text: &str) -> PyResult<polychip::Plan> {
         polychip::Plan::from_json(text).map_err(|error| BadPlanError::new_err(format!("not a plan: {error}")))
     }
@@ -17,7 +17,7 @@ impl Plan {
 
 #[pymethods]
 impl Plan {
-    /// The devices that have a part.
+    /// Devices that run a part.
     #[getter]
     fn devices(&self) -> Vec<String> {
         let plan = self.0.plan();
@@ -31,8 +31,8 @@ impl Plan {
         names
     }
 
-    /// The text of the plan's file, as `polychip partition -o` writes it; as a lock also with what launches, links and whole
-    /// parts cost.
+    /// Text of the plan file, as `polychip partition -o` writes it. With `lock` it also records the
+    /// costs of launches, links and whole parts.
     #[pyo3(signature = (*, lock = false))]
     fn to_json(&self, py: Python<'_>, lock: bool) -> String {
         py.detach(|| match lock {
@@ -41,7 +41,7 @@ impl Plan {
         })
     }
 
-    /// For each node its device and cost, and for every other device why it is not there.
+    /// Explains for each node its device and cost, and the reason against every other device.
     fn explain(&self, py: Python<'_>) -> PyResult<Explained> {
         py.detach(|| self.0.explain()).map(Explained).map_err(error::of)
     }
@@ -52,18 +52,18 @@ impl Plan {
     }
 }
 
-/// Why each node of a plan is where it is: text, or a dict.
+/// The reasons for the device of each node: text, or a dict.
 #[pyclass(frozen, module = "polychip")]
 pub(crate) struct Explained(polychip::Explained);
 
 #[pymethods]
 impl Explained {
-    /// As JSON, by the schema of `polychip explain --json`.
+    /// JSON, in the schema of `polychip explain --json`.
     fn to_json(&self) -> PyResult<String> {
         json(serde_json::to_string(&self.0))
     }
 
-    /// As a dict, with the names of the JSON.
+    /// A dict with the names of the JSON.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         loaded(py, &self.to_json()?)
     }

@@ -1,4 +1,4 @@
-//! What a session is asked for, in the words of the command line.
+//! Requirements of a session, with the names of the command line.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -6,7 +6,8 @@ use pyo3::types::{PyBool, PyDict, PyList, PyString, PyTuple};
 
 use crate::error;
 
-/// What an app asks of a session: an aim and settings, named as the options of the command line are.
+/// Requirements of a session: an objective and settings, named like the options of the command
+/// line.
 #[pyclass(frozen, module = "polychip")]
 #[derive(Debug, Clone)]
 pub(crate) struct Policy(pub(crate) polychip::Policy);
@@ -25,8 +26,8 @@ impl Policy {
         made(polychip::Policy::energy(), settings)
     }
 
-    /// Time and energy together, predicted to take at most 1.5 times as long as the fastest plan, unless `energy_price` is
-    /// set.
+    /// Time and energy together. The plan is predicted to take at most 1.5 times as long as the
+    /// fastest one, unless `energy_price` is set.
     #[staticmethod]
     #[pyo3(signature = (**settings))]
     fn balanced(settings: Option<&Bound<'_, PyDict>>) -> PyResult<Policy> {
@@ -55,7 +56,7 @@ impl Policy {
 }
 
 impl Policy {
-    /// What Python gave, or the shortest time of a run.
+    /// The policy passed from Python, or the shortest run time.
     pub(crate) fn given(policy: Option<&Policy>) -> polychip::Policy {
         policy.map_or_else(polychip::Policy::latency, |policy| policy.0.clone())
     }
@@ -68,7 +69,7 @@ fn made(policy: polychip::Policy, settings: Option<&Bound<'_, PyDict>>) -> PyRes
     made.map(Policy).map_err(error::of)
 }
 
-/// Settings in the words of the command line, in their order.
+/// Settings in the form of the command line, in order.
 pub(crate) fn words(settings: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<(String, String)>> {
     let mut all = Vec::new();
     for (name, value) in settings.into_iter().flatten() {
@@ -81,7 +82,7 @@ pub(crate) fn words(settings: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<(Strin
     Ok(all)
 }
 
-/// A value in the words of the command line; several where the option may be given several times.
+/// A value in the form of the command line; several if the option may be repeated.
 fn values(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     // what may be taken away while a session runs
     if value.is_none() {
@@ -108,7 +109,7 @@ fn values(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     }
     let Ok(pairs) = value.cast::<PyDict>() else {
         return Err(PyTypeError::new_err(format!(
-            "setting {name}: a string, a number, a bool, a list or a dict, not {}",
+            "setting {name} must be a string, a number, a bool, a list or a dict, not {}",
             value.get_type().name()?
         )));
     };

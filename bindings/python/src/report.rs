@@ -1,4 +1,4 @@
-//! What a session runs where, predicted and measured.
+//! Reports of sessions.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 use crate::error::Error;
 use crate::plan::{json, loaded};
 
-/// What a session runs where, predicted and measured: text, a dict, in a notebook the page of the plan.
+/// The device, predicted and measured cost of each part of a session: text, a dict, or the plan's
+/// HTML page in a notebook.
 #[pyclass(frozen, module = "polychip")]
 pub(crate) struct Report {
     report: polychip::Report,
@@ -22,17 +23,17 @@ impl Report {
 
 #[pymethods]
 impl Report {
-    /// As JSON, by the schema of `polychip run --json`.
+    /// JSON, in the schema of `polychip run --json`.
     fn to_json(&self) -> PyResult<String> {
         json(serde_json::to_string(&self.report))
     }
 
-    /// As a dict, with the names of the JSON.
+    /// A dict with the names of the JSON.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         loaded(py, &self.to_json()?)
     }
 
-    /// The page of the plan: graph, timeline, costs and reasons, in one file of HTML.
+    /// The plan's page: graph, timeline, costs and reasons, in one HTML file.
     fn to_html(&self, py: Python<'_>) -> PyResult<String> {
         let Some(planned) = &self.planned else {
             return Err(Error::new_err(
@@ -44,7 +45,7 @@ impl Report {
         page.map_err(|error| Error::new_err(error.to_string()))
     }
 
-    /// The page in a frame of its own, for notebooks.
+    /// The page in an iframe, for notebooks.
     pub(crate) fn _repr_html_(&self, py: Python<'_>) -> PyResult<Option<String>> {
         if self.planned.is_none() {
             return Ok(None);

@@ -8,20 +8,21 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::error::{self, TimedOutError};
-use crate::outputs::{self, Place, Pool};
+use crate::outputs::{self, OutputMemory, Pool};
 
 /// Between two looks for signals, as Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A run that was submitted, with the memory that it writes.
+/// A submitted run, with the memory that it writes.
 pub(crate) struct Started {
     pub(crate) run: polychip::Run,
     pub(crate) pools: Arc<[Arc<Pool>]>,
-    pub(crate) places: Vec<Option<Place>>,
+    pub(crate) places: Vec<Option<OutputMemory>>,
 }
 
 impl Started {
-    /// Waits for the outputs; none where the time is over and the run goes on. A signal cancels it.
+    /// Waits for the outputs; `None` if the time limit passed before the run ended. A signal
+    /// cancels the run.
     fn poll(&mut self, py: Python<'_>, timeout: Option<Duration>) -> PyResult<Option<Outputs>> {
         let start = Instant::now();
         loop {
@@ -40,7 +41,7 @@ impl Started {
         }
     }
 
-    /// What the run wrote.
+    /// Outputs of the run.
     fn named<'py>(self, py: Python<'py>, outputs: Outputs) -> PyResult<Bound<'py, PyDict>> {
         let named = outputs::named(py, &outputs, &self.pools, self.places);
         py.detach(|| drop(outputs));
@@ -62,20 +63,20 @@ impl Started {
 
 fn over(timeout: Option<Duration>) -> PyErr {
     let milliseconds = timeout.unwrap_or_default().as_millis();
-    TimedOutError::new_err(format!("the run goes on after {milliseconds} ms"))
+    TimedOutError::new_err(format!("the run has not ended after {milliseconds} ms"))
 }
 
-/// A time that Python gives in milliseconds.
+/// Parses a time in milliseconds from Python.
 pub(crate) fn milliseconds(name: &str, value: Option<f64>) -> PyResult<Option<Duration>> {
     let Some(value) = value else {
         return Ok(None);
     };
     let time = Duration::try_from_secs_f64(value / 1e3);
-    let words = format!("{name} is {value}; it is a time in milliseconds");
+    let words = format!("{name} is {value}; expected a time in milliseconds");
     time.map(Some).map_err(|_| error::BadInputError::new_err(words))
 }
 
-/// A run that was submitted. One that nobody waits for goes on.
+/// A submitted run. It continues even if no thread waits for it.
 #[pyclass(frozen, module = "polychip")]
 pub(crate) struct Run(Mutex<Option<Started>>);
 
@@ -88,7 +89,7 @@ impl Run {
         let started = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         started.ok_or_else(|| {
             error::BadInputError::new_err(
-                "the run has given its outputs or an error, or another thread waits for it",
+                "the run already delivered its outputs or an error, or another thread waits for it",
             )
         })
     }
@@ -96,7 +97,7 @@ impl Run {
 
 #[pymethods]
 impl Run {
-    /// Waits for the outputs.
+    /// Waits for the outputs, at most `timeout_ms`.
     #[pyo3(signature = (timeout_ms = None))]
     fn wait<'py>(&self, py: Python<'py>, timeout_ms: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
         let timeout = milliseconds("timeout_ms", timeout_ms)?;

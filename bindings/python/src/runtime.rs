@@ -21,20 +21,20 @@ use crate::policy::{self, Policy};
 use crate::session::Session;
 use crate::shared::Shared;
 
-/// Plugins, their devices, and what was measured on them.
+/// Plugins, their devices, and measurements of them.
 #[pyclass(frozen, module = "polychip")]
 pub(crate) struct Runtime(Shared);
 
-/// A device that is open.
+/// An open device.
 #[pyclass(frozen, get_all, module = "polychip")]
 pub(crate) struct Device {
     /// `plugin:index`.
     name: String,
-    /// What its maker calls it.
+    /// Human-readable name.
     description: String,
     /// cpu, gpu, npu, dsp or other.
     kind: String,
-    /// Its figures are an emulated device's.
+    /// Whether its figures are those of an emulated device.
     emulated: bool,
 }
 
@@ -112,7 +112,7 @@ impl Runtime {
         }))
     }
 
-    /// The devices that are open.
+    /// Open devices.
     #[getter]
     fn devices(&self) -> Vec<Device> {
         let devices = self.0.runtime.devices().iter();
@@ -137,16 +137,17 @@ impl Runtime {
             .collect()
     }
 
-    /// The bundles that were given as profiles: family and version, or why one is not used.
+    /// Bundles passed as profiles: family and version, or the reason why one is not used.
     #[getter]
     fn bundles(&self) -> Vec<String> {
         let bundles = self.0.runtime.bundles().iter();
         bundles.map(ToString::to_string).collect()
     }
 
-    /// Measures what plans for these models rest on: links, models on each device, parts of the plans that are chosen.
+    /// Measures what plans for these models are based on: links, models on each device, parts of
+    /// the chosen plans. Blocks for seconds to minutes.
     #[pyo3(signature = (models, policy = None, *, ops = false, wholes = true, seconds = None, goal = 0.03, on_progress = None))]
-    #[expect(clippy::too_many_arguments, reason = "each is a word of Python's")]
+    #[expect(clippy::too_many_arguments, reason = "each is a keyword argument in Python")]
     fn measure<'py>(
         &self,
         py: Python<'py>,
@@ -160,7 +161,8 @@ impl Runtime {
     ) -> PyResult<Bound<'py, PyAny>> {
         self.0.process.check()?;
         let time = seconds.map(Duration::try_from_secs_f64).transpose();
-        let time = time.map_err(|_| error::BadInputError::new_err("seconds is no time"))?;
+        let time =
+            time.map_err(|_| error::BadInputError::new_err("seconds must be a finite time of at least 0"))?;
         let options = ProfileOptions {
             ops,
             wholes,
@@ -173,7 +175,8 @@ impl Runtime {
         loaded(py, &json(serde_json::to_string(&report))?)
     }
 
-    /// Makes sessions that share devices, with a proof that no deadline is missed: by name, of a model and a policy each.
+    /// Makes sessions that share devices, with a proof that no deadline is missed. `wanted` maps
+    /// names to a model and a policy.
     #[pyo3(signature = (wanted, *, margin_percent = 50.0))]
     fn admit<'py>(
         &self,
@@ -208,7 +211,7 @@ impl Runtime {
         Ok(made)
     }
 
-    /// The proof of all sessions that are admitted now; None where there are none.
+    /// The proof for all sessions that are admitted now; None if there are none.
     #[getter]
     fn admitted<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         match py.detach(|| self.0.runtime.admitted()) {
@@ -217,7 +220,7 @@ impl Runtime {
         }
     }
 
-    /// Reads an ONNX model: a file's path, or its bytes, which are kept and not copied.
+    /// Reads an ONNX model from a path, or from bytes, which are kept rather than copied.
     #[pyo3(signature = (model, *, name = "model"))]
     fn load(&self, py: Python<'_>, model: &Bound<'_, PyAny>, name: &str) -> PyResult<Model> {
         self.0.process.check()?;
@@ -229,7 +232,7 @@ impl Runtime {
             py.detach(|| runtime.load(path))
         } else {
             return Err(PyTypeError::new_err(format!(
-                "a model is a path or bytes, not {}",
+                "a model must be a path or bytes, not {}",
                 model.get_type().name()?
             )));
         };

@@ -1,4 +1,4 @@
-//! A session: a model, planned and compiled, that runs.
+//! A session: a model, planned and compiled, ready to run.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use crate::array::Array;
 use crate::element;
 use crate::error::{self, BadInputError};
 use crate::input::{Input, State};
-use crate::outputs::{Place, Pool, Way};
+use crate::outputs::{OutputMemory, Pool, Way};
 use crate::plan::{Plan, json, loaded};
 use crate::policy;
 use crate::report::Report;
 use crate::run::{Run, Started, milliseconds};
 use crate::shared::Shared;
 
-/// `run` waits so long for a place among the runs in flight.
+/// Time for which `run` waits for a free slot among the runs in flight.
 const TURN: Duration = Duration::from_secs(3600);
 
-/// Name, type and sizes of an input or output.
+/// Name, type and shape of an input or output.
 #[pyclass(frozen, get_all, module = "polychip")]
 pub(crate) struct TensorInfo {
     name: String,
     dtype: &'static str,
-    /// Sizes; names of those that the model leaves open, None where only the run knows the size.
+    /// Sizes; the name of a size that the model leaves open, None for a size that is known only after the run.
     shape: Py<PyTuple>,
 }
 
@@ -67,7 +67,7 @@ impl TensorInfo {
     }
 }
 
-/// A model, planned, compiled and loaded. Any number of threads may use it.
+/// A model, planned, compiled and loaded. Thread-safe.
 #[pyclass(frozen, module = "polychip")]
 pub(crate) struct Session {
     session: polychip::Session,
@@ -85,7 +85,7 @@ impl Session {
         }
     }
 
-    /// Submits a run of what Python gives.
+    /// Submits a run of the inputs passed from Python.
     fn start(&self, py: Python<'_>, inputs: &Bound<'_, PyDict>, options: RunOptions) -> PyResult<Started> {
         self.shared.process.check()?;
         let mut given = Vec::with_capacity(inputs.len());
@@ -116,7 +116,7 @@ impl Session {
                 let bound = pool.way() == Way::Bound;
                 places.push(if bound { Some(pool.take(session)?) } else { None });
             }
-            let outputs: Vec<&polychip::Output> = places.iter().flatten().map(Place::output).collect();
+            let outputs: Vec<&polychip::Output> = places.iter().flatten().map(OutputMemory::output).collect();
             let run = session.submit_with(&inputs?, &outputs, options);
             Ok(Started {
                 run: run.map_err(error::of)?,
@@ -128,13 +128,13 @@ impl Session {
         started
     }
 
-    /// One input of a run.
+    /// Converts one input of a run.
     fn given(&self, index: usize, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Given> {
         if let Ok(input) = value.cast::<Input>() {
             let own = input.get().lock().input.name().to_owned();
             if own != name {
                 return Err(BadInputError::new_err(format!(
-                    "input {name:?} is given the memory of input {own:?}"
+                    "input {name:?} received the memory of input {own:?}"
                 )));
             }
             return Ok(Given::Shared(input.clone().unbind()));
@@ -170,7 +170,7 @@ impl Session {
 
 fn no_name(name: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!(
-        "inputs are given by name, as {{\"x\": array}}; {name:?} is no string"
+        "inputs are passed by name, as {{\"x\": array}}; {name:?} is not a string"
     ))
 }
 
@@ -195,7 +195,7 @@ impl Locked<'_> {
     }
 }
 
-/// Strings, nested in lists as their shape says, a list of arrays, or nothing.
+/// Strings, nested in lists as their shape, a list of arrays, or None.
 fn packed(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Packed> {
     if value.is_none() {
         return Ok(Packed::Nothing);
@@ -215,7 +215,7 @@ fn packed(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Packed> {
     }
     let arrays = value.cast::<PyList>().map_err(|_| {
         PyTypeError::new_err(format!(
-            "input {name:?} is strings (nested lists, as their shape), a list of arrays, or None"
+            "input {name:?} must be strings (nested lists, as their shape), a list of arrays, or None"
         ))
     })?;
     let literal = |array: Bound<'_, PyAny>| {
@@ -227,7 +227,7 @@ fn packed(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Packed> {
     Ok(Packed::Sequence(all?))
 }
 
-/// The shape of nested lists of strings, which are gathered in order; none where they are none.
+/// The shape of nested lists of strings, which are collected in order; `None` for other objects.
 fn shape_of_strings(value: &Bound<'_, PyAny>, strings: &mut Vec<String>) -> PyResult<Option<Vec<usize>>> {
     if let Ok(string) = value.cast::<PyString>() {
         strings.push(string.to_str()?.to_owned());
@@ -298,7 +298,7 @@ impl Session {
         made.map(Input::new).map_err(error::of)
     }
 
-    /// Runs to the end.
+    /// Runs and waits for the outputs.
     #[pyo3(signature = (inputs, *, deadline_ms = None, timeout_ms = None))]
     fn run<'py>(
         &self,
@@ -313,7 +313,7 @@ impl Session {
         started.finish(py, timeout)
     }
 
-    /// Runs in another thread: a coroutine that gives what `run` gives.
+    /// Runs in another thread: a coroutine with the result of `run`.
     #[pyo3(signature = (inputs, *, deadline_ms = None, timeout_ms = None))]
     fn run_async<'py>(
         slf: Bound<'py, Self>,
@@ -329,7 +329,8 @@ impl Session {
         to_thread.call((slf.getattr("run")?, inputs), Some(&words))
     }
 
-    /// Starts a run. Where as many are in flight as the policy allows, waits for at most `queue_timeout_ms`.
+    /// Starts a run. If as many runs are in flight as the policy allows, waits at most
+    /// `queue_timeout_ms`.
     #[pyo3(signature = (inputs, *, deadline_ms = None, queue_timeout_ms = None))]
     fn submit(
         &self,
@@ -346,13 +347,13 @@ impl Session {
         )?))
     }
 
-    /// Plans and compiles for inputs of these shapes.
+    /// Plans and compiles for inputs of these shapes. Blocks.
     fn prepare(&self, py: Python<'_>, shapes: HashMap<String, Vec<usize>>) -> PyResult<()> {
         self.shared.process.check()?;
         py.detach(|| self.session.prepare(shapes)).map_err(error::of)
     }
 
-    /// The next run reads for `input` what the last one wrote to `output`.
+    /// Feeds `output` of each run to `input` of the next one.
     fn bind_state(&self, py: Python<'_>, input: &str, output: &str) -> PyResult<()> {
         py.detach(|| self.session.bind_state(input, output))
             .map_err(error::of)?;
@@ -362,7 +363,7 @@ impl Session {
         Ok(())
     }
 
-    /// Begins anew: all states are zero.
+    /// Sets all states to zero.
     fn reset_state(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.session.reset_state()).map_err(error::of)
     }
@@ -376,13 +377,13 @@ impl Session {
         ))
     }
 
-    /// Sets the state of an input to what `state` gave, of this session or another.
+    /// Sets the state of an input to a result of `state`, of this session or another.
     fn set_state(&self, py: Python<'_>, input: &str, shape: Vec<usize>, data: &[u8]) -> PyResult<()> {
         py.detach(|| self.session.set_state(input, &shape, data))
             .map_err(error::of)
     }
 
-    /// Changes settings while the session runs, as `learn="watch"`; None takes a limit away.
+    /// Changes settings while the session runs, such as `learn="watch"`; None removes a limit.
     #[pyo3(signature = (**settings))]
     fn set(&self, py: Python<'_>, settings: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
         let words = policy::words(settings)?;
@@ -394,12 +395,14 @@ impl Session {
         .map_err(error::of)
     }
 
-    /// Whether the next frame is to run, where the governor skips some to keep a limit. Each call counts a frame.
+    /// Whether the next frame should run; the governor may skip frames to keep a limit. Each call
+    /// counts one frame.
     fn takes_frame(&self) -> bool {
         self.session.takes_frame()
     }
 
-    /// Reads the sensors and lets the governor decide now: what the sensors said; None where the session is not governed.
+    /// Reads the sensors, lets the governor decide now, and returns the readings; None if the
+    /// session is not governed.
     fn govern<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         match py.detach(|| self.session.govern()) {
             None => Ok(None),
@@ -407,7 +410,8 @@ impl Session {
         }
     }
 
-    /// What the governor was told and decided, as JSON, a line each; None where the session is not governed.
+    /// The governor's observations and decisions as JSON, one per line; None if the session is not
+    /// governed.
     fn decisions(&self, py: Python<'_>) -> Option<String> {
         py.detach(|| Some(self.session.decisions()?.to_json_lines()))
     }
@@ -419,22 +423,22 @@ impl Session {
             .map(|planned| Plan(planned.as_ref().clone()))
     }
 
-    /// Starts no more runs; those in flight go on to their end.
+    /// Closes the session to new runs; runs in flight continue to their end.
     fn close(&self) {
         self.session.close();
     }
 
-    /// Writes what was measured to the profile database.
+    /// Writes the measurements to the profile database.
     fn record(&self, py: Python<'_>) -> PyResult<()> {
         py.detach(|| self.session.record()).map_err(error::of)
     }
 
-    /// What runs where, predicted and measured.
+    /// The device, predicted and measured cost of each part.
     fn report(&self, py: Python<'_>) -> Report {
         py.detach(|| Report::new(self.session.report(), self.session.planned()))
     }
 
-    /// In a notebook: the page of the plan.
+    /// The plan's page, for notebooks.
     fn _repr_html_(&self, py: Python<'_>) -> PyResult<Option<String>> {
         self.report(py)._repr_html_(py)
     }

@@ -1,4 +1,4 @@
-//! The runtime, as all that is made of it holds it.
+//! The runtime, as shared by all objects made from it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Outputs of runs: memory that a run wrote, which Python owns.
+//! Outputs of runs: memory that a run wrote and Python owns.
 
 #![allow(unsafe_code)]
 
@@ -10,13 +10,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
 use crate::export::Form;
-use crate::outputs::{Place, Pool};
+use crate::outputs::{OutputMemory, Pool};
 use crate::{dlpack, element};
 
-/// Where the elements of a tensor are.
+/// Storage of the elements of a tensor.
 pub(crate) enum Store {
     /// Memory that the run wrote in place; a later run may have it once nobody sees it.
-    Place(Option<Place>, Arc<Pool>),
+    OutputMemory(Option<OutputMemory>, Arc<Pool>),
     /// A copy, of an output whose size only the run knew. In words of eight bytes, on which every element may lie.
     Copy(Vec<u64>),
 }
@@ -34,7 +34,7 @@ impl Store {
 
     fn data(&self) -> *mut u8 {
         match self {
-            Store::Place(place, _) => place.as_ref().map_or(std::ptr::null_mut(), Place::data),
+            Store::OutputMemory(place, _) => place.as_ref().map_or(std::ptr::null_mut(), OutputMemory::data),
             Store::Copy(words) => words.as_ptr().cast_mut().cast(),
         }
     }
@@ -42,7 +42,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        if let Store::Place(place, pool) = self
+        if let Store::OutputMemory(place, pool) = self
             && let Some(place) = place.take()
         {
             pool.give_back(place);
@@ -71,13 +71,13 @@ impl Tensor {
 
 #[pymethods]
 impl Tensor {
-    /// Sizes, in ONNX's order.
+    /// Shape, in ONNX order.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         PyTuple::new(py, &self.form.shape)
     }
 
-    /// Name of the type of the elements.
+    /// Name of the element type.
     #[getter]
     fn dtype(&self) -> &'static str {
         element::name(self.form.dtype)
@@ -89,7 +89,8 @@ impl Tensor {
         self.form.bytes()
     }
 
-    /// The same memory as unsigned integers of as many bits: for types that buffers have no word for, as bfloat16.
+    /// The same memory as unsigned integers of the same width, for types that the buffer protocol
+    /// lacks, such as bfloat16.
     fn bits(&self) -> Tensor {
         Tensor {
             form: Form::new(element::bits(self.form.dtype), self.form.shape.clone()),
@@ -128,7 +129,7 @@ impl Tensor {
     }
 }
 
-/// An output as Python's arrays: NumPy's where NumPy is installed and has the type, else the tensor.
+/// An output as an array: NumPy's if NumPy is installed and has the type, else the tensor.
 pub(crate) fn array<'py>(py: Python<'py>, tensor: Tensor) -> PyResult<Bound<'py, PyAny>> {
     static AS_ARRAY: pyo3::sync::PyOnceLock<Option<Py<PyAny>>> = pyo3::sync::PyOnceLock::new();
     let has_format = tensor.has_format();

@@ -1,4 +1,4 @@
-"""What several tests need: the demo's model, small models, the module."""
+"""Shared fixtures: the demo model, small models, the module."""
 
 from pathlib import Path
 

@@ -56,7 +56,7 @@ def learning(session):
     return session.report().to_dict()["learning"]
 
 
-def test_a_session_learns_and_is_told_to_stop(scripted):
+def test_session_learns_until_stopped(scripted):
     session = scripted.load(abs_of_neg()).session(latency())
     drive(session, 1)
     assert not learning(session)["settled"]
@@ -76,13 +76,13 @@ def test_a_session_learns_and_is_told_to_stop(scripted):
 
 
 @pytest.mark.parametrize(("learn", "mode"), [("no", None), (False, None), ("watch", "watch"), (True, "5%"), ("10%", "10%")])
-def test_one_switch_says_whether_a_session_learns(scripted, learn, mode):
+def test_learn_setting_controls_learning(scripted, learn, mode):
     session = scripted.load(abs_of_neg()).session(latency(learn=learn))
     said = learning(session)
     assert (said and said["mode"]) == mode
 
 
-def test_plans_are_texts(scripted):
+def test_plans_round_trip_as_text(scripted):
     loaded = scripted.load(abs_of_neg())
     plan = loaded.plan(latency())
     assert plan.devices == ["null:0"]
@@ -131,7 +131,7 @@ def test_sessions_are_admitted_or_refused(scripted):
     assert scripted.admitted is None
 
 
-def test_what_is_measured_makes_the_next_plan(scripted):
+def test_measurements_determine_the_next_plan(scripted):
     loaded = scripted.load(abs_of_neg())
     told = []
 
@@ -153,7 +153,7 @@ def test_what_is_measured_makes_the_next_plan(scripted):
         scripted.measure([loaded], latency(), ops=True, goal=1e-9, on_progress=broken)
 
 
-def test_bundles_are_listed_with_why_they_are_not_used(tmp_path):
+def test_unused_bundles_are_listed_with_the_reason(tmp_path):
     bundle = tmp_path / "phone.bundle"
     runtime = polychip.Runtime(profiles=bundle, trust="00" * 32, installation="b71c", allow_rollback=True)
     assert len(runtime.bundles) == 1
@@ -164,7 +164,7 @@ def test_bundles_are_listed_with_why_they_are_not_used(tmp_path):
         polychip.Runtime(bundle="x")
 
 
-def test_state_is_taken_and_given(runtime):
+def test_state_is_saved_and_restored(runtime):
     nodes = [helper.make_node("Add", ["x", "s"], ["t"])]
     loaded = runtime.load(model(nodes, [value("x", [2]), value("s", [2])], [value("t", [2])]))
     session = loaded.session(polychip.Policy.latency(threads=1))

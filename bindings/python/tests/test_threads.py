@@ -81,7 +81,7 @@ def test_a_run_is_awaited(doubler, x):
 def test_a_run_gives_its_outputs_once(doubler, x):
     run = doubler.submit({"x": x})
     run.wait()
-    with pytest.raises(polychip.BadInputError, match="given its outputs"):
+    with pytest.raises(polychip.BadInputError, match="delivered its outputs"):
         run.wait()
 
 
@@ -94,7 +94,7 @@ def test_more_runs_than_the_policy_allows_are_refused(runtime, x):
     session.submit({"x": x}).wait()
 
 
-def test_a_forked_child_is_told_so(runtime, doubler, x):
+def test_forked_child_receives_an_error(runtime, doubler, x):
     read, write = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,35 +1,39 @@
-/* The plugin contract of Polychip. A plugin is a shared library named libpolychip_plugin_NAME.so with the one
- * export that is declared first. docs/adding-a-plugin.md is the guide, with a plugin in C.
+/* The plugin contract of Polychip. A plugin is a shared library named libpolychip_plugin_NAME.so with one export,
+ * polychip_plugin_query. Guide, with a plugin in C: docs/adding-a-plugin.md.
  *
- * Rules for every call; the comment of a call says what differs.
+ * Rules for every call; the comment of a call states its deviations.
  *
  * 1. Status. A call that returns uint32_t returns a POLYCHIP_STATUS_*. It writes its results (`out_...`) only with
- *    POLYCHIP_STATUS_OK; after anything else the host reads none of them.
- * 2. Errors. `error` may be null. A call that fails fills the record: the status that it returns, the vendor's
- *    code, the node and tensor or port concerned or POLYCHIP_NO_INDEX, words. A call that succeeds leaves it alone.
- * 3. Null. Handles and other pointers are not null unless their comment says so; a plugin answers null with
- *    POLYCHIP_STATUS_BAD_ARGUMENT. Beside a count or length of 0 a pointer may be null and is not followed.
- * 4. Sizes. A struct that begins with `struct_size` grows at its end with later minor versions. Whoever makes or
- *    owns it sets the size, also of a record to be filled in; the other side reads or writes only the bytes that
- *    both know, leaves `struct_size` alone, and takes what it was not given as absent. A size that ends inside a
- *    field is refused with POLYCHIP_STATUS_BAD_ARGUMENT; one below the struct of version 1.0, which nobody sends,
- *    may be. Arrays of such structs are stepped through by their stride. Structs without the field never grow.
- * 5. Threads. Calls come from any thread. "Thread-safe" calls come from several threads at once, on one object
- *    too. Any other call comes on one object from one thread at a time, while others use other objects of the same
- *    device. Nothing is destroyed while another thread makes a call with it. The host's services are thread-safe.
- * 6. Life. Arguments are valid during the call. What a result points to lives as long as the object that it came
- *    from. Children are destroyed before parents: fences, executables, buffers and blobs before their device,
- *    devices before their instance. Who makes an object or a block of memory destroys it; the other side never does.
- * 7. Nothing unwinds out of a call or into one: C++ catches everything at each entry.
- * 8. Codes and bits that a plugin does not know come from a later minor version: it refuses the node, the memory or
- *    the call in words, and ignores hints (priorities, groups, layouts wanted). Fields that say "Zero" are written
- *    as 0 and not read.
+ *    POLYCHIP_STATUS_OK; after any other status the host reads none of them.
+ * 2. Errors. `error` may be null. A failing call fills the record: the status that it returns, the vendor's code,
+ *    the node and the tensor or port concerned or POLYCHIP_NO_INDEX, a message. A successful call leaves the record
+ *    unchanged.
+ * 3. Null. Handles and other pointers are not null unless their comment allows it; a plugin answers null with
+ *    POLYCHIP_STATUS_BAD_ARGUMENT. A pointer whose count or length is 0 may be null and is not followed.
+ * 4. Sizes. A struct that begins with `struct_size` grows at its end in later minor versions. The side that makes or
+ *    owns it sets the size, also of a record to be filled in. The other side reads or writes only the bytes that
+ *    both know, leaves `struct_size` unchanged, and treats missing fields as absent. A size that ends inside a field
+ *    is refused with POLYCHIP_STATUS_BAD_ARGUMENT. A size below that of version 1.0 may be refused; no host sends
+ *    one. Arrays of such structs are traversed by their stride. Structs without the field never grow.
+ * 5. Threads. Calls come from any thread. "Thread-safe" calls come from several threads at once, also on one object.
+ *    Any other call comes on one object from one thread at a time, while other threads use other objects of the same
+ *    device. An object is not destroyed while another thread makes a call with it. The host's services are
+ *    thread-safe.
+ * 6. Lifetime. Arguments are valid during the call. Data that a result points to live as long as the object that
+ *    it came from. Children are destroyed before parents: fences, executables, buffers and blobs before their
+ *    device, devices before their instance. The side that makes an object or a block of memory destroys it; the
+ *    other side never does.
+ * 7. Unwinding. Nothing unwinds out of a call or into one: C++ catches everything at each entry.
+ * 8. Unknown codes and bits come from a later minor version. A plugin refuses the node, the memory or the call with
+ *    a message, and ignores hints (priorities, groups, requested layouts). Fields marked "Zero" are written as 0 and
+ *    not read.
+ * 9. Versions. Calls, fields and codes exist since version 1.0 unless their comment states a later one ("Since 1.1").
  */
 
 #ifndef POLYCHIP_PLUGIN_H
 #define POLYCHIP_PLUGIN_H
 
-/* Made by cbindgen from contract/abi: `cargo xtask header`. Do not edit. */
+/* Generated by cbindgen from contract/abi: `cargo xtask header --bless`. Do not edit. */
 
 #include <stdint.h>
 #include <stddef.h>
@@ -37,9 +41,9 @@
 extern "C" {
 #endif
 
-/* The one export of a plugin, called before anything else. Pure: loads nothing, returns a static table, or null for
- * another major version than the plugin's own. The host's minor version may be lower or higher: both sides keep to
- * the common prefix. Visible also in a library that is built with -fvisibility=hidden. */
+/* The one export of a plugin. Returns a static table, or null if the host's major version differs from the plugin's.
+ * Pure: the host calls it before anything else, and it loads nothing. The host's minor version may be lower or higher:
+ * both sides use the common prefix only. Visible also in a library that is built with -fvisibility=hidden. */
 #if defined(__GNUC__)
 __attribute__((visibility("default")))
 #endif
@@ -50,7 +54,7 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 #endif
 
 
-// An attribute outside this list, named by its text.
+// An attribute outside this list, identified by its name.
 #define POLYCHIP_ATTRIBUTE_CUSTOM 0
 
 // The attribute `activation`.
@@ -587,16 +591,16 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // An Apple `IOSurface`.
 #define POLYCHIP_MEMORY_IO_SURFACE 4
 
-// The vendor's own memory; only the same plugin binds it.
+// Memory in the vendor's own form; only the same plugin can bind it.
 #define POLYCHIP_MEMORY_VENDOR 5
 
-// The host will read.
+// The host reads the range.
 #define POLYCHIP_ACCESS_READ 1
 
-// The host will write. Without `POLYCHIP_ACCESS_READ` it writes the whole range.
+// The host writes the range. Without `POLYCHIP_ACCESS_READ` it writes all of it.
 #define POLYCHIP_ACCESS_WRITE 2
 
-// Compute as the model says.
+// Compute in the precision that the model states.
 #define POLYCHIP_PRECISION_EXACT 0
 
 // The device may compute f32 in a 16-bit float type.
@@ -635,28 +639,28 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // A digital signal processor.
 #define POLYCHIP_DEVICE_DSP 4
 
-// The device is emulated: its figures are not a real chip's.
+// The device is emulated: its figures are not those of a real chip.
 #define POLYCHIP_DEVICE_EMULATED 1
 
-// Runs use host memory that was imported in place, without a copy anywhere.
+// Runs use imported host memory in place, without any copy.
 #define POLYCHIP_DEVICE_SHARES_HOST_MEMORY 2
 
-// Runs of the device end one after the other, in the order of their `execute`.
+// Runs of the device end one after the other, in the order of their `execute` calls.
 #define POLYCHIP_DEVICE_SERIAL 4
 
-// It is not known whether a part that the device has begun gives way to a more urgent one.
+// Unknown whether a running part yields to a more urgent one.
 #define POLYCHIP_PREEMPTION_UNKNOWN 0
 
-// A part that the device has begun runs to its end.
+// A running part never yields.
 #define POLYCHIP_PREEMPTION_NONE 1
 
-// A part that the device has begun gives way to a more urgent one between two of its commands.
+// A running part yields to a more urgent one between two of its commands.
 #define POLYCHIP_PREEMPTION_COMMANDS 2
 
-// A part that the device has begun gives way to a more urgent one at any time.
+// A running part yields to a more urgent one at any time.
 #define POLYCHIP_PREEMPTION_ANY_TIME 3
 
-// No element type is known.
+// The element type is unknown.
 #define POLYCHIP_DTYPE_UNDEFINED 0
 
 // ONNX `float`: 32-bit IEEE float.
@@ -749,86 +753,97 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // One scale and zero point per index of `axis`.
 #define POLYCHIP_ENCODING_PER_AXIS 2
 
-// One scale and zero point per block of `block_size` elements along `axis`; the arrays are in
-// row-major order of the tensor's shape with `axis` divided by `block_size`, rounded up.
+// One scale and zero point per block of `block_size` elements along `axis`. The arrays are in
+// row-major order of the tensor's shape, with `axis` divided by `block_size` and rounded up.
 #define POLYCHIP_ENCODING_PER_BLOCK 3
 
-// Blocks that hold their scales beside their values, laid out as `block_layout` says, along the last axis, whose extent is
-// a multiple of the values of a block. Of constants only: `data` is whole blocks, `dtype` is `POLYCHIP_DTYPE_U8`, `dims`
-// count values and not bytes, and there are no scales and zero points. Where precision may be
-// reduced, a product with such a constant may round the values that it multiplies to 8 bits, each 32 neighbours of the axis
-// by a scale of their own. A device that does not know the layout refuses the nodes that read it. Since 1.2.
+// Blocks that hold their scales beside their values, in the layout `block_layout`, along the last
+// axis, whose extent is a multiple of the values in a block. For constants only: `data` is whole
+// blocks, `dtype` is `POLYCHIP_DTYPE_U8`, `dims` count values rather than bytes, and there are no
+// scales and zero points. If precision may be reduced, a product with such a constant may round
+// the values that it multiplies to 8 bits, with one scale per 32 neighbours along the axis. A
+// device that does not know the layout refuses the nodes that read it. Since 1.2.
 #define POLYCHIP_ENCODING_BLOCKS 4
 
-// 18 bytes of 32 values: f16 scale `d`; 16 bytes, whose low halves `q` are values 0 to 15 and whose high halves are values
-// 16 to 31. Value: (q - 8) d. This layout and the others are ggml's, numbers are little-endian.
+// 18 bytes for 32 values: f16 scale `d`, then 16 bytes whose low halves `q` are values 0 to 15 and
+// whose high halves are values 16 to 31. Value: (q - 8) d. This layout and the others are ggml's;
+// numbers are little-endian.
 #define POLYCHIP_BLOCKS_Q4_0 1
 
-// 20 bytes of 32 values: f16 `d`, f16 `m`, 16 bytes as in Q4_0. Value: q d + m.
+// 20 bytes for 32 values: f16 `d`, f16 `m`, 16 bytes as in Q4_0. Value: q d + m.
 #define POLYCHIP_BLOCKS_Q4_1 2
 
-// 34 bytes of 32 values: f16 `d`, 32 signed bytes `q`. Value: q d.
+// 34 bytes for 32 values: f16 `d`, 32 signed bytes `q`. Value: q d.
 #define POLYCHIP_BLOCKS_Q8_0 3
 
-// 144 bytes of 256 values in 8 groups: f16 `d`, f16 `dmin`, 12 bytes with a scale `s` and a minimum `m` of 6 bits per group
-// (of group g < 4: the low 6 bits of bytes g and g + 4; of others: the low and the high half of byte g + 4, above them the
-// two high bits of bytes g - 4 and g), 128 bytes: 32 for two groups each, low halves the first one's. Value: q d s - dmin m.
+// 144 bytes for 256 values in 8 groups. Value: q d s - dmin m.
+//
+// - f16 `d`, f16 `dmin`.
+// - 12 bytes with a scale `s` and a minimum `m` of 6 bits per group. For group g < 4: the low 6
+//   bits of bytes g and g + 4. For the others: the low and the high half of byte g + 4, with the
+//   two high bits of bytes g - 4 and g above them.
+// - 128 bytes, 32 for two groups each; the low halves belong to the first group.
 #define POLYCHIP_BLOCKS_Q4_K 4
 
-// 176 bytes of 256 values: as Q4_K, with 32 bytes before the last 128: bit g of byte i is the fifth bit of value i of group g.
+// 176 bytes for 256 values: as Q4_K, with 32 more bytes before the last 128. Bit g of byte i is
+// the fifth bit of value i of group g.
 #define POLYCHIP_BLOCKS_Q5_K 5
 
-// 210 bytes of 256 values: 128 bytes of low halves (64 for 128 values each: low halves first), 64 bytes of two high bits (32
-// for 128 values each: bits 2k and 2k + 1 of byte i belong to value 32 k + i), 16 signed scales `s` of 16 values each, f16
-// `d`. Value: (q - 32) d s.
+// 210 bytes for 256 values. Value: (q - 32) d s.
+//
+// - 128 bytes of low halves, 64 for 128 values each, low halves first.
+// - 64 bytes of the two high bits, 32 for 128 values each: bits 2k and 2k + 1 of byte i belong to
+//   value 32 k + i.
+// - 16 signed scales `s` of 16 values each.
+// - f16 `d`.
 #define POLYCHIP_BLOCKS_Q6_K 6
 
-// The call did what was asked.
+// The call succeeded.
 #define POLYCHIP_STATUS_OK 0
 
-// An argument breaks the contract; the same call will fail again.
+// An argument violates the contract. The same call will fail again.
 #define POLYCHIP_STATUS_BAD_ARGUMENT 1
 
-// The device cannot do this; another device may.
+// The device cannot do this. Another device may.
 #define POLYCHIP_STATUS_UNSUPPORTED 2
 
-// A passing fault; the same call may succeed later.
+// A temporary fault. The same call may succeed later.
 #define POLYCHIP_STATUS_TRANSIENT 3
 
-// The device failed and will fail again with this executable.
+// The device failed, and will fail again with this executable.
 #define POLYCHIP_STATUS_PERSISTENT 4
 
-// The device is gone until it is reset or opened anew.
+// The device is unusable until it is reset or opened again.
 #define POLYCHIP_STATUS_DEVICE_LOST 5
 
 // The run was cancelled on request.
 #define POLYCHIP_STATUS_CANCELLED 6
 
-// A wait ran out of time; the work goes on.
+// A wait timed out. The work continues.
 #define POLYCHIP_STATUS_TIMEOUT 7
 
 // Host or device memory ran out.
 #define POLYCHIP_STATUS_OUT_OF_MEMORY 8
 
-// A blob is torn, stale or made by another build.
+// A blob is torn, stale or from another build.
 #define POLYCHIP_STATUS_BAD_BLOB 9
 
-// No node or tensor is concerned.
+// Index for "no node or tensor".
 #define POLYCHIP_NO_INDEX UINT32_MAX
 
-// Bytes of message that an error record holds.
+// Capacity of the message in an error record, in bytes.
 #define POLYCHIP_ERROR_MESSAGE_BYTES 992
 
-// A frame that someone waits for.
+// Latency-critical work, such as a frame that a user waits for.
 #define POLYCHIP_PRIORITY_URGENT 2
 
-// The usual.
+// Normal work.
 #define POLYCHIP_PRIORITY_NORMAL 1
 
-// Work that nobody waits for.
+// Background work.
 #define POLYCHIP_PRIORITY_BATCH 0
 
-// Since 1.2. The device measures every step of the run (`fence_steps`), where it can.
+// Measure every step of the run (`fence_steps`), if the device can. Since 1.2.
 #define POLYCHIP_SUBMIT_STEPS 1
 
 // No deadline.
@@ -858,37 +873,37 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // `data` points to one `polychip_tensor` with constant data.
 #define POLYCHIP_ATTRIBUTE_TYPE_TENSOR 4
 
-// The value is a list even where `count` is 1.
+// The value is a list even if `count` is 1.
 #define POLYCHIP_ATTRIBUTE_LIST 1
 
-// Convolution with bias, activation or residual sum behind it.
+// Convolution followed by bias, activation or residual sum.
 #define POLYCHIP_GROUP_CONV 1
 
-// Matrix product (MatMul, Gemm) with bias, activation or residual sum behind it.
+// Matrix product (MatMul, Gemm) followed by bias, activation or residual sum.
 #define POLYCHIP_GROUP_MATMUL 2
 
 // A chain of elementwise ops.
 #define POLYCHIP_GROUP_ELEMENTWISE 3
 
-// Residual sum with the normalisation behind it.
+// Residual sum followed by its normalisation.
 #define POLYCHIP_GROUP_NORMALISATION 4
 
-// Something failed.
+// An operation failed.
 #define POLYCHIP_LOG_ERROR 1
 
-// Something looks wrong.
+// A condition that looks wrong, although nothing failed.
 #define POLYCHIP_LOG_WARN 2
 
-// Worth telling a user who asks.
+// Information for users.
 #define POLYCHIP_LOG_INFO 3
 
-// Worth telling an author.
+// Information for plugin authors.
 #define POLYCHIP_LOG_DEBUG 4
 
 // Every step.
 #define POLYCHIP_LOG_TRACE 5
 
-// An op outside this list, named by its domain and op type.
+// An op outside this list, identified by its domain and op type.
 #define POLYCHIP_OP_CUSTOM 0
 
 // ONNX `Abs`.
@@ -1509,7 +1524,7 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // ONNX `ai.onnx.ml.TreeEnsembleRegressor`.
 #define POLYCHIP_OP_TREE_ENSEMBLE_REGRESSOR 206
 
-// Any layout will do.
+// Any layout is acceptable.
 #define POLYCHIP_LAYOUT_ANY 0
 
 // Row-major in the order of the ONNX shape (`[n, c, h, w]`).
@@ -1518,26 +1533,27 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // Channels last (`[n, h, w, c]` in memory; the shape stays in ONNX order).
 #define POLYCHIP_LAYOUT_CHANNELS_LAST 2
 
-// By the strides of the port.
+// As the port's strides state.
 #define POLYCHIP_LAYOUT_STRIDED 3
 
-// The vendor's own; only the same plugin reads it.
+// The vendor's own layout; only the same plugin can read it.
 #define POLYCHIP_LAYOUT_VENDOR 4
 
 // The port is an output.
 #define POLYCHIP_PORT_OUTPUT 1
 
-// The extents are upper bounds; `fence_output_shape` tells the actual ones. Where the graph has no bound for an extent, the
-// port may state one extent in place of all: the elements that there is room for.
+// The extents are upper bounds; `fence_output_shape` reports the actual ones. If the graph has no
+// bound for an extent, the port may state a single extent in place of all: the number of elements
+// that there is room for.
 #define POLYCHIP_PORT_UPPER_BOUND 2
 
-// The port is half of an in-out pair: port `state_port` may be bound to the same memory.
+// The port is half of an in-out pair: the same memory may be bound to port `state_port`.
 #define POLYCHIP_PORT_STATE 4
 
-// Extents that a port record holds.
+// Largest rank that a port record holds.
 #define POLYCHIP_MAX_RANK 16
 
-// The step is computed by plain loops that stand in for a kernel.
+// Plain loops compute the step in place of a kernel.
 #define POLYCHIP_STEP_REFERENCE 1
 
 // `operations` holds a value.
@@ -1549,53 +1565,57 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // The device runs the node.
 #define POLYCHIP_SUPPORT_YES 0
 
-// The op is not offered.
+// The device does not offer the op.
 #define POLYCHIP_SUPPORT_OP 1
 
-// A data type is not offered.
+// The device does not offer a data type.
 #define POLYCHIP_SUPPORT_DTYPE 2
 
-// A shape or extent is out of bounds.
+// A shape or extent is outside the device's limits.
 #define POLYCHIP_SUPPORT_SHAPE 3
 
-// A rank is not offered.
+// The device does not offer a rank.
 #define POLYCHIP_SUPPORT_RANK 4
 
-// An attribute value is not offered.
+// The device does not offer an attribute value.
 #define POLYCHIP_SUPPORT_ATTRIBUTE 5
 
-// A memory layout is not offered.
+// The device does not offer a memory layout.
 #define POLYCHIP_SUPPORT_LAYOUT 6
 
-// An input would have to be a constant.
+// The device requires an input to be a constant.
 #define POLYCHIP_SUPPORT_NOT_CONSTANT 7
 
 // A shape is known only after the run.
 #define POLYCHIP_SUPPORT_DYNAMIC_SHAPE 8
 
-// A body graph (If, Loop, Scan) is not offered.
+// The device does not offer a body graph (If, Loop, Scan).
 #define POLYCHIP_SUPPORT_BODY 9
 
-// A quantisation encoding is not offered.
+// The device does not offer a quantisation encoding.
 #define POLYCHIP_SUPPORT_ENCODING 10
 
 // The device's memory is too small.
 #define POLYCHIP_SUPPORT_MEMORY 11
 
-// The device or its driver is known to be wrong or unstable here.
+// The device or its driver is known to be wrong or unstable for this node.
 #define POLYCHIP_SUPPORT_QUARANTINED 12
 
-// The vendor's library refused, for the reason in `detail`.
+// The vendor's library refused; `detail` holds its reason.
 #define POLYCHIP_SUPPORT_VENDOR 13
 
-// Bytes of detail that a support record holds.
+// Capacity of the detail in a support record, in bytes.
 #define POLYCHIP_SUPPORT_DETAIL_BYTES 1008
 
-// Major version of the contract: another one is refused.
+// Major version of the contract. Host and plugin refuse each other if their major versions differ.
 #define POLYCHIP_ABI_MAJOR 1
 
-// Minor version of the contract: a higher one only appends. 1 appends to `polychip_device_info` how parts share a device:
-// `preemption`, `queue_depth`, `preemption_bound_ns`, `switch_ns`.
+// Minor version of the contract. A higher minor version only appends.
+//
+// - 1.1 appends to `polychip_device_info` how parts share a device: `preemption`, `queue_depth`,
+//   `preemption_bound_ns`, `switch_ns`.
+// - 1.2 appends constants in blocks (`POLYCHIP_ENCODING_BLOCKS`, `block_layout`) and the times of
+//   a run's steps (`POLYCHIP_SUBMIT_STEPS`, `fence_steps`).
 #define POLYCHIP_ABI_MINOR 2
 
 // `temperature_mc` holds a value.
@@ -1625,35 +1645,38 @@ const struct polychip_plugin_table *polychip_plugin_query(uint32_t host_major, u
 // Clocks are lowered because of a power limit.
 #define POLYCHIP_THROTTLE_POWER 2
 
-// An extent that is not known before the run.
+// An extent that is unknown before the run.
 #define POLYCHIP_DIM_UNKNOWN -1
 
 // The tensor is a constant: `data` holds its elements.
 #define POLYCHIP_TENSOR_CONSTANT 1
 
-// The extents are upper bounds; the actual ones are known after the run.
+// The extents are upper bounds. The actual ones are known after the run.
 #define POLYCHIP_TENSOR_UPPER_BOUND 2
 
-// Not even the rank is known: `rank` is 0 and says nothing.
+// The rank is unknown: `rank` is 0 and has no meaning.
 #define POLYCHIP_TENSOR_UNRANKED 4
 
-// Not even the data type is known: `dtype` says nothing. Comes with `POLYCHIP_TENSOR_UNRANKED`.
+// The data type is unknown: `dtype` has no meaning. Set together with `POLYCHIP_TENSOR_UNRANKED`.
 #define POLYCHIP_TENSOR_UNTYPED 8
 
-// A sequence or optional of tensors, packed into bytes: `dtype` is `POLYCHIP_DTYPE_U8`, and the one extent is the most
-// bytes. Comes with `POLYCHIP_TENSOR_UPPER_BOUND`. The form, little-endian: u32 what it is (0 nothing, 1 a tensor, 2 a
-// sequence), u32 how many tensors follow, u64 the bytes of the whole; per tensor u32 `POLYCHIP_DTYPE_*`, u32 rank, as
-// many u64 extents, u64 bytes of its elements, the elements as in `polychip_tensor`, and zeros up to a multiple of 8.
-// A port of strings carries the same form (1, a tensor).
+// A sequence or optional of tensors, packed into bytes: `dtype` is `POLYCHIP_DTYPE_U8`, and the
+// one extent is the maximum number of bytes. Set together with `POLYCHIP_TENSOR_UPPER_BOUND`. A
+// port of strings uses the same form (kind 1, a tensor). The packed form, little-endian:
+//
+// - u32 kind (0 nothing, 1 a tensor, 2 a sequence), u32 number of tensors that follow, u64 bytes
+//   of the whole;
+// - per tensor: u32 `POLYCHIP_DTYPE_*`, u32 rank, as many u64 extents, u64 bytes of its elements,
+//   the elements as in `polychip_tensor`, and zeros up to a multiple of 8.
 #define POLYCHIP_TENSOR_CONTAINER 16
 
-// No file stands behind a constant.
+// No file backs the constant.
 #define POLYCHIP_NO_FD -1
 
 // A compiled part.
 struct polychip_blob;
 
-// A buffer that a device can bind.
+// Memory that can be bound to ports on a device.
 struct polychip_buffer;
 
 // An open device.
@@ -1676,18 +1699,19 @@ struct polychip_text {
     uint64_t len;
 };
 
-// What a plugin is. Texts are static.
+// Identity of a plugin. Texts are static.
 struct polychip_plugin_info {
     // Size of this struct as the caller knows it, in bytes.
     uint32_t struct_size;
     // Zero.
     uint32_t flags;
-    // Short name, as in `name:index`: lower-case ASCII letters, digits and `_`. Of two plugins of one
-    // name the first found is used.
+    // Short name, as in `name:index`: lower-case ASCII letters, digits and `_`. Of two plugins
+    // with the same name, the host uses the one found first.
     struct polychip_text name;
-    // Version of the plugin.
+    // Plugin version.
     struct polychip_text version;
-    // Changes with every build whose blobs or figures may differ; part of every cache key.
+    // Identifier of the build, part of every cache key. It changes with every build whose blobs or
+    // figures may differ.
     struct polychip_text build_id;
 };
 
@@ -1699,7 +1723,8 @@ struct polychip_bytes {
     uint64_t len;
 };
 
-// Log sink, clock, key-value store and configuration. An absent call is null.
+// Log sink, clock, key-value store and configuration. A call that the host does not offer is null.
+// All calls are thread-safe.
 struct polychip_host_services {
     // Size of this struct as the host knows it, in bytes.
     uint32_t struct_size;
@@ -1707,35 +1732,37 @@ struct polychip_host_services {
     uint32_t flags;
     // First argument of every call here.
     void *user;
-    // Takes a line of log at a level `POLYCHIP_LOG_*`, without a line end. Does not block.
+    // Writes a log line at level `POLYCHIP_LOG_*`. `text` has no line end. Does not block.
     void (*log)(void *user, uint32_t level, struct polychip_text text);
-    // Monotonic time in nanoseconds; virtual in tests, where only `sleep_until_ns` moves it.
+    // Returns monotonic time, in nanoseconds. In tests the time is virtual and only
+    // `sleep_until_ns` advances it.
     uint64_t (*now_ns)(void *user);
-    // Waits until `now_ns` reaches `until_ns`; on virtual time, moves the clock there at once.
+    // Waits until `now_ns` reaches `until_ns`. Advances a virtual clock to that time at once.
     void (*sleep_until_ns)(void *user, uint64_t until_ns);
-    // Reads a value of the plugin's store into `out_value` (at most `capacity` bytes) and its full
-    // length into `out_len`. Returns `POLYCHIP_STATUS_UNSUPPORTED` where the key is not there.
+    // Reads a value of the plugin's store: at most `capacity` bytes into `out_value`, and the
+    // value's full length into `out_len`. Returns `POLYCHIP_STATUS_UNSUPPORTED` if the key does
+    // not exist.
     uint32_t (*store_read)(void *user,
                            struct polychip_text key,
                            uint8_t *out_value,
                            uint64_t capacity,
                            uint64_t *out_len);
-    // Writes a value of the plugin's store; an empty value removes the key.
+    // Writes a value to the plugin's store. An empty value removes the key.
     uint32_t (*store_write)(void *user, struct polychip_text key, struct polychip_bytes value);
     // Reads a configuration string, which lives as long as the services. Returns
-    // `POLYCHIP_STATUS_UNSUPPORTED` where it is not set.
+    // `POLYCHIP_STATUS_UNSUPPORTED` if it is not set.
     uint32_t (*configuration)(void *user, struct polychip_text key, struct polychip_text *out_value);
 };
 
-// What went wrong. The caller owns the record and sets `struct_size`; the plugin fills the rest.
+// An error. The caller owns the record and sets `struct_size`; the plugin fills the rest.
 struct polychip_error {
     // Size of this struct as the caller knows it, in bytes.
     uint32_t struct_size;
     // One of `POLYCHIP_STATUS_*`, equal to the call's return value.
     uint32_t status;
-    // The vendor's own code, 0 when there is none.
+    // The vendor's own error code; 0 if there is none.
     int64_t vendor_code;
-    // Index of the node concerned in the graph of the call, or `POLYCHIP_NO_INDEX`.
+    // Index of the node concerned in the call's graph, or `POLYCHIP_NO_INDEX`.
     uint32_t node;
     // Index of the tensor or port concerned, or `POLYCHIP_NO_INDEX`.
     uint32_t tensor;
@@ -1743,11 +1770,11 @@ struct polychip_error {
     uint32_t message_len;
     // Zero.
     uint32_t reserved;
-    // UTF-8 words, the vendor's where there are any, cut at a character boundary.
+    // Message in UTF-8, cut at a character boundary; the vendor's own text if there is one.
     uint8_t message[POLYCHIP_ERROR_MESSAGE_BYTES];
 };
 
-// What a device is. Texts live as long as the device is open.
+// Description of a device. Texts live as long as the device is open.
 struct polychip_device_info {
     // Size of this struct as the caller knows it, in bytes.
     uint32_t struct_size;
@@ -1755,57 +1782,62 @@ struct polychip_device_info {
     uint32_t kind;
     // Bits `POLYCHIP_DEVICE_EMULATED` and following.
     uint32_t flags;
-    // Bits `1 << POLYCHIP_MEMORY_*` of the memory kinds that `buffer_import` takes; 0: none.
+    // Memory kinds that `buffer_import` accepts, as bits `1 << POLYCHIP_MEMORY_*`; 0: none.
     uint32_t import_kinds;
-    // Bits `1 << POLYCHIP_MEMORY_*` of the memory kinds that `buffer_export` gives; 0: none.
+    // Memory kinds that `buffer_export` offers, as bits `1 << POLYCHIP_MEMORY_*`; 0: none.
     uint32_t export_kinds;
-    // Alignment that host memory needs to be imported, in bytes: a power of two; 0 and 1: any. The host's
-    // own memory starts on a page; a device that needs more gets copies.
+    // Alignment required of imported host memory, in bytes: a power of two; 0 and 1: any. The
+    // host's own memory is page-aligned; a device that requires more receives copies.
     uint32_t import_alignment;
-    // Name for people.
+    // Human-readable name.
     struct polychip_text name;
-    // Maker.
+    // Manufacturer.
     struct polychip_text vendor;
     // System on chip, or empty.
     struct polychip_text soc;
-    // Version of the driver or the vendor's library.
+    // Version of the driver or of the vendor's library.
     struct polychip_text driver;
-    // Memory that parts may use, in bytes; 0 where the device sets no limit.
+    // Memory available to parts, in bytes; 0 if the device sets no limit.
     uint64_t memory_bytes;
-    // Peak arithmetic rate for f32, in multiply-adds per second; 0 where not known, and the host reckons
-    // with 10^9.
+    // Peak arithmetic rate for f32, in multiply-adds per second; 0 if unknown, and the host
+    // assumes 10^9.
     uint64_t peak_macs_per_s;
-    // Peak memory rate, in bytes per second; 0 where not known, and the host reckons with 10^9.
+    // Peak memory rate, in bytes per second; 0 if unknown, and the host assumes 10^9.
     uint64_t peak_bytes_per_s;
-    // Everything else that changes how fast its parts run or what its blobs hold: cores and threads, instruction
-    // set, clock, configuration. Words `key=value` in the order of their keys, separated by spaces; empty where
-    // there is nothing. With the texts above it is what measured times and blobs are kept under: two devices or
-    // configurations of different speed differ in it.
+    // Everything else that affects the speed of its parts or the contents of its blobs: cores and
+    // threads, instruction set, clock, configuration. Entries `key=value`, sorted by key and
+    // separated by spaces; empty if there are none. Together with the texts above it is the key
+    // under which measured times and blobs are stored, so devices or configurations of different
+    // speed must differ here.
     struct polychip_text settings;
-    // When the peak rates were measured, in seconds since 1970; 0: they are stated, from what identifies the device.
+    // Time at which the peak rates were measured, in seconds since 1970; 0: they are stated
+    // figures that follow from the device's identity.
     uint64_t rates_measured_s;
-    // Rate between memory of the host and the device's own, in bytes per second, of a device that computes in memory
-    // of its own behind a bus; 0: there is no such bus. Tensors that other devices exchange with it cross it, also
-    // those that it imports. What is estimated of a part holds this time for the inputs and outputs of the whole graph
-    // only.
+    // Rate between host memory and the device's own memory, in bytes per second, for a device
+    // behind a bus; 0: no such bus. Tensors exchanged with other devices cross the bus, including
+    // imported ones. The estimate of a part includes this time only for inputs and outputs of the
+    // whole graph.
     uint64_t link_bytes_per_s;
-    // Since 1.1. `POLYCHIP_PREEMPTION_*`: when a part that the device has begun gives way to one whose `execute` has a
-    // higher priority. What gave way goes on once no more urgent part is with the device.
+    // When a running part yields to one whose `execute` has a higher priority
+    // (`POLYCHIP_PREEMPTION_*`). The part that yielded resumes once the device has no more urgent
+    // part. Since 1.1.
     uint32_t preemption;
-    // Since 1.1. Parts that the device gains from having at once: it computes so many beside each other, or need not
-    // wait for the next one. 0 where not known, and the host gives it one at a time.
+    // Number of parts that the device benefits from having at once, because it computes them in
+    // parallel or need not wait for the next one. 0 if unknown, and the host submits one at a
+    // time. Since 1.1.
     uint32_t queue_depth;
-    // Since 1.1. Longest time from the `execute` of a part until what is less urgent has given way, in nanoseconds,
-    // whatever parts these are; 0 where there is no such bound or it is not known, and where `preemption` is neither
-    // `POLYCHIP_PREEMPTION_COMMANDS` nor `POLYCHIP_PREEMPTION_ANY_TIME`.
+    // Longest time from the `execute` of a part until less urgent parts have yielded, whatever
+    // those parts are, in nanoseconds. 0 if there is no bound, if it is unknown, or if
+    // `preemption` is neither `POLYCHIP_PREEMPTION_COMMANDS` nor `POLYCHIP_PREEMPTION_ANY_TIME`.
+    // Since 1.1.
     uint64_t preemption_bound_ns;
-    // Since 1.1. Time that the device loses where it goes from a part of one plan to one of another, in nanoseconds:
-    // weights to bring in, contexts to change. It is not in what is estimated and measured of a part by itself. 0 where
-    // not known, and the host counts nothing.
+    // Time lost when the device switches from a part of one plan to a part of another, in
+    // nanoseconds: loading weights, changing contexts. Estimates and measurements of a single part
+    // exclude it. 0 if unknown, and the host adds nothing. Since 1.1.
     uint64_t switch_ns;
 };
 
-// A setting of clocks and voltage that the device can be put to.
+// A setting of clocks and voltage that the device supports.
 struct polychip_operating_point {
     // Size of this struct as the caller knows it, in bytes.
     uint32_t struct_size;
@@ -1813,9 +1845,9 @@ struct polychip_operating_point {
     uint32_t flags;
     // Name; lives as long as the device is open.
     struct polychip_text name;
-    // Clock, in kilohertz; 0 where not known.
+    // Clock, in kilohertz; 0 if unknown.
     uint64_t frequency_khz;
-    // Typical power under load, in milliwatts; 0 where not known.
+    // Typical power under load, in milliwatts; 0 if unknown.
     uint64_t power_mw;
 };
 
@@ -1825,13 +1857,13 @@ struct polychip_attribute {
     uint32_t struct_size;
     // `POLYCHIP_ATTRIBUTE_*` of the name, or 0 for a name outside the ONNX standard.
     uint32_t code;
-    // Name, always given.
+    // Name, always set.
     struct polychip_text name;
     // `POLYCHIP_ATTRIBUTE_TYPE_*`.
     uint32_t value_type;
     // Bits `POLYCHIP_ATTRIBUTE_LIST`.
     uint32_t flags;
-    // The values, of the type that `value_type` says.
+    // The values, of type `value_type`.
     const void *data;
     // Number of values.
     uint64_t count;
@@ -1839,9 +1871,9 @@ struct polychip_attribute {
 
 // A tensor of the outer graph that a body graph reads.
 struct polychip_capture {
-    // Tensor of the graph that holds the node.
+    // Tensor of the graph that contains the node.
     uint32_t outer;
-    // The tensor of the body graph that stands for it; it is an input of the body beyond those that
+    // Tensor of the body graph that represents it: an input of the body, in addition to those that
     // the op itself passes.
     uint32_t inner;
 };
@@ -1864,8 +1896,8 @@ struct polychip_body {
 struct polychip_node {
     // Size of this struct as its writer knows it, in bytes.
     uint32_t struct_size;
-    // `POLYCHIP_OP_*`, with the meaning of ONNX opset 28: models of older opsets are converted.
-    // `POLYCHIP_OP_CUSTOM` for an op known by domain and name only.
+    // `POLYCHIP_OP_*`, with the meaning of ONNX opset 28; models of older opsets are converted.
+    // `POLYCHIP_OP_CUSTOM` for an op identified by domain and name only.
     uint32_t op;
     // Domain of the op; empty for the ONNX standard.
     struct polychip_text domain;
@@ -1873,16 +1905,17 @@ struct polychip_node {
     struct polychip_text op_name;
     // Name of the node, for messages only.
     struct polychip_text name;
-    // Tensor indices; `POLYCHIP_NO_INDEX` for an input left out. Trailing ones may be missing.
+    // Tensor indices; `POLYCHIP_NO_INDEX` for an omitted input. Trailing omitted inputs may be
+    // missing.
     const uint32_t *inputs;
     // Number of inputs.
     uint64_t input_count;
-    // Tensor indices; `POLYCHIP_NO_INDEX` for an output nobody wants.
+    // Tensor indices; `POLYCHIP_NO_INDEX` for an unused output.
     const uint32_t *outputs;
     // Number of outputs.
     uint64_t output_count;
-    // Attributes, sorted by code, then by name. One left out has its default of opset 28; one that is
-    // there may have it too.
+    // Attributes, sorted by code, then by name. An omitted attribute has its default of opset 28;
+    // a present one may equal its default.
     const struct polychip_attribute *attributes;
     // Number of attributes.
     uint64_t attribute_count;
@@ -1894,8 +1927,8 @@ struct polychip_node {
     uint64_t body_count;
     // Bytes from one body to the next.
     uint64_t body_stride;
-    // The primitive ops that this node was recomposed from, or null. Its inputs and outputs are those of
-    // the node that are present, in order. A plugin that knows `op` need not look at it.
+    // The primitive ops that this node was recomposed from, or null. Its inputs and outputs are
+    // the node's present ones, in order. A plugin that knows `op` can ignore it.
     const struct polychip_graph *decomposition;
 };
 
@@ -1905,26 +1938,27 @@ struct polychip_encoding {
     uint32_t struct_size;
     // One of `POLYCHIP_ENCODING_*`.
     uint32_t kind;
-    // Axis of per-axis and per-block encodings, counted from the front; the last one of `POLYCHIP_ENCODING_BLOCKS`.
+    // Axis of per-axis and per-block encodings, counted from the front; the last axis for
+    // `POLYCHIP_ENCODING_BLOCKS`.
     uint32_t axis;
-    // Elements in a block; 0 unless there are blocks.
+    // Elements in a block; 0 for encodings without blocks.
     uint32_t block_size;
     // `scale_count` scales.
     const float *scales;
     // Number of scales.
     uint64_t scale_count;
-    // `zero_point_count` zero points; null means all 0.
+    // `zero_point_count` zero points; null: all 0.
     const int32_t *zero_points;
     // 0 or `scale_count`.
     uint64_t zero_point_count;
-    // Data type of the real value that an op sees (`POLYCHIP_DTYPE_*`, usually F32).
+    // Data type of the real values that an op sees (`POLYCHIP_DTYPE_*`, usually F32).
     uint32_t real_dtype;
-    // `POLYCHIP_BLOCKS_*` of `POLYCHIP_ENCODING_BLOCKS`, 0 otherwise. Since 1.2.
+    // `POLYCHIP_BLOCKS_*` for `POLYCHIP_ENCODING_BLOCKS`, otherwise 0. Since 1.2.
     uint32_t block_layout;
 };
 
-// A tensor. Elements are little-endian in row-major (ONNX) order; types of less than a byte are
-// packed, first element in the low bits; a string is its byte count as u32, then UTF-8 text.
+// A tensor. Elements are little-endian in row-major (ONNX) order. Types of less than a byte are
+// packed, first element in the low bits. A string is its byte count as u32, then UTF-8 text.
 struct polychip_tensor {
     // Size of this struct as its writer knows it, in bytes.
     uint32_t struct_size;
@@ -1934,15 +1968,15 @@ struct polychip_tensor {
     uint32_t flags;
     // Number of extents.
     uint32_t rank;
-    // `rank` extents; `POLYCHIP_DIM_UNKNOWN` where not known. Not followed when `rank` is 0: a scalar, unless the
-    // flags say `POLYCHIP_TENSOR_UNRANKED`.
+    // `rank` extents; `POLYCHIP_DIM_UNKNOWN` for an unknown one. Not followed if `rank` is 0,
+    // which means a scalar unless `POLYCHIP_TENSOR_UNRANKED` is set.
     const int64_t *dims;
     // Name in the model, for messages only.
     struct polychip_text name;
     // Quantisation, or null.
     const struct polychip_encoding *encoding;
-    // Elements of a constant, at an address of any alignment; they stay there as long as an executable
-    // that was loaded with the graph, and at least for the call.
+    // Elements of a constant, at an address of any alignment. They stay valid as long as an
+    // executable that was loaded with the graph, and at least for the call.
     const uint8_t *data;
     // Bytes of `data`.
     uint64_t data_bytes;
@@ -1952,7 +1986,7 @@ struct polychip_tensor {
     uint64_t fd_offset;
 };
 
-// Nodes that a device may compute as one: a hint, never an obligation.
+// Nodes that a device may compute as one. A hint, never an obligation.
 struct polychip_group {
     // Size of this struct as its writer knows it, in bytes.
     uint32_t struct_size;
@@ -1964,7 +1998,7 @@ struct polychip_group {
     uint64_t node_count;
 };
 
-// An input and an output that are one piece of device memory between runs (a KV cache).
+// An input and an output that share one region of device memory between runs (such as a KV cache).
 struct polychip_state {
     // Tensor read at the start of a run; one of the graph's inputs.
     uint32_t input;
@@ -1980,7 +2014,7 @@ struct polychip_graph {
     uint32_t flags;
     // Name, for messages only.
     struct polychip_text name;
-    // Nodes in order of execution: each tensor is an input, a constant, or the output of one earlier
+    // Nodes in execution order: each tensor is an input, a constant, or the output of one earlier
     // node.
     const struct polychip_node *nodes;
     // Number of nodes.
@@ -1993,11 +2027,11 @@ struct polychip_graph {
     uint64_t tensor_count;
     // Bytes from one tensor to the next.
     uint64_t tensor_stride;
-    // Tensors fed from outside, in port order; none is a constant.
+    // Tensors supplied from outside, in port order; none is a constant.
     const uint32_t *inputs;
     // Number of inputs.
     uint64_t input_count;
-    // Tensors given back, in port order: of a node, an input or a constant.
+    // Tensors returned, in port order: outputs of nodes, inputs or constants.
     const uint32_t *outputs;
     // Number of outputs.
     uint64_t output_count;
@@ -2007,32 +2041,32 @@ struct polychip_graph {
     uint64_t group_count;
     // Bytes from one group to the next.
     uint64_t group_stride;
-    // In-out pairs. A plugin may treat them as an input and an output like any other.
+    // In-out pairs. A plugin may treat them as ordinary inputs and outputs.
     const struct polychip_state *states;
     // Number of in-out pairs.
     uint64_t state_count;
-    // Hash of ops, attributes, shapes and data types; all zero where the host made none.
+    // Hash of ops, attributes, shapes and data types; all zero if the host made none.
     uint8_t structure_fingerprint[32];
-    // Hash of structure and constant data; all zero where the host made none.
+    // Hash of structure and constant data; all zero if the host made none.
     uint8_t content_fingerprint[32];
 };
 
-// Whether a device runs one node. The caller owns the records and sets `struct_size` of each.
+// Whether a device runs one node. The caller owns the records and sets the `struct_size` of each.
 struct polychip_support {
     // Size of this struct as the caller knows it, in bytes.
     uint32_t struct_size;
-    // One of `POLYCHIP_SUPPORT_*`; 0 is yes.
+    // One of `POLYCHIP_SUPPORT_*`; 0: yes.
     uint32_t reason;
     // Bytes of `detail` in use.
     uint32_t detail_len;
     // Zero.
     uint32_t reserved;
-    // UTF-8 words: the attribute, type, limit or value concerned and no more, as the host puts the
-    // reason's own words before them; the vendor's own words where there are any. Cut at a character boundary.
+    // Detail in UTF-8, cut at a character boundary: only the attribute, type, limit or value
+    // concerned, since the host puts a text for `reason` before it; or the vendor's own text.
     uint8_t detail[POLYCHIP_SUPPORT_DETAIL_BYTES];
 };
 
-// What a plugin expects some work to cost.
+// A plugin's estimate of the cost of a part.
 struct polychip_cost {
     // Size of this struct as the caller knows it, in bytes.
     uint32_t struct_size;
@@ -2042,42 +2076,43 @@ struct polychip_cost {
     uint32_t flags;
     // Expected relative error of `time_ns`, in thousandths.
     uint32_t error_permille;
-    // Time of one run, without launch, in nanoseconds.
+    // Time of one run without launch, in nanoseconds.
     uint64_t time_ns;
-    // Time to start one run whatever its size, in nanoseconds.
+    // Time to start one run, independent of its size, in nanoseconds.
     uint64_t launch_ns;
     // Energy of one run, in microjoules.
     uint64_t energy_uj;
-    // Mean power while running, in milliwatts.
+    // Mean power during the run, in milliwatts.
     uint64_t power_mw;
-    // Device memory that the loaded part needs, in bytes.
+    // Device memory of the loaded part, in bytes.
     uint64_t memory_bytes;
 };
 
-// A layout that the host asks of a port at `compile`.
+// A layout that the host requests for a port at `compile`.
 struct polychip_port_request {
     // Size of this struct as its writer knows it, in bytes.
     uint32_t struct_size;
-    // Number of the port.
+    // Port number.
     uint32_t port;
-    // Wanted layout, `POLYCHIP_LAYOUT_*`. The plugin grants what it can; see `polychip_port::layout`.
+    // Requested layout, `POLYCHIP_LAYOUT_*`. The plugin grants what it can; see
+    // `polychip_port::layout`.
     uint32_t layout;
     // Zero.
     uint32_t reserved;
 };
 
-// What `compile` should aim at.
+// Options of `compile`.
 struct polychip_compile_options {
     // Size of this struct as the host knows it, in bytes.
     uint32_t struct_size;
-    // `POLYCHIP_PRECISION_*`: what the device may do, never what it must.
+    // `POLYCHIP_PRECISION_*`: what the device may do, never what it must do.
     uint32_t precision;
-    // Threads that the part may use on a CPU; 0 leaves it to the plugin.
+    // Threads that the part may use on a CPU; 0: the plugin chooses.
     uint32_t threads;
     // Index of the operating point to compile for, or `POLYCHIP_NO_INDEX`.
     uint32_t operating_point;
-    // Layouts wanted at ports; a port not listed is `POLYCHIP_LAYOUT_ROW_MAJOR`. Row-major may always be
-    // granted instead.
+    // Layouts requested at ports. A port that is not listed is `POLYCHIP_LAYOUT_ROW_MAJOR`. The
+    // plugin may always grant row-major instead.
     const struct polychip_port_request *ports;
     // Number of requests.
     uint64_t port_count;
@@ -2085,23 +2120,23 @@ struct polychip_compile_options {
     uint64_t port_stride;
 };
 
-// Where `load` takes its blob from.
+// Source of a blob for `load`.
 struct polychip_load_source {
     // Size of this struct as the host knows it, in bytes.
     uint32_t struct_size;
-    // Threads that the part may use on a CPU; 0 leaves it to the plugin.
+    // Threads that the part may use on a CPU; 0: the plugin chooses.
     uint32_t threads;
-    // A blob just compiled by this instance; `load` may take over its memory without a copy, and the blob
-    // can then only be destroyed, whatever `load` returned. Null when `bytes` is used.
+    // A blob just compiled by this instance, or null if `bytes` is used. `load` may take over its
+    // memory without a copy. Whatever `load` returns, the blob can then only be destroyed.
     struct polychip_blob *blob;
-    // Bytes of a cached blob, valid as long as the executable, at an address of any alignment.
+    // Bytes of a cached blob, at an address of any alignment; valid as long as the executable.
     struct polychip_bytes bytes;
-    // The part that the blob was compiled from: its constants are where an executable may point to. Null
-    // from a host that has no graph; a blob that holds all it needs loads without.
+    // The part that the blob was compiled from. The executable may point into its constants. Null
+    // if the host has no graph; a blob that contains everything it needs loads without one.
     const struct polychip_graph *graph;
 };
 
-// What a loaded executable is.
+// Description of a loaded executable.
 struct polychip_executable_info {
     // Size of this struct as the caller knows it, in bytes.
     uint32_t struct_size;
@@ -2111,13 +2146,13 @@ struct polychip_executable_info {
     uint32_t input_count;
     // Number of output ports.
     uint32_t output_count;
-    // Device memory of constants and code, in bytes.
+    // Device memory for constants and code, in bytes.
     uint64_t constant_bytes;
-    // Device memory of intermediate tensors, in bytes.
+    // Device memory for intermediate tensors, in bytes.
     uint64_t arena_bytes;
 };
 
-// What memory a port wants.
+// Memory that a port requires.
 struct polychip_port {
     // Size of this struct as the caller knows it, in bytes.
     uint32_t struct_size;
@@ -2131,14 +2166,14 @@ struct polychip_port {
     uint32_t rank;
     // The other port of an in-out pair that the plugin updates in place, or `POLYCHIP_NO_INDEX`.
     uint32_t state_port;
-    // Alignment of the first element, in bytes: a power of two, at most 65536, the largest page. The runtime places
-    // tensors at multiples of 256 and of this.
+    // Alignment of the first element, in bytes: a power of two, at most 65536, the largest page.
+    // The runtime places tensors at multiples of 256 and of this value.
     uint32_t alignment;
-    // Bits `1 << POLYCHIP_MEMORY_*` of the kinds that can be bound without a copy.
+    // Memory kinds that can be bound without a copy, as bits `1 << POLYCHIP_MEMORY_*`.
     uint32_t memory_kinds;
-    // Bytes that a bound buffer must hold, at least those of the elements; 0 where an extent is 0.
+    // Bytes that a bound buffer must hold, at least those of the elements; 0 if an extent is 0.
     uint64_t bytes;
-    // The first `rank` are the extents, in ONNX order.
+    // Extents, in ONNX order; the first `rank` count.
     int64_t dims[POLYCHIP_MAX_RANK];
     // Strides in bytes, in ONNX order; all 0 for a dense port of a named layout.
     int64_t strides[POLYCHIP_MAX_RANK];
@@ -2146,105 +2181,109 @@ struct polychip_port {
     const struct polychip_encoding *encoding;
 };
 
-// A piece of memory.
+// A region of memory.
 struct polychip_memory {
     // Size of this struct as its writer knows it, in bytes.
     uint32_t struct_size;
     // `POLYCHIP_MEMORY_*`.
     uint32_t kind;
-    // Host address, for `POLYCHIP_MEMORY_HOST`; may be given beside a file where it is mapped. Else null.
+    // Host address, for `POLYCHIP_MEMORY_HOST`. It may also be set for a file that is mapped.
+    // Otherwise null.
     uint8_t *data;
-    // File descriptor, or `POLYCHIP_NO_FD`. It stays with whoever filled the record.
+    // File descriptor, or `POLYCHIP_NO_FD`. It belongs to the side that filled the record.
     int64_t fd;
     // Platform handle (`AHardwareBuffer *`, `IOSurfaceRef`), or 0.
     uint64_t handle;
-    // Where the buffer starts in the file or handle, in bytes.
+    // Start of the buffer in the file or handle, in bytes.
     uint64_t offset;
     // Size, in bytes.
     uint64_t bytes;
-    // Alignment wanted by `buffer_create`, in bytes: a power of two, or 0 for any.
+    // Alignment requested of `buffer_create`, in bytes: a power of two, or 0 for any.
     uint64_t alignment;
 };
 
-// A buffer for a port.
+// A buffer bound to a port.
 struct polychip_binding {
     // Size of this struct as its writer knows it, in bytes.
     uint32_t struct_size;
-    // Number of the port.
+    // Port number.
     uint32_t port;
     // Buffer of the same device.
     struct polychip_buffer *buffer;
-    // Where the tensor starts in the buffer, in bytes: a multiple of the port's alignment.
+    // Start of the tensor in the buffer, in bytes: a multiple of the port's alignment.
     uint64_t offset;
-    // Bytes from `offset` that belong to the tensor: inside the buffer, and at least the port's `bytes`
-    // (or those of `dims`, where they are given).
+    // Bytes from `offset` that belong to the tensor: inside the buffer, and at least the port's
+    // `bytes` (or those of `dims`, if given).
     uint64_t bytes;
-    // Actual extents of an input whose port states upper bounds, else null.
+    // Actual extents of an input whose port states upper bounds, otherwise null.
     const int64_t *dims;
     // Number of extents at `dims`.
     uint64_t rank;
 };
 
-// A run.
+// A run to start.
 struct polychip_submit {
     // Size of this struct as the host knows it, in bytes.
     uint32_t struct_size;
     // `POLYCHIP_PRIORITY_*`: a hint for the order of runs.
     uint32_t priority;
-    // One binding for each port, in any order. What is bound to an output overlaps no other port's
-    // memory, but that of `state_port`; inputs may overlap.
+    // One binding for each port, in any order. Memory bound to an output overlaps no other port's
+    // memory except that of its `state_port`. Inputs may overlap each other.
     const struct polychip_binding *bindings;
     // Number of bindings.
     uint64_t binding_count;
     // Bytes from one binding to the next.
     uint64_t binding_stride;
-    // Fences of the same plugin instance (or imported by it) that must signal first. The plugin takes
-    // what it needs of them before `execute` returns; the host may destroy them then. A run that waits
-    // for one that failed computes nothing and ends with that status.
+    // Fences of the same plugin instance, or imported by it, that must signal before the run
+    // starts. The plugin retains what it needs of them before `execute` returns; the host may then
+    // destroy them. If a fence signals a failure, the run computes nothing and ends with that
+    // status.
     struct polychip_fence *const *waits;
-    // Number of fences to wait for.
+    // Number of fences in `waits`.
     uint64_t wait_count;
-    // When the result is worthless, on the host's clock, in nanoseconds; or `POLYCHIP_NO_DEADLINE`. A
-    // plugin that drops a run for it ends it as `POLYCHIP_STATUS_CANCELLED`.
+    // Time after which the result is worthless, on the host's clock, in nanoseconds; or
+    // `POLYCHIP_NO_DEADLINE`. A plugin that drops a run because of its deadline ends it with
+    // `POLYCHIP_STATUS_CANCELLED`.
     uint64_t deadline_ns;
-    // Since 1.2. Bits `POLYCHIP_SUBMIT_*`.
+    // Bits `POLYCHIP_SUBMIT_*`. Since 1.2.
     uint32_t flags;
-    // 0.
+    // Zero.
     uint32_t reserved;
 };
 
-// What the device measured of a run. Times are on the host's clock.
+// Measurements of a run by its device. Times are on the host's clock.
 struct polychip_timing {
     // Size of this struct as the caller knows it, in bytes.
     uint32_t struct_size;
     // Bits `POLYCHIP_TIMING_*` of the fields that hold a value.
     uint32_t valid;
-    // When the device took the run into its queue, in nanoseconds.
+    // Time at which the device queued the run, in nanoseconds.
     uint64_t queued_ns;
-    // When the device began to compute, in nanoseconds.
+    // Time at which the device started computing, in nanoseconds.
     uint64_t start_ns;
-    // When the device was done, in nanoseconds.
+    // Time at which the device finished, in nanoseconds.
     uint64_t end_ns;
     // Energy of the run, in microjoules.
     uint64_t energy_uj;
-    // Bytes of ports that the plugin or its library copied or converted for the run instead of using them where they
-    // lie. Copies between the host's and the device's side of a buffer count with the next run that binds it.
+    // Bytes of ports that the plugin or its library copied or converted for the run instead of
+    // using them in place. Copies between the host's and the device's side of a buffer count
+    // towards the next run that binds it.
     uint64_t copied_bytes;
 };
 
-// What the device's sensors say now.
+// Current sensor readings of a device.
 struct polychip_telemetry {
     // Size of this struct as the caller knows it, in bytes.
     uint32_t struct_size;
     // Bits `POLYCHIP_TELEMETRY_*` of the fields that hold a value.
     uint32_t valid;
-    // When the sensors were read, on the host's clock, in nanoseconds.
+    // Time at which the sensors were read, on the host's clock, in nanoseconds.
     uint64_t time_ns;
     // Temperature, in thousandths of a degree Celsius.
     int64_t temperature_mc;
     // Power, in milliwatts.
     uint64_t power_mw;
-    // Energy since some fixed moment, in microjoules.
+    // Energy since a fixed point in time, in microjoules.
     uint64_t energy_uj;
     // Clock, in kilohertz.
     uint64_t frequency_khz;
@@ -2256,22 +2295,23 @@ struct polychip_telemetry {
     uint32_t throttle;
 };
 
-// Since 1.2. One step of a run: what the device does at once, for one node or for several that it fuses. Name and nodes live as long
-// as the fence that they came from.
+// One step of a run: one kernel of the device, which computes one node or several fused ones. Name
+// and nodes live as long as the fence that they came from. Since 1.2.
 struct polychip_step {
     // Size of this struct as the caller knows it, in bytes.
     uint32_t struct_size;
     // Bits `POLYCHIP_STEP_*`.
     uint32_t flags;
-    // The kernel, in the plugin's words.
+    // Name of the kernel, as the plugin calls it.
     struct polychip_text name;
-    // Indices in the part's graph of the nodes that the step computes; none where it serves the whole part.
+    // Indices in the part's graph of the nodes that the step computes; none if it serves the whole
+    // part.
     const uint32_t *nodes;
-    // Number of them.
+    // Number of nodes.
     uint64_t node_count;
     // Time of the step, in nanoseconds.
     uint64_t time_ns;
-    // Arithmetic operations: a multiplication and an addition are two.
+    // Arithmetic operations; a multiplication and an addition count as two.
     uint64_t operations;
     // Bytes read and written.
     uint64_t moved_bytes;
@@ -2287,65 +2327,86 @@ struct polychip_plugin_table {
     uint32_t abi_minor;
     // Zero.
     uint32_t flags;
-    // Required. Says what the plugin is. Pure: comes before `create`, touches nothing but static data.
-    // Does not block. Thread-safe.
+    // Describes the plugin.
+    //
+    // Required. Thread-safe. Does not block. Pure: the host calls it before `create`, and it reads
+    // static data only.
     uint32_t (*plugin_info)(struct polychip_plugin_info *out_info);
-    // Required. Makes an instance and loads the vendor's library; where that is missing or too old, the
-    // words name the file and the version wanted. A process may hold several instances: they share no
-    // state that matters. `host` stays valid until `destroy` has returned. May block. Thread-safe.
+    // Makes an instance and loads the vendor's library. If that library is missing or too old, the
+    // error message names the file and the required version.
+    //
+    // Required. Thread-safe. May block. A process may hold several instances, which share no state
+    // that affects results. `host` stays valid until `destroy` has returned.
     uint32_t (*create)(const struct polychip_host_services *host,
                        struct polychip_instance **out_instance,
                        struct polychip_error *error);
-    // Required. Destroys an instance; its devices are closed before. When it returns, no thread of the
-    // plugin calls the host's services any more. Accepts null. May block.
+    // Destroys an instance. Once it returns, no thread of the plugin calls the host's services.
+    //
+    // Required. May block. The host closes the instance's devices first. Accepts null.
     void (*destroy)(struct polychip_instance *instance);
-    // Required. Counts the devices; the number stays the same as long as the instance. 0 is allowed. May
-    // block.
+    // Counts the devices. The number is constant for the life of the instance; 0 is allowed.
+    //
+    // Required. May block.
     uint32_t (*device_count)(struct polychip_instance *instance,
                              uint32_t *out_count,
                              struct polychip_error *error);
-    // Required. Opens device `index`, below the count; the host opens each once. May block.
+    // Opens device `index`, which is below the count.
+    //
+    // Required. May block. The host opens each device once.
     uint32_t (*device_open)(struct polychip_instance *instance,
                             uint32_t index,
                             struct polychip_device **out_device,
                             struct polychip_error *error);
-    // Required. Says what the device is; the same answer every time. Does not block. Thread-safe.
+    // Describes the device. Every call returns the same answer.
+    //
+    // Required. Thread-safe. Does not block.
     uint32_t (*device_info)(struct polychip_device *device,
                             struct polychip_device_info *out_info,
                             struct polychip_error *error);
-    // Required. Closes a device; its executables, buffers, blobs and fences are destroyed before. Ends
-    // the plugin's threads of this device. Accepts null. May block.
+    // Closes a device and ends the plugin's threads for it.
+    //
+    // Required. May block. The host destroys the device's executables, buffers, blobs and fences
+    // first. Accepts null.
     void (*device_close)(struct polychip_device *device);
-    // Optional; null: the device has none. Writes the first `capacity` operating points, `stride` bytes
-    // apart, each with its `struct_size` set by the caller, and the number that there are, which may be
-    // more. Does not block. Thread-safe.
+    // Lists the operating points. Writes the first `capacity` of them to `out_points`, and their
+    // total number, which may be larger, to `out_count`.
+    //
+    // Optional; null: the device has none. Thread-safe. Does not block. Records lie `stride` bytes
+    // apart; the caller sets the `struct_size` of each.
     uint32_t (*operating_points)(struct polychip_device *device,
                                  struct polychip_operating_point *out_points,
                                  uint64_t capacity,
                                  uint64_t stride,
                                  uint64_t *out_count,
                                  struct polychip_error *error);
-    // Optional; null: the host cannot choose. Puts the device to operating point `index`, for all
-    // sessions. May block. Thread-safe.
+    // Sets the device to operating point `index`, for all sessions.
+    //
+    // Optional; null: the host cannot choose. Thread-safe. May block.
     uint32_t (*set_operating_point)(struct polychip_device *device,
                                     uint32_t index,
                                     struct polychip_error *error);
-    // Required. Says for each node of the whole graph whether the device runs it; `out_support` holds one
-    // record per node, `stride` bytes apart, each with its `struct_size` set by the caller. A yes is a
-    // promise: `compile` then takes any part made of such nodes. A node that the device does not run is
-    // an answer, never a failure of the call. Compiles nothing. May block. Thread-safe.
+    // Reports for each node of the whole graph whether the device runs it. A yes is a promise:
+    // `compile` accepts any part made of such nodes. A node that the device does not run is an
+    // answer, never a failed call. Compiles nothing.
+    //
+    // Required. Thread-safe. May block. `out_support` holds one record per node, `stride` bytes
+    // apart; the caller sets the `struct_size` of each.
     uint32_t (*query_support)(struct polychip_device *device,
                               const struct polychip_graph *graph,
                               struct polychip_support *out_support,
                               uint64_t stride,
                               struct polychip_error *error);
-    // Optional; null, `POLYCHIP_STATUS_UNSUPPORTED` for the whole call, or a record with no bit of
-    // `valid` set for one part: the host goes by the rates of `polychip_device_info`. Estimates
-    // `part_count` parts of the graph, each run by itself: `nodes` lists their nodes, one part behind
-    // the other, each part in ascending order, and `part_ends` where in `nodes` each part ends.
-    // `out_costs` holds one record per part, `stride` bytes apart, each with its `struct_size` set by
-    // the caller. One call may ask for every node of a graph as a part of its own, so what depends on
-    // the graph alone is done once per call. Does not measure and does not block. Thread-safe.
+    // Estimates the cost of `part_count` parts of the graph, each run by itself. Does not measure.
+    //
+    // `nodes` lists the nodes of all parts, one part after the other, each part in ascending
+    // order. `part_ends` holds the index in `nodes` at which each part ends. `out_costs` holds one
+    // record per part, `stride` bytes apart; the caller sets the `struct_size` of each. One call
+    // may ask for every node of a graph as a part of its own, so the plugin should do work that
+    // depends on the graph alone once per call.
+    //
+    // Optional. Thread-safe. Does not block. The host falls back to the rates in
+    // `polychip_device_info` if the call is null, if it returns `POLYCHIP_STATUS_UNSUPPORTED`, or,
+    // for one part, if its record has no bit of `valid` set.
     uint32_t (*estimate)(struct polychip_device *device,
                          const struct polychip_graph *graph,
                          const uint32_t *nodes,
@@ -2354,153 +2415,203 @@ struct polychip_plugin_table {
                          struct polychip_cost *out_costs,
                          uint64_t stride,
                          struct polychip_error *error);
-    // Required. Compiles a part: a graph of its own with its own numbering, made of nodes that
-    // `query_support` said yes to. Nothing of `graph` but its constants' data outlives the call, and a
-    // blob points not even to those. A part that turns out not to fit is refused with
-    // `POLYCHIP_STATUS_UNSUPPORTED`. May block for long. Thread-safe.
+    // Compiles a part to a blob. The part is a graph with its own numbering, made of nodes that
+    // `query_support` accepted.
+    //
+    // Required. Thread-safe. May block for a long time. Of `graph`, only the constants' data
+    // outlives the call, and a blob must not point even to those. Returns
+    // `POLYCHIP_STATUS_UNSUPPORTED` for a part that turns out not to fit.
     uint32_t (*compile)(struct polychip_device *device,
                         const struct polychip_graph *graph,
                         const struct polychip_compile_options *options,
                         struct polychip_blob **out_blob,
                         struct polychip_error *error);
-    // Required. The bytes of a blob, for a cache; they live as long as the blob and may be made on the
-    // first call. They hold no address: another process may load them. Not called after `load` took the
-    // blob.
+    // Returns the bytes of a blob, for a cache. They contain no addresses, so another process may
+    // load them.
+    //
+    // Required. The bytes live as long as the blob and may be made on the first call. The host
+    // does not call this after `load` took the blob.
     uint32_t (*blob_bytes)(struct polychip_blob *blob,
                            struct polychip_bytes *out_bytes,
                            struct polychip_error *error);
-    // Required. Destroys a blob, loaded or not. Accepts null.
+    // Destroys a blob, loaded or not.
+    //
+    // Required. Accepts null.
     void (*blob_destroy)(struct polychip_blob *blob);
-    // Required. Makes an executable of a blob, or of the bytes of one. Believes neither: bytes that are
-    // torn, of another build, of another device or of another part (`content_fingerprint`) are refused
-    // with `POLYCHIP_STATUS_BAD_BLOB`, and the host compiles anew. All memory that runs need is made
-    // here. May block. Thread-safe.
+    // Makes an executable from a blob or from the bytes of one. Allocates all memory that runs
+    // need.
+    //
+    // Required. Thread-safe. May block. Trusts neither source: returns `POLYCHIP_STATUS_BAD_BLOB`
+    // for bytes that are torn or that belong to another build, device or part
+    // (`content_fingerprint`). The host then compiles again.
     uint32_t (*load)(struct polychip_device *device,
                      const struct polychip_load_source *source,
                      struct polychip_executable **out_executable,
                      struct polychip_error *error);
-    // Required. Says what an executable is; the same answer every time. Does not block. Thread-safe.
+    // Describes an executable. Every call returns the same answer.
+    //
+    // Required. Thread-safe. Does not block.
     uint32_t (*executable_info)(struct polychip_executable *executable,
                                 struct polychip_executable_info *out_info,
                                 struct polychip_error *error);
-    // Required. Says what memory port `port` wants. Ports are numbered: the graph's inputs in their
-    // order, then its outputs in theirs. A constant has no port. The same answer every time. Does not
-    // block. Thread-safe.
+    // Describes the memory that port `port` requires. Ports are numbered: the graph's inputs in
+    // order, then its outputs in order. A constant has no port. Every call returns the same
+    // answer.
+    //
+    // Required. Thread-safe. Does not block.
     uint32_t (*port_info)(struct polychip_executable *executable,
                           uint32_t port,
                           struct polychip_port *out_port,
                           struct polychip_error *error);
-    // Required. Destroys an executable. Its fences have signalled before, and may be destroyed later.
-    // Accepts null.
+    // Destroys an executable.
+    //
+    // Required. Its fences have signalled by then; they may be destroyed later. Accepts null.
     void (*executable_destroy)(struct polychip_executable *executable);
-    // Required. Makes a buffer of `wanted.bytes` bytes (0 is allowed) in memory of `wanted.kind`, aligned
-    // to `wanted.alignment` (0: any); `wanted.data`, `fd` and `handle` say nothing.
-    // `POLYCHIP_MEMORY_HOST` must be offered: memory that the host can address. Another kind may be
-    // refused with `POLYCHIP_STATUS_UNSUPPORTED`. The contents are undefined. May block. Thread-safe.
+    // Makes a buffer of `wanted.bytes` bytes (0 is allowed) in memory of kind `wanted.kind`,
+    // aligned to `wanted.alignment` (0: any). Its contents are undefined.
+    //
+    // Required. Thread-safe. May block. Ignores `wanted.data`, `fd` and `handle`. A plugin must
+    // offer `POLYCHIP_MEMORY_HOST`, which is memory that the host can address. It may refuse any
+    // other kind with `POLYCHIP_STATUS_UNSUPPORTED`.
     uint32_t (*buffer_create)(struct polychip_device *device,
                               const struct polychip_memory *wanted,
                               struct polychip_buffer **out_buffer,
                               struct polychip_error *error);
-    // Required. Makes a buffer over memory of the host without a copy, or refuses with
-    // `POLYCHIP_STATUS_UNSUPPORTED`: a kind outside `import_kinds`, an address off `import_alignment`.
-    // The memory stays the host's and valid until `buffer_destroy`; a descriptor is duplicated where it
-    // is needed after the call. Several buffers may lie over one memory, of several devices too. May
-    // block. Thread-safe.
+    // Makes a buffer over the host's memory without a copy.
+    //
+    // Required. Thread-safe. May block. The memory still belongs to the host and stays valid until
+    // `buffer_destroy`. A plugin that needs the file descriptor after the call duplicates it.
+    // Several buffers, also of several devices, may cover the same memory. Returns
+    // `POLYCHIP_STATUS_UNSUPPORTED` for a kind outside `import_kinds` or an address that is not a
+    // multiple of `import_alignment`.
     uint32_t (*buffer_import)(struct polychip_device *device,
                               const struct polychip_memory *memory,
                               struct polychip_buffer **out_buffer,
                               struct polychip_error *error);
-    // Optional; null: other devices get a copy. Gives a buffer's memory as kind `kind` for another device
-    // to import; the memory lives as long as the buffer, and a file descriptor in it stays the plugin's.
-    // May block.
+    // Exports a buffer's memory as kind `kind`, for another device to import.
+    //
+    // Optional; null: other devices receive a copy. May block. The memory lives as long as the
+    // buffer. A file descriptor in `out_memory` belongs to the plugin.
     uint32_t (*buffer_export)(struct polychip_buffer *buffer,
                               uint32_t kind,
                               struct polychip_memory *out_memory,
                               struct polychip_error *error);
-    // Required. Makes a range inside the buffer readable or writable by the host (`POLYCHIP_ACCESS_*`, at
-    // least one) and gives the address of its first byte, which is valid until `buffer_end_access`; for 0
-    // bytes any address will do. What the host does not write keeps its value only where reading was
-    // asked for too. The host opens one range of a buffer at a time, and none while a run uses the
-    // buffer; it starts no such run before `buffer_end_access`. A plugin may refuse a breach with
-    // `POLYCHIP_STATUS_BAD_ARGUMENT`. Cache maintenance for reading is here. May block.
+    // Makes a range of the buffer readable or writable by the host (`POLYCHIP_ACCESS_*`, at least
+    // one) and returns the address of its first byte. Cache maintenance for reading happens here.
+    //
+    // Required. May block. The address is valid until `buffer_end_access`; for 0 bytes, any
+    // address will do. Bytes that the host does not write keep their value only if the access
+    // includes reading. The host opens one range of a buffer at a time, and none while a run uses
+    // the buffer. It starts no such run before `buffer_end_access`. A plugin may return
+    // `POLYCHIP_STATUS_BAD_ARGUMENT` if the host breaks these rules.
     uint32_t (*buffer_begin_access)(struct polychip_buffer *buffer,
                                     uint32_t access,
                                     uint64_t offset,
                                     uint64_t bytes,
                                     uint8_t **out_data,
                                     struct polychip_error *error);
-    // Required. Ends the access, so that runs started from now on see what the host wrote: cache
-    // maintenance for writing is here. May block.
+    // Ends the access. Runs started afterwards see what the host wrote: cache maintenance for
+    // writing happens here.
+    //
+    // Required. May block.
     uint32_t (*buffer_end_access)(struct polychip_buffer *buffer, struct polychip_error *error);
-    // Required. Destroys a buffer that no run uses; imported memory is left as it is. Accepts null.
+    // Destroys a buffer that no run uses. Leaves imported memory as it is.
+    //
+    // Required. Accepts null.
     void (*buffer_destroy)(struct polychip_buffer *buffer);
-    // Required. Starts a run and gives its fence: takes it into the device's queue and returns. Does not
-    // wait for the device, nor for `waits`. Does not allocate on the heap when warm, which is after a run
-    // of the executable with as many runs in flight. A failure starts nothing and gives no fence. Several
-    // runs of one executable may be in flight; runs with no fence between them may end in any order.
-    // Thread-safe.
+    // Starts a run and returns its fence. Adds the run to the device's queue and returns; waits
+    // neither for the device nor for `waits`.
+    //
+    // Required. Thread-safe. Does not block. Several runs of one executable may be in flight. Runs
+    // without a fence between them may end in any order. A warm call does not allocate on the
+    // heap; the executable is warm after a run with as many runs in flight. A failed call starts
+    // nothing and returns no fence.
     uint32_t (*execute)(struct polychip_executable *executable,
                         const struct polychip_submit *submit,
                         struct polychip_fence **out_fence,
                         struct polychip_error *error);
-    // Optional; null, or `POLYCHIP_STATUS_UNSUPPORTED`: runs end in their own time. Asks a run to end
-    // early; its fence then signals `POLYCHIP_STATUS_CANCELLED`, or the run's own status where it was
-    // done. Does not block. Thread-safe.
+    // Asks a run to end early. Its fence then signals `POLYCHIP_STATUS_CANCELLED`, or the run's
+    // own status if the run had already ended.
+    //
+    // Optional; null, or `POLYCHIP_STATUS_UNSUPPORTED`: runs cannot be cancelled. Thread-safe.
+    // Does not block.
     uint32_t (*cancel)(struct polychip_fence *fence, struct polychip_error *error);
-    // Optional; null: a lost or hung device is out of use as long as the instance. Resets the device: all
-    // its runs end, with `POLYCHIP_STATUS_DEVICE_LOST` unless they were done; its executables are void
-    // and can only be destroyed; its buffers stay. Comes while other threads wait for fences. May block.
+    // Resets the device. All of its unfinished runs end with `POLYCHIP_STATUS_DEVICE_LOST`. Its
+    // executables become invalid and can only be destroyed. Its buffers remain.
+    //
+    // Optional; null: a lost or hung device stays unusable for the life of the instance. May
+    // block. The host calls it while other threads wait for fences.
     uint32_t (*device_reset)(struct polychip_device *device, struct polychip_error *error);
-    // Required. Waits at most `timeout_ns` for the run and returns its status, with the words in `error`;
-    // again and again the same. `POLYCHIP_STATUS_TIMEOUT` where the run goes on, and so never the status
-    // of a run. 0 asks without waiting, `UINT64_MAX` waits without limit. Counts on the machine's clock,
-    // or on `now_ns` where the device itself lives on it. What the run wrote is visible to a thread that
-    // has seen it end. Thread-safe.
+    // Waits at most `timeout_ns` for the run and returns the run's status, with its message in
+    // `error`. Repeated calls return the same status.
+    //
+    // Required. Thread-safe. May block; 0 polls, and `UINT64_MAX` waits without limit. Returns
+    // `POLYCHIP_STATUS_TIMEOUT` if the run has not ended; a run itself therefore never has that
+    // status. The timeout counts on the machine's clock, or on `now_ns` if the device itself
+    // follows that clock. A thread that has seen the run end also sees what the run wrote.
     uint32_t (*fence_wait)(struct polychip_fence *fence, uint64_t timeout_ns, struct polychip_error *error);
-    // Optional; null: the host waits. Calls `signalled(user, status)` exactly once when the run ends, at
-    // once where it has, even where the fence is destroyed before; a fence takes any number of calls. The
-    // call comes from any thread, while the plugin holds no lock: it must not block, and may call the
-    // plugin. Where this call fails, `signalled` is never called. Thread-safe.
+    // Calls `signalled(user, status)` exactly once when the run ends, or immediately if it has
+    // ended. The call happens even if the fence is destroyed first. Any number of callbacks may be
+    // registered on a fence.
+    //
+    // Optional; null: the host waits instead. Thread-safe. The plugin calls `signalled` from any
+    // thread while it holds no lock. `signalled` must not block; it may call the plugin. If this
+    // call fails, `signalled` is never called.
     uint32_t (*fence_on_signal)(struct polychip_fence *fence,
                                 void (*signalled)(void *user, uint32_t status),
                                 void *user,
                                 struct polychip_error *error);
-    // Optional; null: the host waits in the device's stead. Makes a fence of a sync file; the plugin
-    // duplicates the descriptor. Thread-safe.
+    // Makes a fence from a sync file.
+    //
+    // Optional; null: the host waits on behalf of the device. Thread-safe. The plugin duplicates
+    // the descriptor.
     uint32_t (*fence_import_fd)(struct polychip_device *device,
                                 int64_t fd,
                                 struct polychip_fence **out_fence,
                                 struct polychip_error *error);
-    // Optional; null: as above. Gives a sync file that the caller closes. Thread-safe.
+    // Returns a sync file for the fence. The caller closes it.
+    //
+    // Optional; null: the host waits on behalf of the device. Thread-safe.
     uint32_t (*fence_export_fd)(struct polychip_fence *fence, int64_t *out_fd, struct polychip_error *error);
-    // Optional; null: the host learns nothing of the device's speed, and plans stay on estimates. What
-    // the device measured of a run that has ended; `POLYCHIP_STATUS_TIMEOUT` where it goes on. A run that
-    // was not measured has no bit set, or gives `POLYCHIP_STATUS_UNSUPPORTED`. Does not block.
-    // Thread-safe.
+    // Reports what the device measured of a run that has ended.
+    //
+    // Optional; null: the host learns nothing about the device's speed, and plans rely on
+    // estimates. Thread-safe. Does not block. Returns `POLYCHIP_STATUS_TIMEOUT` if the run has not
+    // ended. For a run that was not measured, sets no bit or returns
+    // `POLYCHIP_STATUS_UNSUPPORTED`.
     uint32_t (*fence_timing)(struct polychip_fence *fence,
                              struct polychip_timing *out_timing,
                              struct polychip_error *error);
-    // Optional; required of a plugin whose ports state upper bounds. Writes the first `capacity` actual
-    // extents of an output port of a run that has ended, and the rank; `POLYCHIP_STATUS_TIMEOUT` where it
-    // goes on. Does not block. Thread-safe.
+    // Writes the first `capacity` actual extents of an output port of a run that has ended, and
+    // its rank.
+    //
+    // Optional; required of a plugin whose ports state upper bounds. Thread-safe. Does not block.
+    // Returns `POLYCHIP_STATUS_TIMEOUT` if the run has not ended.
     uint32_t (*fence_output_shape)(struct polychip_fence *fence,
                                    uint32_t port,
                                    int64_t *out_dims,
                                    uint64_t capacity,
                                    uint64_t *out_rank,
                                    struct polychip_error *error);
-    // Required. Destroys a fence; the run, where it goes on, is not stopped, and runs that wait for it go
-    // on waiting. Accepts null. Does not block.
+    // Destroys a fence. A run in flight continues, and runs that wait for it keep waiting.
+    //
+    // Required. Does not block. Accepts null.
     void (*fence_destroy)(struct polychip_fence *fence);
-    // Optional; null: no sensors. Reads the device's sensors: one that is missing has no bit set. May
-    // block for a sensor's time, not for a run. Thread-safe.
+    // Reads the device's sensors. A missing sensor has no bit set.
+    //
+    // Optional; null: no sensors. Thread-safe. May block for as long as reading a sensor takes,
+    // but not for a run.
     uint32_t (*telemetry)(struct polychip_device *device,
                           struct polychip_telemetry *out_telemetry,
                           struct polychip_error *error);
-    // Since 1.2. Optional; null: steps are not measured. Two calls give the same ones. Writes the first `capacity` steps of a run that was started with
-    // `POLYCHIP_SUBMIT_STEPS` and has ended, in their order, `stride` bytes apart, each with its `struct_size` set by the
-    // caller, and the number that there are; `POLYCHIP_STATUS_TIMEOUT` where the run goes on, and
-    // `POLYCHIP_STATUS_UNSUPPORTED` where nothing was measured. Does not block. Thread-safe.
+    // Lists the steps of a run that was started with `POLYCHIP_SUBMIT_STEPS` and has ended. Writes
+    // the first `capacity` of them in order to `out_steps`, and their total number to `out_count`.
+    // Repeated calls return the same steps.
+    //
+    // Since 1.2. Optional; null: steps are not measured. Thread-safe. Does not block. Records lie
+    // `stride` bytes apart; the caller sets the `struct_size` of each. Returns
+    // `POLYCHIP_STATUS_TIMEOUT` if the run has not ended, and `POLYCHIP_STATUS_UNSUPPORTED` if
+    // nothing was measured.
     uint32_t (*fence_steps)(struct polychip_fence *fence,
                             struct polychip_step *out_steps,
                             uint64_t capacity,

@@ -1,14 +1,14 @@
 //! Codes of the attribute names that a flat graph may carry: every attribute of the ops in `op`.
 //!
 //! Invariants:
-//! 1. A code never changes its meaning and is never used again: new names are appended at the end,
-//!    and no line is ever renumbered or removed.
-//! 2. Zero is an attribute outside this list, which travels by its name beside the code.
-//! 3. A code stands for a name only: its type and default depend on the op that carries it.
+//! 1. A code never changes its meaning and is never reused: new names are appended at the end, and
+//!    no line is ever renumbered or removed.
+//! 2. Zero is an attribute outside this list, which travels by the name beside the code.
+//! 3. A code identifies a name only; its type and default depend on the op that carries it.
 //!
-//! Not here: which op has which attribute; that is the op table of `ops`.
+//! Not here: the attributes of each op, which are in the op table of `ops`.
 
-/// An attribute outside this list, named by its text.
+/// An attribute outside this list, identified by its name.
 pub const POLYCHIP_ATTRIBUTE_CUSTOM: u32 = 0;
 /// The attribute `activation`.
 pub const POLYCHIP_ATTRIBUTE_ACTIVATION: u32 = 1;

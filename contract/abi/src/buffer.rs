@@ -1,13 +1,13 @@
-//! Buffers: memory that ports are bound to.
+//! Buffers: memory that is bound to ports.
 //!
 //! Invariants:
 //! 1. Cache maintenance happens in `buffer_begin_access` and `buffer_end_access`, and nowhere else.
-//! 2. Imported memory stays the host's: the plugin duplicates or retains what it needs, and the host
-//!    keeps host pointers valid until `buffer_destroy`.
+//! 2. Imported memory belongs to the host. The plugin duplicates or retains what it needs, and the
+//!    host keeps host pointers valid until `buffer_destroy`.
 
 use crate::sized::sized;
 
-/// A buffer that a device can bind.
+/// Memory that can be bound to ports on a device.
 pub struct polychip_buffer {
     _private: [u8; 0],
 }
@@ -22,15 +22,15 @@ pub const POLYCHIP_MEMORY_DMA_BUF: u32 = 2;
 pub const POLYCHIP_MEMORY_HARDWARE_BUFFER: u32 = 3;
 /// An Apple `IOSurface`.
 pub const POLYCHIP_MEMORY_IO_SURFACE: u32 = 4;
-/// The vendor's own memory; only the same plugin binds it.
+/// Memory in the vendor's own form; only the same plugin can bind it.
 pub const POLYCHIP_MEMORY_VENDOR: u32 = 5;
 
-/// The host will read.
+/// The host reads the range.
 pub const POLYCHIP_ACCESS_READ: u32 = 1;
-/// The host will write. Without `POLYCHIP_ACCESS_READ` it writes the whole range.
+/// The host writes the range. Without `POLYCHIP_ACCESS_READ` it writes all of it.
 pub const POLYCHIP_ACCESS_WRITE: u32 = 2;
 
-/// A piece of memory.
+/// A region of memory.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct polychip_memory {
@@ -38,17 +38,18 @@ pub struct polychip_memory {
     pub struct_size: u32,
     /// `POLYCHIP_MEMORY_*`.
     pub kind: u32,
-    /// Host address, for `POLYCHIP_MEMORY_HOST`; may be given beside a file where it is mapped. Else null.
+    /// Host address, for `POLYCHIP_MEMORY_HOST`. It may also be set for a file that is mapped.
+    /// Otherwise null.
     pub data: *mut u8,
-    /// File descriptor, or `POLYCHIP_NO_FD`. It stays with whoever filled the record.
+    /// File descriptor, or `POLYCHIP_NO_FD`. It belongs to the side that filled the record.
     pub fd: i64,
     /// Platform handle (`AHardwareBuffer *`, `IOSurfaceRef`), or 0.
     pub handle: u64,
-    /// Where the buffer starts in the file or handle, in bytes.
+    /// Start of the buffer in the file or handle, in bytes.
     pub offset: u64,
     /// Size, in bytes.
     pub bytes: u64,
-    /// Alignment wanted by `buffer_create`, in bytes: a power of two, or 0 for any.
+    /// Alignment requested of `buffer_create`, in bytes: a power of two, or 0 for any.
     pub alignment: u64,
 }
 

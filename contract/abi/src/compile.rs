@@ -1,8 +1,9 @@
 //! Compiling a part to a blob, and loading a blob as an executable.
 //!
 //! Invariants:
-//! 1. `compile` does everything that depends on constants only (packing, folding, code generation).
-//! 2. A blob guards itself: `load` of torn bytes or of another build's returns `POLYCHIP_STATUS_BAD_BLOB`.
+//! 1. `compile` does all work that depends on constants only (packing, folding, code generation).
+//! 2. A blob protects itself: `load` of torn bytes or of another build's blob returns
+//!    `POLYCHIP_STATUS_BAD_BLOB`.
 
 use crate::graph::polychip_graph;
 use crate::port::polychip_port_request;
@@ -19,25 +20,25 @@ pub struct polychip_executable {
     _private: [u8; 0],
 }
 
-/// Compute as the model says.
+/// Compute in the precision that the model states.
 pub const POLYCHIP_PRECISION_EXACT: u32 = 0;
 /// The device may compute f32 in a 16-bit float type.
 pub const POLYCHIP_PRECISION_REDUCED: u32 = 1;
 
-/// What `compile` should aim at.
+/// Options of `compile`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct polychip_compile_options {
     /// Size of this struct as the host knows it, in bytes.
     pub struct_size: u32,
-    /// `POLYCHIP_PRECISION_*`: what the device may do, never what it must.
+    /// `POLYCHIP_PRECISION_*`: what the device may do, never what it must do.
     pub precision: u32,
-    /// Threads that the part may use on a CPU; 0 leaves it to the plugin.
+    /// Threads that the part may use on a CPU; 0: the plugin chooses.
     pub threads: u32,
     /// Index of the operating point to compile for, or `POLYCHIP_NO_INDEX`.
     pub operating_point: u32,
-    /// Layouts wanted at ports; a port not listed is `POLYCHIP_LAYOUT_ROW_MAJOR`. Row-major may always be
-    /// granted instead.
+    /// Layouts requested at ports. A port that is not listed is `POLYCHIP_LAYOUT_ROW_MAJOR`. The
+    /// plugin may always grant row-major instead.
     pub ports: *const polychip_port_request,
     /// Number of requests.
     pub port_count: u64,
@@ -45,25 +46,25 @@ pub struct polychip_compile_options {
     pub port_stride: u64,
 }
 
-/// Where `load` takes its blob from.
+/// Source of a blob for `load`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct polychip_load_source {
     /// Size of this struct as the host knows it, in bytes.
     pub struct_size: u32,
-    /// Threads that the part may use on a CPU; 0 leaves it to the plugin.
+    /// Threads that the part may use on a CPU; 0: the plugin chooses.
     pub threads: u32,
-    /// A blob just compiled by this instance; `load` may take over its memory without a copy, and the blob
-    /// can then only be destroyed, whatever `load` returned. Null when `bytes` is used.
+    /// A blob just compiled by this instance, or null if `bytes` is used. `load` may take over its
+    /// memory without a copy. Whatever `load` returns, the blob can then only be destroyed.
     pub blob: *mut polychip_blob,
-    /// Bytes of a cached blob, valid as long as the executable, at an address of any alignment.
+    /// Bytes of a cached blob, at an address of any alignment; valid as long as the executable.
     pub bytes: polychip_bytes,
-    /// The part that the blob was compiled from: its constants are where an executable may point to. Null
-    /// from a host that has no graph; a blob that holds all it needs loads without.
+    /// The part that the blob was compiled from. The executable may point into its constants. Null
+    /// if the host has no graph; a blob that contains everything it needs loads without one.
     pub graph: *const polychip_graph,
 }
 
-/// What a loaded executable is.
+/// Description of a loaded executable.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct polychip_executable_info {
@@ -75,9 +76,9 @@ pub struct polychip_executable_info {
     pub input_count: u32,
     /// Number of output ports.
     pub output_count: u32,
-    /// Device memory of constants and code, in bytes.
+    /// Device memory for constants and code, in bytes.
     pub constant_bytes: u64,
-    /// Device memory of intermediate tensors, in bytes.
+    /// Device memory for intermediate tensors, in bytes.
     pub arena_bytes: u64,
 }
 

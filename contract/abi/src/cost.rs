@@ -1,4 +1,4 @@
-//! Typed cost with a validity mask: a field counts only where its bit is set.
+//! Cost of a part, with a validity mask: a field counts only if its bit is set.
 
 use crate::sized::sized;
 
@@ -18,7 +18,7 @@ pub const POLYCHIP_COST_ERROR: u32 = 32;
 /// The figures come from an emulated device.
 pub const POLYCHIP_COST_EMULATED: u32 = 1;
 
-/// What a plugin expects some work to cost.
+/// A plugin's estimate of the cost of a part.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct polychip_cost {
@@ -30,15 +30,15 @@ pub struct polychip_cost {
     pub flags: u32,
     /// Expected relative error of `time_ns`, in thousandths.
     pub error_permille: u32,
-    /// Time of one run, without launch, in nanoseconds.
+    /// Time of one run without launch, in nanoseconds.
     pub time_ns: u64,
-    /// Time to start one run whatever its size, in nanoseconds.
+    /// Time to start one run, independent of its size, in nanoseconds.
     pub launch_ns: u64,
     /// Energy of one run, in microjoules.
     pub energy_uj: u64,
-    /// Mean power while running, in milliwatts.
+    /// Mean power during the run, in milliwatts.
     pub power_mw: u64,
-    /// Device memory that the loaded part needs, in bytes.
+    /// Device memory of the loaded part, in bytes.
     pub memory_bytes: u64,
 }
 

@@ -7,7 +7,7 @@
 //!
 //! Not here: sizes and packing of the types as functions; those are `DType` of `ops`.
 
-/// No element type is known.
+/// The element type is unknown.
 pub const POLYCHIP_DTYPE_UNDEFINED: u32 = 0;
 /// ONNX `float`: 32-bit IEEE float.
 pub const POLYCHIP_DTYPE_F32: u32 = 1;

@@ -1,8 +1,8 @@
-//! Quantisation of a tensor: how stored integers stand for real values.
+//! Quantisation of a tensor: how stored integers map to real values.
 //!
 //! Invariant: real = (stored − zero_point) × scale, with the scale and zero point of the element's
-//! tensor, slice along `axis`, or block of `block_size` elements along `axis`; blocks that hold their own scales say by
-//! their layout what they stand for.
+//! tensor, of its slice along `axis`, or of its block of `block_size` elements along `axis`. Blocks
+//! that hold their own scales follow the formula of their layout instead.
 
 use crate::sized::sized;
 
@@ -10,32 +10,43 @@ use crate::sized::sized;
 pub const POLYCHIP_ENCODING_PER_TENSOR: u32 = 1;
 /// One scale and zero point per index of `axis`.
 pub const POLYCHIP_ENCODING_PER_AXIS: u32 = 2;
-/// One scale and zero point per block of `block_size` elements along `axis`; the arrays are in
-/// row-major order of the tensor's shape with `axis` divided by `block_size`, rounded up.
+/// One scale and zero point per block of `block_size` elements along `axis`. The arrays are in
+/// row-major order of the tensor's shape, with `axis` divided by `block_size` and rounded up.
 pub const POLYCHIP_ENCODING_PER_BLOCK: u32 = 3;
-/// Blocks that hold their scales beside their values, laid out as `block_layout` says, along the last axis, whose extent is
-/// a multiple of the values of a block. Of constants only: `data` is whole blocks, `dtype` is `POLYCHIP_DTYPE_U8`, `dims`
-/// count values and not bytes, and there are no scales and zero points. Where precision may be
-/// reduced, a product with such a constant may round the values that it multiplies to 8 bits, each 32 neighbours of the axis
-/// by a scale of their own. A device that does not know the layout refuses the nodes that read it. Since 1.2.
+/// Blocks that hold their scales beside their values, in the layout `block_layout`, along the last
+/// axis, whose extent is a multiple of the values in a block. For constants only: `data` is whole
+/// blocks, `dtype` is `POLYCHIP_DTYPE_U8`, `dims` count values rather than bytes, and there are no
+/// scales and zero points. If precision may be reduced, a product with such a constant may round
+/// the values that it multiplies to 8 bits, with one scale per 32 neighbours along the axis. A
+/// device that does not know the layout refuses the nodes that read it. Since 1.2.
 pub const POLYCHIP_ENCODING_BLOCKS: u32 = 4;
 
-/// 18 bytes of 32 values: f16 scale `d`; 16 bytes, whose low halves `q` are values 0 to 15 and whose high halves are values
-/// 16 to 31. Value: (q - 8) d. This layout and the others are ggml's, numbers are little-endian.
+/// 18 bytes for 32 values: f16 scale `d`, then 16 bytes whose low halves `q` are values 0 to 15 and
+/// whose high halves are values 16 to 31. Value: (q - 8) d. This layout and the others are ggml's;
+/// numbers are little-endian.
 pub const POLYCHIP_BLOCKS_Q4_0: u32 = 1;
-/// 20 bytes of 32 values: f16 `d`, f16 `m`, 16 bytes as in Q4_0. Value: q d + m.
+/// 20 bytes for 32 values: f16 `d`, f16 `m`, 16 bytes as in Q4_0. Value: q d + m.
 pub const POLYCHIP_BLOCKS_Q4_1: u32 = 2;
-/// 34 bytes of 32 values: f16 `d`, 32 signed bytes `q`. Value: q d.
+/// 34 bytes for 32 values: f16 `d`, 32 signed bytes `q`. Value: q d.
 pub const POLYCHIP_BLOCKS_Q8_0: u32 = 3;
-/// 144 bytes of 256 values in 8 groups: f16 `d`, f16 `dmin`, 12 bytes with a scale `s` and a minimum `m` of 6 bits per group
-/// (of group g < 4: the low 6 bits of bytes g and g + 4; of others: the low and the high half of byte g + 4, above them the
-/// two high bits of bytes g - 4 and g), 128 bytes: 32 for two groups each, low halves the first one's. Value: q d s - dmin m.
+/// 144 bytes for 256 values in 8 groups. Value: q d s - dmin m.
+///
+/// - f16 `d`, f16 `dmin`.
+/// - 12 bytes with a scale `s` and a minimum `m` of 6 bits per group. For group g < 4: the low 6
+///   bits of bytes g and g + 4. For the others: the low and the high half of byte g + 4, with the
+///   two high bits of bytes g - 4 and g above them.
+/// - 128 bytes, 32 for two groups each; the low halves belong to the first group.
 pub const POLYCHIP_BLOCKS_Q4_K: u32 = 4;
-/// 176 bytes of 256 values: as Q4_K, with 32 bytes before the last 128: bit g of byte i is the fifth bit of value i of group g.
+/// 176 bytes for 256 values: as Q4_K, with 32 more bytes before the last 128. Bit g of byte i is
+/// the fifth bit of value i of group g.
 pub const POLYCHIP_BLOCKS_Q5_K: u32 = 5;
-/// 210 bytes of 256 values: 128 bytes of low halves (64 for 128 values each: low halves first), 64 bytes of two high bits (32
-/// for 128 values each: bits 2k and 2k + 1 of byte i belong to value 32 k + i), 16 signed scales `s` of 16 values each, f16
-/// `d`. Value: (q - 32) d s.
+/// 210 bytes for 256 values. Value: (q - 32) d s.
+///
+/// - 128 bytes of low halves, 64 for 128 values each, low halves first.
+/// - 64 bytes of the two high bits, 32 for 128 values each: bits 2k and 2k + 1 of byte i belong to
+///   value 32 k + i.
+/// - 16 signed scales `s` of 16 values each.
+/// - f16 `d`.
 pub const POLYCHIP_BLOCKS_Q6_K: u32 = 6;
 
 /// Scale and zero point of a quantised tensor.
@@ -46,21 +57,22 @@ pub struct polychip_encoding {
     pub struct_size: u32,
     /// One of `POLYCHIP_ENCODING_*`.
     pub kind: u32,
-    /// Axis of per-axis and per-block encodings, counted from the front; the last one of `POLYCHIP_ENCODING_BLOCKS`.
+    /// Axis of per-axis and per-block encodings, counted from the front; the last axis for
+    /// `POLYCHIP_ENCODING_BLOCKS`.
     pub axis: u32,
-    /// Elements in a block; 0 unless there are blocks.
+    /// Elements in a block; 0 for encodings without blocks.
     pub block_size: u32,
     /// `scale_count` scales.
     pub scales: *const f32,
     /// Number of scales.
     pub scale_count: u64,
-    /// `zero_point_count` zero points; null means all 0.
+    /// `zero_point_count` zero points; null: all 0.
     pub zero_points: *const i32,
     /// 0 or `scale_count`.
     pub zero_point_count: u64,
-    /// Data type of the real value that an op sees (`POLYCHIP_DTYPE_*`, usually F32).
+    /// Data type of the real values that an op sees (`POLYCHIP_DTYPE_*`, usually F32).
     pub real_dtype: u32,
-    /// `POLYCHIP_BLOCKS_*` of `POLYCHIP_ENCODING_BLOCKS`, 0 otherwise. Since 1.2.
+    /// `POLYCHIP_BLOCKS_*` for `POLYCHIP_ENCODING_BLOCKS`, otherwise 0. Since 1.2.
     pub block_layout: u32,
 }
 

@@ -1,37 +1,38 @@
 //! Status codes and the caller-owned error record.
 //!
-//! Invariant: `POLYCHIP_STATUS_OK` is 0; every other status is a class that tells the host what to do next.
+//! Invariant: `POLYCHIP_STATUS_OK` is 0. Every other status is a class that determines what the
+//! host does next.
 
+use crate::fixed_str;
 use crate::sized::sized;
-use crate::words;
 
-/// The call did what was asked.
+/// The call succeeded.
 pub const POLYCHIP_STATUS_OK: u32 = 0;
-/// An argument breaks the contract; the same call will fail again.
+/// An argument violates the contract. The same call will fail again.
 pub const POLYCHIP_STATUS_BAD_ARGUMENT: u32 = 1;
-/// The device cannot do this; another device may.
+/// The device cannot do this. Another device may.
 pub const POLYCHIP_STATUS_UNSUPPORTED: u32 = 2;
-/// A passing fault; the same call may succeed later.
+/// A temporary fault. The same call may succeed later.
 pub const POLYCHIP_STATUS_TRANSIENT: u32 = 3;
-/// The device failed and will fail again with this executable.
+/// The device failed, and will fail again with this executable.
 pub const POLYCHIP_STATUS_PERSISTENT: u32 = 4;
-/// The device is gone until it is reset or opened anew.
+/// The device is unusable until it is reset or opened again.
 pub const POLYCHIP_STATUS_DEVICE_LOST: u32 = 5;
 /// The run was cancelled on request.
 pub const POLYCHIP_STATUS_CANCELLED: u32 = 6;
-/// A wait ran out of time; the work goes on.
+/// A wait timed out. The work continues.
 pub const POLYCHIP_STATUS_TIMEOUT: u32 = 7;
 /// Host or device memory ran out.
 pub const POLYCHIP_STATUS_OUT_OF_MEMORY: u32 = 8;
-/// A blob is torn, stale or made by another build.
+/// A blob is torn, stale or from another build.
 pub const POLYCHIP_STATUS_BAD_BLOB: u32 = 9;
 
-/// No node or tensor is concerned.
+/// Index for "no node or tensor".
 pub const POLYCHIP_NO_INDEX: u32 = u32::MAX;
-/// Bytes of message that an error record holds.
+/// Capacity of the message in an error record, in bytes.
 pub const POLYCHIP_ERROR_MESSAGE_BYTES: usize = 992;
 
-/// What went wrong. The caller owns the record and sets `struct_size`; the plugin fills the rest.
+/// An error. The caller owns the record and sets `struct_size`; the plugin fills the rest.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct polychip_error {
@@ -39,9 +40,9 @@ pub struct polychip_error {
     pub struct_size: u32,
     /// One of `POLYCHIP_STATUS_*`, equal to the call's return value.
     pub status: u32,
-    /// The vendor's own code, 0 when there is none.
+    /// The vendor's own error code; 0 if there is none.
     pub vendor_code: i64,
-    /// Index of the node concerned in the graph of the call, or `POLYCHIP_NO_INDEX`.
+    /// Index of the node concerned in the call's graph, or `POLYCHIP_NO_INDEX`.
     pub node: u32,
     /// Index of the tensor or port concerned, or `POLYCHIP_NO_INDEX`.
     pub tensor: u32,
@@ -49,7 +50,7 @@ pub struct polychip_error {
     pub message_len: u32,
     /// Zero.
     pub reserved: u32,
-    /// UTF-8 words, the vendor's where there are any, cut at a character boundary.
+    /// Message in UTF-8, cut at a character boundary; the vendor's own text if there is one.
     pub message: [u8; POLYCHIP_ERROR_MESSAGE_BYTES],
 }
 
@@ -69,15 +70,16 @@ impl Default for polychip_error {
 }
 
 impl polychip_error {
-    /// The message as text; a character torn at the end is left off, bytes that are not UTF-8 are replaced.
+    /// Returns the message as text. Drops a character that is torn at the end and replaces bytes
+    /// that are not UTF-8.
     #[must_use]
     pub fn text(&self) -> String {
-        words::read(&self.message, self.message_len).into_owned()
+        fixed_str::read(&self.message, self.message_len).into_owned()
     }
 
-    /// Sets the message, cut at a character boundary where it is too long.
+    /// Sets the message, cut at a character boundary if it is too long.
     pub fn set_text(&mut self, text: &str) {
-        self.message_len = words::put(text, &mut self.message);
+        self.message_len = fixed_str::put(text, &mut self.message);
     }
 }
 
@@ -101,7 +103,7 @@ mod tests {
     use crate::Sized;
 
     #[test]
-    fn a_long_message_is_cut_at_a_character_boundary() {
+    fn long_message_is_cut_at_a_character_boundary() {
         let mut error = polychip_error::sized();
         error.set_text(&"é".repeat(800));
         assert_eq!(error.text(), "é".repeat(496));

@@ -16,7 +16,7 @@ pub const POLYCHIP_TIMING_ENERGY: u32 = 4;
 /// `copied_bytes` holds a value.
 pub const POLYCHIP_TIMING_COPIED: u32 = 8;
 
-/// What the device measured of a run. Times are on the host's clock.
+/// Measurements of a run by its device. Times are on the host's clock.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct polychip_timing {
@@ -24,16 +24,17 @@ pub struct polychip_timing {
     pub struct_size: u32,
     /// Bits `POLYCHIP_TIMING_*` of the fields that hold a value.
     pub valid: u32,
-    /// When the device took the run into its queue, in nanoseconds.
+    /// Time at which the device queued the run, in nanoseconds.
     pub queued_ns: u64,
-    /// When the device began to compute, in nanoseconds.
+    /// Time at which the device started computing, in nanoseconds.
     pub start_ns: u64,
-    /// When the device was done, in nanoseconds.
+    /// Time at which the device finished, in nanoseconds.
     pub end_ns: u64,
     /// Energy of the run, in microjoules.
     pub energy_uj: u64,
-    /// Bytes of ports that the plugin or its library copied or converted for the run instead of using them where they
-    /// lie. Copies between the host's and the device's side of a buffer count with the next run that binds it.
+    /// Bytes of ports that the plugin or its library copied or converted for the run instead of
+    /// using them in place. Copies between the host's and the device's side of a buffer count
+    /// towards the next run that binds it.
     pub copied_bytes: u64,
 }
 

@@ -1,9 +1,9 @@
 //! The flat graph: nodes, tensors, attributes, bodies and fusion groups as arrays.
 //!
 //! Invariants:
-//! 1. Nodes stand in an order in which every tensor is produced before it is used.
-//! 2. Tensors are named by their index; `POLYCHIP_NO_INDEX` stands for an optional one left out.
-//! 3. A graph is valid during the call that hands it over; constant data live as long as the model.
+//! 1. Nodes are sorted so that every tensor is produced before it is used.
+//! 2. Tensors are identified by index; `POLYCHIP_NO_INDEX` marks an omitted optional tensor.
+//! 3. A graph is valid during the call that passes it; constant data live as long as the model.
 
 use crate::sized::sized;
 use crate::span::polychip_text;
@@ -18,7 +18,7 @@ pub const POLYCHIP_ATTRIBUTE_TYPE_TEXTS: u32 = 3;
 /// `data` points to one `polychip_tensor` with constant data.
 pub const POLYCHIP_ATTRIBUTE_TYPE_TENSOR: u32 = 4;
 
-/// The value is a list even where `count` is 1.
+/// The value is a list even if `count` is 1.
 pub const POLYCHIP_ATTRIBUTE_LIST: u32 = 1;
 
 /// One attribute of a node.
@@ -29,13 +29,13 @@ pub struct polychip_attribute {
     pub struct_size: u32,
     /// `POLYCHIP_ATTRIBUTE_*` of the name, or 0 for a name outside the ONNX standard.
     pub code: u32,
-    /// Name, always given.
+    /// Name, always set.
     pub name: polychip_text,
     /// `POLYCHIP_ATTRIBUTE_TYPE_*`.
     pub value_type: u32,
     /// Bits `POLYCHIP_ATTRIBUTE_LIST`.
     pub flags: u32,
-    /// The values, of the type that `value_type` says.
+    /// The values, of type `value_type`.
     pub data: *const core::ffi::c_void,
     /// Number of values.
     pub count: u64,
@@ -45,9 +45,9 @@ pub struct polychip_attribute {
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct polychip_capture {
-    /// Tensor of the graph that holds the node.
+    /// Tensor of the graph that contains the node.
     pub outer: u32,
-    /// The tensor of the body graph that stands for it; it is an input of the body beyond those that
+    /// Tensor of the body graph that represents it: an input of the body, in addition to those that
     /// the op itself passes.
     pub inner: u32,
 }
@@ -74,8 +74,8 @@ pub struct polychip_body {
 pub struct polychip_node {
     /// Size of this struct as its writer knows it, in bytes.
     pub struct_size: u32,
-    /// `POLYCHIP_OP_*`, with the meaning of ONNX opset 28: models of older opsets are converted.
-    /// `POLYCHIP_OP_CUSTOM` for an op known by domain and name only.
+    /// `POLYCHIP_OP_*`, with the meaning of ONNX opset 28; models of older opsets are converted.
+    /// `POLYCHIP_OP_CUSTOM` for an op identified by domain and name only.
     pub op: u32,
     /// Domain of the op; empty for the ONNX standard.
     pub domain: polychip_text,
@@ -83,16 +83,17 @@ pub struct polychip_node {
     pub op_name: polychip_text,
     /// Name of the node, for messages only.
     pub name: polychip_text,
-    /// Tensor indices; `POLYCHIP_NO_INDEX` for an input left out. Trailing ones may be missing.
+    /// Tensor indices; `POLYCHIP_NO_INDEX` for an omitted input. Trailing omitted inputs may be
+    /// missing.
     pub inputs: *const u32,
     /// Number of inputs.
     pub input_count: u64,
-    /// Tensor indices; `POLYCHIP_NO_INDEX` for an output nobody wants.
+    /// Tensor indices; `POLYCHIP_NO_INDEX` for an unused output.
     pub outputs: *const u32,
     /// Number of outputs.
     pub output_count: u64,
-    /// Attributes, sorted by code, then by name. One left out has its default of opset 28; one that is
-    /// there may have it too.
+    /// Attributes, sorted by code, then by name. An omitted attribute has its default of opset 28;
+    /// a present one may equal its default.
     pub attributes: *const polychip_attribute,
     /// Number of attributes.
     pub attribute_count: u64,
@@ -104,21 +105,21 @@ pub struct polychip_node {
     pub body_count: u64,
     /// Bytes from one body to the next.
     pub body_stride: u64,
-    /// The primitive ops that this node was recomposed from, or null. Its inputs and outputs are those of
-    /// the node that are present, in order. A plugin that knows `op` need not look at it.
+    /// The primitive ops that this node was recomposed from, or null. Its inputs and outputs are
+    /// the node's present ones, in order. A plugin that knows `op` can ignore it.
     pub decomposition: *const polychip_graph,
 }
 
-/// Convolution with bias, activation or residual sum behind it.
+/// Convolution followed by bias, activation or residual sum.
 pub const POLYCHIP_GROUP_CONV: u32 = 1;
-/// Matrix product (MatMul, Gemm) with bias, activation or residual sum behind it.
+/// Matrix product (MatMul, Gemm) followed by bias, activation or residual sum.
 pub const POLYCHIP_GROUP_MATMUL: u32 = 2;
 /// A chain of elementwise ops.
 pub const POLYCHIP_GROUP_ELEMENTWISE: u32 = 3;
-/// Residual sum with the normalisation behind it.
+/// Residual sum followed by its normalisation.
 pub const POLYCHIP_GROUP_NORMALISATION: u32 = 4;
 
-/// Nodes that a device may compute as one: a hint, never an obligation.
+/// Nodes that a device may compute as one. A hint, never an obligation.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct polychip_group {
@@ -132,7 +133,7 @@ pub struct polychip_group {
     pub node_count: u64,
 }
 
-/// An input and an output that are one piece of device memory between runs (a KV cache).
+/// An input and an output that share one region of device memory between runs (such as a KV cache).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct polychip_state {
@@ -152,7 +153,7 @@ pub struct polychip_graph {
     pub flags: u32,
     /// Name, for messages only.
     pub name: polychip_text,
-    /// Nodes in order of execution: each tensor is an input, a constant, or the output of one earlier
+    /// Nodes in execution order: each tensor is an input, a constant, or the output of one earlier
     /// node.
     pub nodes: *const polychip_node,
     /// Number of nodes.
@@ -165,11 +166,11 @@ pub struct polychip_graph {
     pub tensor_count: u64,
     /// Bytes from one tensor to the next.
     pub tensor_stride: u64,
-    /// Tensors fed from outside, in port order; none is a constant.
+    /// Tensors supplied from outside, in port order; none is a constant.
     pub inputs: *const u32,
     /// Number of inputs.
     pub input_count: u64,
-    /// Tensors given back, in port order: of a node, an input or a constant.
+    /// Tensors returned, in port order: outputs of nodes, inputs or constants.
     pub outputs: *const u32,
     /// Number of outputs.
     pub output_count: u64,
@@ -179,13 +180,13 @@ pub struct polychip_graph {
     pub group_count: u64,
     /// Bytes from one group to the next.
     pub group_stride: u64,
-    /// In-out pairs. A plugin may treat them as an input and an output like any other.
+    /// In-out pairs. A plugin may treat them as ordinary inputs and outputs.
     pub states: *const polychip_state,
     /// Number of in-out pairs.
     pub state_count: u64,
-    /// Hash of ops, attributes, shapes and data types; all zero where the host made none.
+    /// Hash of ops, attributes, shapes and data types; all zero if the host made none.
     pub structure_fingerprint: [u8; 32],
-    /// Hash of structure and constant data; all zero where the host made none.
+    /// Hash of structure and constant data; all zero if the host made none.
     pub content_fingerprint: [u8; 32],
 }
 

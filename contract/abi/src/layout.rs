@@ -1,11 +1,12 @@
-//! Where every field of every struct of the contract lies.
+//! Size and offset of every field of every struct of the contract.
 //!
 //! Invariants:
-//! 1. Every `repr(C)` struct is listed with all of its fields, in order (the compiler checks that none
-//!    is left out).
+//! 1. Every `repr(C)` struct is listed with all of its fields, in order; the compiler rejects a
+//!    list that omits one.
 //! 2. [`golden`] is the text of `tests/layout.golden.64`, which only ever grows.
 //!
-//! Not here: reading a struct of another size, which needs unsafe code (`contract/host`, `contract/sdk`).
+//! Not here: reading a struct of another size, which needs unsafe code (`contract/host`,
+//! `contract/sdk`).
 
 use crate::*;
 
@@ -14,13 +15,13 @@ use crate::*;
 pub struct Field {
     /// Name in the header.
     pub name: &'static str,
-    /// Bytes before the field.
+    /// Offset of the field, in bytes.
     pub offset: usize,
-    /// Bytes of the field.
+    /// Size of the field, in bytes.
     pub size: usize,
 }
 
-/// A struct of the contract, field by field.
+/// A struct of the contract, described field by field.
 pub trait Fields: Copy {
     /// Name in the header.
     const NAME: &'static str;
@@ -28,8 +29,8 @@ pub trait Fields: Copy {
     const FIELDS: &'static [Field];
 }
 
-/// Whether a struct of this size ends between two fields: a build with fewer fields than ours, ours, or
-/// a later one. A size that ends inside a field is torn.
+/// Returns whether a struct of this size ends between two fields: it comes from a build with fewer
+/// fields, the same fields, or more. A size that ends inside a field is torn.
 #[must_use]
 pub fn is_whole<T: Fields>(struct_size: usize) -> bool {
     struct_size >= size_of::<T>()
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_inside_a_field_is_torn() {
+    fn size_that_ends_inside_a_field_is_torn() {
         assert!(is_whole::<polychip_text>(8) && is_whole::<polychip_text>(16));
         assert!(is_whole::<polychip_text>(24));
         assert!(!is_whole::<polychip_text>(12) && !is_whole::<polychip_text>(0));
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_stand_in_order_and_do_not_overlap() {
+    fn fields_are_ordered_and_do_not_overlap() {
         fn check<T: Fields>() {
             let mut end = 0;
             for field in T::FIELDS {

@@ -1,16 +1,16 @@
-//! Codes of the operators that a flat graph may name: every op of the default ONNX domain at opset 28, and
-//! those of `ai.onnx.ml` that are not said in ops of the default one.
+//! Codes of the operators that a flat graph may name: every op of the default ONNX domain at opset
+//! 28, and those of `ai.onnx.ml` that cannot be expressed in ops of the default domain.
 //!
 //! Invariants:
-//! 1. A code never changes its meaning and is never used again: new ops are appended at the end,
+//! 1. A code never changes its meaning and is never reused: new ops are appended at the end,
 //!    whatever their name, and no line is ever renumbered or removed.
-//! 2. Zero is a custom op, which travels by domain and name beside the code.
-//! 3. Each constant is a plain literal, so that the generated C header stays plain; `for_each_op` at the end
-//!    lists each once, in the order of the codes.
+//! 2. Zero is a custom op, which travels by the domain and name beside the code.
+//! 3. Each constant is a plain literal, so that the generated C header stays plain. `for_each_op`
+//!    at the end lists each once, in code order.
 //!
-//! Not here: arity, dtypes, attributes and shapes of the ops; those are the op table of `ops`.
+//! Not here: arity, dtypes, attributes and shapes of the ops, which are in the op table of `ops`.
 
-/// An op outside this list, named by its domain and op type.
+/// An op outside this list, identified by its domain and op type.
 pub const POLYCHIP_OP_CUSTOM: u32 = 0;
 /// ONNX `Abs`.
 pub const POLYCHIP_OP_ABS: u32 = 1;

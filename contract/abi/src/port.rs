@@ -5,29 +5,30 @@
 use crate::encoding::polychip_encoding;
 use crate::sized::sized;
 
-/// Any layout will do.
+/// Any layout is acceptable.
 pub const POLYCHIP_LAYOUT_ANY: u32 = 0;
 /// Row-major in the order of the ONNX shape (`[n, c, h, w]`).
 pub const POLYCHIP_LAYOUT_ROW_MAJOR: u32 = 1;
 /// Channels last (`[n, h, w, c]` in memory; the shape stays in ONNX order).
 pub const POLYCHIP_LAYOUT_CHANNELS_LAST: u32 = 2;
-/// By the strides of the port.
+/// As the port's strides state.
 pub const POLYCHIP_LAYOUT_STRIDED: u32 = 3;
-/// The vendor's own; only the same plugin reads it.
+/// The vendor's own layout; only the same plugin can read it.
 pub const POLYCHIP_LAYOUT_VENDOR: u32 = 4;
 
 /// The port is an output.
 pub const POLYCHIP_PORT_OUTPUT: u32 = 1;
-/// The extents are upper bounds; `fence_output_shape` tells the actual ones. Where the graph has no bound for an extent, the
-/// port may state one extent in place of all: the elements that there is room for.
+/// The extents are upper bounds; `fence_output_shape` reports the actual ones. If the graph has no
+/// bound for an extent, the port may state a single extent in place of all: the number of elements
+/// that there is room for.
 pub const POLYCHIP_PORT_UPPER_BOUND: u32 = 2;
-/// The port is half of an in-out pair: port `state_port` may be bound to the same memory.
+/// The port is half of an in-out pair: the same memory may be bound to port `state_port`.
 pub const POLYCHIP_PORT_STATE: u32 = 4;
 
-/// Extents that a port record holds.
+/// Largest rank that a port record holds.
 pub const POLYCHIP_MAX_RANK: usize = 16;
 
-/// What memory a port wants.
+/// Memory that a port requires.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct polychip_port {
@@ -43,14 +44,14 @@ pub struct polychip_port {
     pub rank: u32,
     /// The other port of an in-out pair that the plugin updates in place, or `POLYCHIP_NO_INDEX`.
     pub state_port: u32,
-    /// Alignment of the first element, in bytes: a power of two, at most 65536, the largest page. The runtime places
-    /// tensors at multiples of 256 and of this.
+    /// Alignment of the first element, in bytes: a power of two, at most 65536, the largest page.
+    /// The runtime places tensors at multiples of 256 and of this value.
     pub alignment: u32,
-    /// Bits `1 << POLYCHIP_MEMORY_*` of the kinds that can be bound without a copy.
+    /// Memory kinds that can be bound without a copy, as bits `1 << POLYCHIP_MEMORY_*`.
     pub memory_kinds: u32,
-    /// Bytes that a bound buffer must hold, at least those of the elements; 0 where an extent is 0.
+    /// Bytes that a bound buffer must hold, at least those of the elements; 0 if an extent is 0.
     pub bytes: u64,
-    /// The first `rank` are the extents, in ONNX order.
+    /// Extents, in ONNX order; the first `rank` count.
     pub dims: [i64; POLYCHIP_MAX_RANK],
     /// Strides in bytes, in ONNX order; all 0 for a dense port of a named layout.
     pub strides: [i64; POLYCHIP_MAX_RANK],
@@ -58,15 +59,16 @@ pub struct polychip_port {
     pub encoding: *const polychip_encoding,
 }
 
-/// A layout that the host asks of a port at `compile`.
+/// A layout that the host requests for a port at `compile`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct polychip_port_request {
     /// Size of this struct as its writer knows it, in bytes.
     pub struct_size: u32,
-    /// Number of the port.
+    /// Port number.
     pub port: u32,
-    /// Wanted layout, `POLYCHIP_LAYOUT_*`. The plugin grants what it can; see `polychip_port::layout`.
+    /// Requested layout, `POLYCHIP_LAYOUT_*`. The plugin grants what it can; see
+    /// `polychip_port::layout`.
     pub layout: u32,
     /// Zero.
     pub reserved: u32,

@@ -5,7 +5,8 @@
 
 /// A struct whose first field is `struct_size: u32`.
 pub trait Sized: Default {
-    /// All zero (null pointers, absent calls), with `struct_size` set to this build's size.
+    /// Returns a value that is all zero (null pointers, absent calls), with `struct_size` set to
+    /// this build's size.
     fn sized() -> Self;
 }
 

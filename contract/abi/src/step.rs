@@ -1,17 +1,17 @@
-//! What a device did in a run, step by step, and how long each took.
+//! Steps of a run, and the time of each.
 
 use crate::sized::sized;
 use crate::span::polychip_text;
 
-/// The step is computed by plain loops that stand in for a kernel.
+/// Plain loops compute the step in place of a kernel.
 pub const POLYCHIP_STEP_REFERENCE: u32 = 1;
 /// `operations` holds a value.
 pub const POLYCHIP_STEP_OPERATIONS: u32 = 2;
 /// `moved_bytes` holds a value.
 pub const POLYCHIP_STEP_BYTES: u32 = 4;
 
-/// Since 1.2. One step of a run: what the device does at once, for one node or for several that it fuses. Name and nodes live as long
-/// as the fence that they came from.
+/// One step of a run: one kernel of the device, which computes one node or several fused ones. Name
+/// and nodes live as long as the fence that they came from. Since 1.2.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct polychip_step {
@@ -19,15 +19,16 @@ pub struct polychip_step {
     pub struct_size: u32,
     /// Bits `POLYCHIP_STEP_*`.
     pub flags: u32,
-    /// The kernel, in the plugin's words.
+    /// Name of the kernel, as the plugin calls it.
     pub name: polychip_text,
-    /// Indices in the part's graph of the nodes that the step computes; none where it serves the whole part.
+    /// Indices in the part's graph of the nodes that the step computes; none if it serves the whole
+    /// part.
     pub nodes: *const u32,
-    /// Number of them.
+    /// Number of nodes.
     pub node_count: u64,
     /// Time of the step, in nanoseconds.
     pub time_ns: u64,
-    /// Arithmetic operations: a multiplication and an addition are two.
+    /// Arithmetic operations; a multiplication and an addition count as two.
     pub operations: u64,
     /// Bytes read and written.
     pub moved_bytes: u64,

@@ -1,54 +1,54 @@
-//! The answer of `query_support`: per node, yes or a reason.
+//! Results of `query_support`: per node, a yes or a reason.
 
+use crate::fixed_str;
 use crate::sized::sized;
-use crate::words;
 
 /// The device runs the node.
 pub const POLYCHIP_SUPPORT_YES: u32 = 0;
-/// The op is not offered.
+/// The device does not offer the op.
 pub const POLYCHIP_SUPPORT_OP: u32 = 1;
-/// A data type is not offered.
+/// The device does not offer a data type.
 pub const POLYCHIP_SUPPORT_DTYPE: u32 = 2;
-/// A shape or extent is out of bounds.
+/// A shape or extent is outside the device's limits.
 pub const POLYCHIP_SUPPORT_SHAPE: u32 = 3;
-/// A rank is not offered.
+/// The device does not offer a rank.
 pub const POLYCHIP_SUPPORT_RANK: u32 = 4;
-/// An attribute value is not offered.
+/// The device does not offer an attribute value.
 pub const POLYCHIP_SUPPORT_ATTRIBUTE: u32 = 5;
-/// A memory layout is not offered.
+/// The device does not offer a memory layout.
 pub const POLYCHIP_SUPPORT_LAYOUT: u32 = 6;
-/// An input would have to be a constant.
+/// The device requires an input to be a constant.
 pub const POLYCHIP_SUPPORT_NOT_CONSTANT: u32 = 7;
 /// A shape is known only after the run.
 pub const POLYCHIP_SUPPORT_DYNAMIC_SHAPE: u32 = 8;
-/// A body graph (If, Loop, Scan) is not offered.
+/// The device does not offer a body graph (If, Loop, Scan).
 pub const POLYCHIP_SUPPORT_BODY: u32 = 9;
-/// A quantisation encoding is not offered.
+/// The device does not offer a quantisation encoding.
 pub const POLYCHIP_SUPPORT_ENCODING: u32 = 10;
 /// The device's memory is too small.
 pub const POLYCHIP_SUPPORT_MEMORY: u32 = 11;
-/// The device or its driver is known to be wrong or unstable here.
+/// The device or its driver is known to be wrong or unstable for this node.
 pub const POLYCHIP_SUPPORT_QUARANTINED: u32 = 12;
-/// The vendor's library refused, for the reason in `detail`.
+/// The vendor's library refused; `detail` holds its reason.
 pub const POLYCHIP_SUPPORT_VENDOR: u32 = 13;
 
-/// Bytes of detail that a support record holds.
+/// Capacity of the detail in a support record, in bytes.
 pub const POLYCHIP_SUPPORT_DETAIL_BYTES: usize = 1008;
 
-/// Whether a device runs one node. The caller owns the records and sets `struct_size` of each.
+/// Whether a device runs one node. The caller owns the records and sets the `struct_size` of each.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct polychip_support {
     /// Size of this struct as the caller knows it, in bytes.
     pub struct_size: u32,
-    /// One of `POLYCHIP_SUPPORT_*`; 0 is yes.
+    /// One of `POLYCHIP_SUPPORT_*`; 0: yes.
     pub reason: u32,
     /// Bytes of `detail` in use.
     pub detail_len: u32,
     /// Zero.
     pub reserved: u32,
-    /// UTF-8 words: the attribute, type, limit or value concerned and no more, as the host puts the
-    /// reason's own words before them; the vendor's own words where there are any. Cut at a character boundary.
+    /// Detail in UTF-8, cut at a character boundary: only the attribute, type, limit or value
+    /// concerned, since the host puts a text for `reason` before it; or the vendor's own text.
     pub detail: [u8; POLYCHIP_SUPPORT_DETAIL_BYTES],
 }
 
@@ -65,15 +65,16 @@ impl Default for polychip_support {
 }
 
 impl polychip_support {
-    /// The detail as text; a character torn at the end is left off, bytes that are not UTF-8 are replaced.
+    /// Returns the detail as text. Drops a character that is torn at the end and replaces bytes
+    /// that are not UTF-8.
     #[must_use]
     pub fn text(&self) -> String {
-        words::read(&self.detail, self.detail_len).into_owned()
+        fixed_str::read(&self.detail, self.detail_len).into_owned()
     }
 
-    /// Sets the detail, cut at a character boundary where it is too long.
+    /// Sets the detail, cut at a character boundary if it is too long.
     pub fn set_text(&mut self, text: &str) {
-        self.detail_len = words::put(text, &mut self.detail);
+        self.detail_len = fixed_str::put(text, &mut self.detail);
     }
 }
 

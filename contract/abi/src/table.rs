@@ -1,7 +1,9 @@
-//! The function table of a plugin, and the one symbol that gives it.
+//! The function table of a plugin, and the one symbol that returns it.
 //!
-//! The rules for every call stand at the top of the C header (`cbindgen.toml`), those of one call at its
-//! field. Optional calls are null where a plugin does not offer them; required ones never are.
+//! The rules for every call stand at the top of the C header (`cbindgen.toml`). The comment of a
+//! field states what its call does, its thread-safety, whether it may block, and any deviation from
+//! those rules. A required call is never null. An optional call is null if the plugin does not
+//! offer it.
 
 use crate::buffer::{polychip_buffer, polychip_memory};
 use crate::compile::{
@@ -24,17 +26,21 @@ use crate::step::polychip_step;
 use crate::support::polychip_support;
 use crate::telemetry::polychip_telemetry;
 
-/// Major version of the contract: another one is refused.
+/// Major version of the contract. Host and plugin refuse each other if their major versions differ.
 pub const POLYCHIP_ABI_MAJOR: u32 = 1;
-/// Minor version of the contract: a higher one only appends. 1 appends to `polychip_device_info` how parts share a device:
-/// `preemption`, `queue_depth`, `preemption_bound_ns`, `switch_ns`.
+/// Minor version of the contract. A higher minor version only appends.
+///
+/// - 1.1 appends to `polychip_device_info` how parts share a device: `preemption`, `queue_depth`,
+///   `preemption_bound_ns`, `switch_ns`.
+/// - 1.2 appends constants in blocks (`POLYCHIP_ENCODING_BLOCKS`, `block_layout`) and the times of
+///   a run's steps (`POLYCHIP_SUBMIT_STEPS`, `fence_steps`).
 pub const POLYCHIP_ABI_MINOR: u32 = 2;
 
 /// Name of the one export of a plugin library, a [`polychip_plugin_query_fn`].
 pub const QUERY_SYMBOL: &str = "polychip_plugin_query";
 
-/// Type of the export: pure, called before anything else with the host's version. Returns a static
-/// table, or null where the plugin cannot serve that version.
+/// Type of the export. Returns a static table, or null if the plugin cannot serve the host's
+/// version. Pure: the host calls it with its own version before anything else.
 pub type polychip_plugin_query_fn =
     unsafe extern "C" fn(host_major: u32, host_minor: u32) -> *const polychip_plugin_table;
 
@@ -51,12 +57,16 @@ pub struct polychip_plugin_table {
     /// Zero.
     pub flags: u32,
 
-    /// Required. Says what the plugin is. Pure: comes before `create`, touches nothing but static data.
-    /// Does not block. Thread-safe.
+    /// Describes the plugin.
+    ///
+    /// Required. Thread-safe. Does not block. Pure: the host calls it before `create`, and it reads
+    /// static data only.
     pub plugin_info: Option<unsafe extern "C" fn(out_info: *mut polychip_plugin_info) -> u32>,
-    /// Required. Makes an instance and loads the vendor's library; where that is missing or too old, the
-    /// words name the file and the version wanted. A process may hold several instances: they share no
-    /// state that matters. `host` stays valid until `destroy` has returned. May block. Thread-safe.
+    /// Makes an instance and loads the vendor's library. If that library is missing or too old, the
+    /// error message names the file and the required version.
+    ///
+    /// Required. Thread-safe. May block. A process may hold several instances, which share no state
+    /// that affects results. `host` stays valid until `destroy` has returned.
     pub create: Option<
         unsafe extern "C" fn(
             host: *const polychip_host_services,
@@ -64,12 +74,14 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Destroys an instance; its devices are closed before. When it returns, no thread of the
-    /// plugin calls the host's services any more. Accepts null. May block.
+    /// Destroys an instance. Once it returns, no thread of the plugin calls the host's services.
+    ///
+    /// Required. May block. The host closes the instance's devices first. Accepts null.
     pub destroy: Option<unsafe extern "C" fn(instance: *mut polychip_instance)>,
 
-    /// Required. Counts the devices; the number stays the same as long as the instance. 0 is allowed. May
-    /// block.
+    /// Counts the devices. The number is constant for the life of the instance; 0 is allowed.
+    ///
+    /// Required. May block.
     pub device_count: Option<
         unsafe extern "C" fn(
             instance: *mut polychip_instance,
@@ -77,7 +89,9 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Opens device `index`, below the count; the host opens each once. May block.
+    /// Opens device `index`, which is below the count.
+    ///
+    /// Required. May block. The host opens each device once.
     pub device_open: Option<
         unsafe extern "C" fn(
             instance: *mut polychip_instance,
@@ -86,7 +100,9 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Says what the device is; the same answer every time. Does not block. Thread-safe.
+    /// Describes the device. Every call returns the same answer.
+    ///
+    /// Required. Thread-safe. Does not block.
     pub device_info: Option<
         unsafe extern "C" fn(
             device: *mut polychip_device,
@@ -94,12 +110,16 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Closes a device; its executables, buffers, blobs and fences are destroyed before. Ends
-    /// the plugin's threads of this device. Accepts null. May block.
+    /// Closes a device and ends the plugin's threads for it.
+    ///
+    /// Required. May block. The host destroys the device's executables, buffers, blobs and fences
+    /// first. Accepts null.
     pub device_close: Option<unsafe extern "C" fn(device: *mut polychip_device)>,
-    /// Optional; null: the device has none. Writes the first `capacity` operating points, `stride` bytes
-    /// apart, each with its `struct_size` set by the caller, and the number that there are, which may be
-    /// more. Does not block. Thread-safe.
+    /// Lists the operating points. Writes the first `capacity` of them to `out_points`, and their
+    /// total number, which may be larger, to `out_count`.
+    ///
+    /// Optional; null: the device has none. Thread-safe. Does not block. Records lie `stride` bytes
+    /// apart; the caller sets the `struct_size` of each.
     pub operating_points: Option<
         unsafe extern "C" fn(
             device: *mut polychip_device,
@@ -110,16 +130,19 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Optional; null: the host cannot choose. Puts the device to operating point `index`, for all
-    /// sessions. May block. Thread-safe.
+    /// Sets the device to operating point `index`, for all sessions.
+    ///
+    /// Optional; null: the host cannot choose. Thread-safe. May block.
     pub set_operating_point: Option<
         unsafe extern "C" fn(device: *mut polychip_device, index: u32, error: *mut polychip_error) -> u32,
     >,
 
-    /// Required. Says for each node of the whole graph whether the device runs it; `out_support` holds one
-    /// record per node, `stride` bytes apart, each with its `struct_size` set by the caller. A yes is a
-    /// promise: `compile` then takes any part made of such nodes. A node that the device does not run is
-    /// an answer, never a failure of the call. Compiles nothing. May block. Thread-safe.
+    /// Reports for each node of the whole graph whether the device runs it. A yes is a promise:
+    /// `compile` accepts any part made of such nodes. A node that the device does not run is an
+    /// answer, never a failed call. Compiles nothing.
+    ///
+    /// Required. Thread-safe. May block. `out_support` holds one record per node, `stride` bytes
+    /// apart; the caller sets the `struct_size` of each.
     pub query_support: Option<
         unsafe extern "C" fn(
             device: *mut polychip_device,
@@ -129,13 +152,17 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Optional; null, `POLYCHIP_STATUS_UNSUPPORTED` for the whole call, or a record with no bit of
-    /// `valid` set for one part: the host goes by the rates of `polychip_device_info`. Estimates
-    /// `part_count` parts of the graph, each run by itself: `nodes` lists their nodes, one part behind
-    /// the other, each part in ascending order, and `part_ends` where in `nodes` each part ends.
-    /// `out_costs` holds one record per part, `stride` bytes apart, each with its `struct_size` set by
-    /// the caller. One call may ask for every node of a graph as a part of its own, so what depends on
-    /// the graph alone is done once per call. Does not measure and does not block. Thread-safe.
+    /// Estimates the cost of `part_count` parts of the graph, each run by itself. Does not measure.
+    ///
+    /// `nodes` lists the nodes of all parts, one part after the other, each part in ascending
+    /// order. `part_ends` holds the index in `nodes` at which each part ends. `out_costs` holds one
+    /// record per part, `stride` bytes apart; the caller sets the `struct_size` of each. One call
+    /// may ask for every node of a graph as a part of its own, so the plugin should do work that
+    /// depends on the graph alone once per call.
+    ///
+    /// Optional. Thread-safe. Does not block. The host falls back to the rates in
+    /// `polychip_device_info` if the call is null, if it returns `POLYCHIP_STATUS_UNSUPPORTED`, or,
+    /// for one part, if its record has no bit of `valid` set.
     pub estimate: Option<
         unsafe extern "C" fn(
             device: *mut polychip_device,
@@ -148,10 +175,12 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Compiles a part: a graph of its own with its own numbering, made of nodes that
-    /// `query_support` said yes to. Nothing of `graph` but its constants' data outlives the call, and a
-    /// blob points not even to those. A part that turns out not to fit is refused with
-    /// `POLYCHIP_STATUS_UNSUPPORTED`. May block for long. Thread-safe.
+    /// Compiles a part to a blob. The part is a graph with its own numbering, made of nodes that
+    /// `query_support` accepted.
+    ///
+    /// Required. Thread-safe. May block for a long time. Of `graph`, only the constants' data
+    /// outlives the call, and a blob must not point even to those. Returns
+    /// `POLYCHIP_STATUS_UNSUPPORTED` for a part that turns out not to fit.
     pub compile: Option<
         unsafe extern "C" fn(
             device: *mut polychip_device,
@@ -161,9 +190,11 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. The bytes of a blob, for a cache; they live as long as the blob and may be made on the
-    /// first call. They hold no address: another process may load them. Not called after `load` took the
-    /// blob.
+    /// Returns the bytes of a blob, for a cache. They contain no addresses, so another process may
+    /// load them.
+    ///
+    /// Required. The bytes live as long as the blob and may be made on the first call. The host
+    /// does not call this after `load` took the blob.
     pub blob_bytes: Option<
         unsafe extern "C" fn(
             blob: *mut polychip_blob,
@@ -171,12 +202,16 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Destroys a blob, loaded or not. Accepts null.
+    /// Destroys a blob, loaded or not.
+    ///
+    /// Required. Accepts null.
     pub blob_destroy: Option<unsafe extern "C" fn(blob: *mut polychip_blob)>,
-    /// Required. Makes an executable of a blob, or of the bytes of one. Believes neither: bytes that are
-    /// torn, of another build, of another device or of another part (`content_fingerprint`) are refused
-    /// with `POLYCHIP_STATUS_BAD_BLOB`, and the host compiles anew. All memory that runs need is made
-    /// here. May block. Thread-safe.
+    /// Makes an executable from a blob or from the bytes of one. Allocates all memory that runs
+    /// need.
+    ///
+    /// Required. Thread-safe. May block. Trusts neither source: returns `POLYCHIP_STATUS_BAD_BLOB`
+    /// for bytes that are torn or that belong to another build, device or part
+    /// (`content_fingerprint`). The host then compiles again.
     pub load: Option<
         unsafe extern "C" fn(
             device: *mut polychip_device,
@@ -185,7 +220,9 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Says what an executable is; the same answer every time. Does not block. Thread-safe.
+    /// Describes an executable. Every call returns the same answer.
+    ///
+    /// Required. Thread-safe. Does not block.
     pub executable_info: Option<
         unsafe extern "C" fn(
             executable: *mut polychip_executable,
@@ -193,9 +230,11 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Says what memory port `port` wants. Ports are numbered: the graph's inputs in their
-    /// order, then its outputs in theirs. A constant has no port. The same answer every time. Does not
-    /// block. Thread-safe.
+    /// Describes the memory that port `port` requires. Ports are numbered: the graph's inputs in
+    /// order, then its outputs in order. A constant has no port. Every call returns the same
+    /// answer.
+    ///
+    /// Required. Thread-safe. Does not block.
     pub port_info: Option<
         unsafe extern "C" fn(
             executable: *mut polychip_executable,
@@ -204,14 +243,17 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Destroys an executable. Its fences have signalled before, and may be destroyed later.
-    /// Accepts null.
+    /// Destroys an executable.
+    ///
+    /// Required. Its fences have signalled by then; they may be destroyed later. Accepts null.
     pub executable_destroy: Option<unsafe extern "C" fn(executable: *mut polychip_executable)>,
 
-    /// Required. Makes a buffer of `wanted.bytes` bytes (0 is allowed) in memory of `wanted.kind`, aligned
-    /// to `wanted.alignment` (0: any); `wanted.data`, `fd` and `handle` say nothing.
-    /// `POLYCHIP_MEMORY_HOST` must be offered: memory that the host can address. Another kind may be
-    /// refused with `POLYCHIP_STATUS_UNSUPPORTED`. The contents are undefined. May block. Thread-safe.
+    /// Makes a buffer of `wanted.bytes` bytes (0 is allowed) in memory of kind `wanted.kind`,
+    /// aligned to `wanted.alignment` (0: any). Its contents are undefined.
+    ///
+    /// Required. Thread-safe. May block. Ignores `wanted.data`, `fd` and `handle`. A plugin must
+    /// offer `POLYCHIP_MEMORY_HOST`, which is memory that the host can address. It may refuse any
+    /// other kind with `POLYCHIP_STATUS_UNSUPPORTED`.
     pub buffer_create: Option<
         unsafe extern "C" fn(
             device: *mut polychip_device,
@@ -220,11 +262,13 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Makes a buffer over memory of the host without a copy, or refuses with
-    /// `POLYCHIP_STATUS_UNSUPPORTED`: a kind outside `import_kinds`, an address off `import_alignment`.
-    /// The memory stays the host's and valid until `buffer_destroy`; a descriptor is duplicated where it
-    /// is needed after the call. Several buffers may lie over one memory, of several devices too. May
-    /// block. Thread-safe.
+    /// Makes a buffer over the host's memory without a copy.
+    ///
+    /// Required. Thread-safe. May block. The memory still belongs to the host and stays valid until
+    /// `buffer_destroy`. A plugin that needs the file descriptor after the call duplicates it.
+    /// Several buffers, also of several devices, may cover the same memory. Returns
+    /// `POLYCHIP_STATUS_UNSUPPORTED` for a kind outside `import_kinds` or an address that is not a
+    /// multiple of `import_alignment`.
     pub buffer_import: Option<
         unsafe extern "C" fn(
             device: *mut polychip_device,
@@ -233,9 +277,10 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Optional; null: other devices get a copy. Gives a buffer's memory as kind `kind` for another device
-    /// to import; the memory lives as long as the buffer, and a file descriptor in it stays the plugin's.
-    /// May block.
+    /// Exports a buffer's memory as kind `kind`, for another device to import.
+    ///
+    /// Optional; null: other devices receive a copy. May block. The memory lives as long as the
+    /// buffer. A file descriptor in `out_memory` belongs to the plugin.
     pub buffer_export: Option<
         unsafe extern "C" fn(
             buffer: *mut polychip_buffer,
@@ -244,12 +289,14 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Makes a range inside the buffer readable or writable by the host (`POLYCHIP_ACCESS_*`, at
-    /// least one) and gives the address of its first byte, which is valid until `buffer_end_access`; for 0
-    /// bytes any address will do. What the host does not write keeps its value only where reading was
-    /// asked for too. The host opens one range of a buffer at a time, and none while a run uses the
-    /// buffer; it starts no such run before `buffer_end_access`. A plugin may refuse a breach with
-    /// `POLYCHIP_STATUS_BAD_ARGUMENT`. Cache maintenance for reading is here. May block.
+    /// Makes a range of the buffer readable or writable by the host (`POLYCHIP_ACCESS_*`, at least
+    /// one) and returns the address of its first byte. Cache maintenance for reading happens here.
+    ///
+    /// Required. May block. The address is valid until `buffer_end_access`; for 0 bytes, any
+    /// address will do. Bytes that the host does not write keep their value only if the access
+    /// includes reading. The host opens one range of a buffer at a time, and none while a run uses
+    /// the buffer. It starts no such run before `buffer_end_access`. A plugin may return
+    /// `POLYCHIP_STATUS_BAD_ARGUMENT` if the host breaks these rules.
     pub buffer_begin_access: Option<
         unsafe extern "C" fn(
             buffer: *mut polychip_buffer,
@@ -260,18 +307,24 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Ends the access, so that runs started from now on see what the host wrote: cache
-    /// maintenance for writing is here. May block.
+    /// Ends the access. Runs started afterwards see what the host wrote: cache maintenance for
+    /// writing happens here.
+    ///
+    /// Required. May block.
     pub buffer_end_access:
         Option<unsafe extern "C" fn(buffer: *mut polychip_buffer, error: *mut polychip_error) -> u32>,
-    /// Required. Destroys a buffer that no run uses; imported memory is left as it is. Accepts null.
+    /// Destroys a buffer that no run uses. Leaves imported memory as it is.
+    ///
+    /// Required. Accepts null.
     pub buffer_destroy: Option<unsafe extern "C" fn(buffer: *mut polychip_buffer)>,
 
-    /// Required. Starts a run and gives its fence: takes it into the device's queue and returns. Does not
-    /// wait for the device, nor for `waits`. Does not allocate on the heap when warm, which is after a run
-    /// of the executable with as many runs in flight. A failure starts nothing and gives no fence. Several
-    /// runs of one executable may be in flight; runs with no fence between them may end in any order.
-    /// Thread-safe.
+    /// Starts a run and returns its fence. Adds the run to the device's queue and returns; waits
+    /// neither for the device nor for `waits`.
+    ///
+    /// Required. Thread-safe. Does not block. Several runs of one executable may be in flight. Runs
+    /// without a fence between them may end in any order. A warm call does not allocate on the
+    /// heap; the executable is warm after a run with as many runs in flight. A failed call starts
+    /// nothing and returns no fence.
     pub execute: Option<
         unsafe extern "C" fn(
             executable: *mut polychip_executable,
@@ -280,28 +333,37 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Optional; null, or `POLYCHIP_STATUS_UNSUPPORTED`: runs end in their own time. Asks a run to end
-    /// early; its fence then signals `POLYCHIP_STATUS_CANCELLED`, or the run's own status where it was
-    /// done. Does not block. Thread-safe.
+    /// Asks a run to end early. Its fence then signals `POLYCHIP_STATUS_CANCELLED`, or the run's
+    /// own status if the run had already ended.
+    ///
+    /// Optional; null, or `POLYCHIP_STATUS_UNSUPPORTED`: runs cannot be cancelled. Thread-safe.
+    /// Does not block.
     pub cancel: Option<unsafe extern "C" fn(fence: *mut polychip_fence, error: *mut polychip_error) -> u32>,
-    /// Optional; null: a lost or hung device is out of use as long as the instance. Resets the device: all
-    /// its runs end, with `POLYCHIP_STATUS_DEVICE_LOST` unless they were done; its executables are void
-    /// and can only be destroyed; its buffers stay. Comes while other threads wait for fences. May block.
+    /// Resets the device. All of its unfinished runs end with `POLYCHIP_STATUS_DEVICE_LOST`. Its
+    /// executables become invalid and can only be destroyed. Its buffers remain.
+    ///
+    /// Optional; null: a lost or hung device stays unusable for the life of the instance. May
+    /// block. The host calls it while other threads wait for fences.
     pub device_reset:
         Option<unsafe extern "C" fn(device: *mut polychip_device, error: *mut polychip_error) -> u32>,
 
-    /// Required. Waits at most `timeout_ns` for the run and returns its status, with the words in `error`;
-    /// again and again the same. `POLYCHIP_STATUS_TIMEOUT` where the run goes on, and so never the status
-    /// of a run. 0 asks without waiting, `UINT64_MAX` waits without limit. Counts on the machine's clock,
-    /// or on `now_ns` where the device itself lives on it. What the run wrote is visible to a thread that
-    /// has seen it end. Thread-safe.
+    /// Waits at most `timeout_ns` for the run and returns the run's status, with its message in
+    /// `error`. Repeated calls return the same status.
+    ///
+    /// Required. Thread-safe. May block; 0 polls, and `UINT64_MAX` waits without limit. Returns
+    /// `POLYCHIP_STATUS_TIMEOUT` if the run has not ended; a run itself therefore never has that
+    /// status. The timeout counts on the machine's clock, or on `now_ns` if the device itself
+    /// follows that clock. A thread that has seen the run end also sees what the run wrote.
     pub fence_wait: Option<
         unsafe extern "C" fn(fence: *mut polychip_fence, timeout_ns: u64, error: *mut polychip_error) -> u32,
     >,
-    /// Optional; null: the host waits. Calls `signalled(user, status)` exactly once when the run ends, at
-    /// once where it has, even where the fence is destroyed before; a fence takes any number of calls. The
-    /// call comes from any thread, while the plugin holds no lock: it must not block, and may call the
-    /// plugin. Where this call fails, `signalled` is never called. Thread-safe.
+    /// Calls `signalled(user, status)` exactly once when the run ends, or immediately if it has
+    /// ended. The call happens even if the fence is destroyed first. Any number of callbacks may be
+    /// registered on a fence.
+    ///
+    /// Optional; null: the host waits instead. Thread-safe. The plugin calls `signalled` from any
+    /// thread while it holds no lock. `signalled` must not block; it may call the plugin. If this
+    /// call fails, `signalled` is never called.
     pub fence_on_signal: Option<
         unsafe extern "C" fn(
             fence: *mut polychip_fence,
@@ -310,8 +372,10 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Optional; null: the host waits in the device's stead. Makes a fence of a sync file; the plugin
-    /// duplicates the descriptor. Thread-safe.
+    /// Makes a fence from a sync file.
+    ///
+    /// Optional; null: the host waits on behalf of the device. Thread-safe. The plugin duplicates
+    /// the descriptor.
     pub fence_import_fd: Option<
         unsafe extern "C" fn(
             device: *mut polychip_device,
@@ -320,14 +384,18 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Optional; null: as above. Gives a sync file that the caller closes. Thread-safe.
+    /// Returns a sync file for the fence. The caller closes it.
+    ///
+    /// Optional; null: the host waits on behalf of the device. Thread-safe.
     pub fence_export_fd: Option<
         unsafe extern "C" fn(fence: *mut polychip_fence, out_fd: *mut i64, error: *mut polychip_error) -> u32,
     >,
-    /// Optional; null: the host learns nothing of the device's speed, and plans stay on estimates. What
-    /// the device measured of a run that has ended; `POLYCHIP_STATUS_TIMEOUT` where it goes on. A run that
-    /// was not measured has no bit set, or gives `POLYCHIP_STATUS_UNSUPPORTED`. Does not block.
-    /// Thread-safe.
+    /// Reports what the device measured of a run that has ended.
+    ///
+    /// Optional; null: the host learns nothing about the device's speed, and plans rely on
+    /// estimates. Thread-safe. Does not block. Returns `POLYCHIP_STATUS_TIMEOUT` if the run has not
+    /// ended. For a run that was not measured, sets no bit or returns
+    /// `POLYCHIP_STATUS_UNSUPPORTED`.
     pub fence_timing: Option<
         unsafe extern "C" fn(
             fence: *mut polychip_fence,
@@ -335,9 +403,11 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Optional; required of a plugin whose ports state upper bounds. Writes the first `capacity` actual
-    /// extents of an output port of a run that has ended, and the rank; `POLYCHIP_STATUS_TIMEOUT` where it
-    /// goes on. Does not block. Thread-safe.
+    /// Writes the first `capacity` actual extents of an output port of a run that has ended, and
+    /// its rank.
+    ///
+    /// Optional; required of a plugin whose ports state upper bounds. Thread-safe. Does not block.
+    /// Returns `POLYCHIP_STATUS_TIMEOUT` if the run has not ended.
     pub fence_output_shape: Option<
         unsafe extern "C" fn(
             fence: *mut polychip_fence,
@@ -348,12 +418,15 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Required. Destroys a fence; the run, where it goes on, is not stopped, and runs that wait for it go
-    /// on waiting. Accepts null. Does not block.
+    /// Destroys a fence. A run in flight continues, and runs that wait for it keep waiting.
+    ///
+    /// Required. Does not block. Accepts null.
     pub fence_destroy: Option<unsafe extern "C" fn(fence: *mut polychip_fence)>,
 
-    /// Optional; null: no sensors. Reads the device's sensors: one that is missing has no bit set. May
-    /// block for a sensor's time, not for a run. Thread-safe.
+    /// Reads the device's sensors. A missing sensor has no bit set.
+    ///
+    /// Optional; null: no sensors. Thread-safe. May block for as long as reading a sensor takes,
+    /// but not for a run.
     pub telemetry: Option<
         unsafe extern "C" fn(
             device: *mut polychip_device,
@@ -361,10 +434,14 @@ pub struct polychip_plugin_table {
             error: *mut polychip_error,
         ) -> u32,
     >,
-    /// Since 1.2. Optional; null: steps are not measured. Two calls give the same ones. Writes the first `capacity` steps of a run that was started with
-    /// `POLYCHIP_SUBMIT_STEPS` and has ended, in their order, `stride` bytes apart, each with its `struct_size` set by the
-    /// caller, and the number that there are; `POLYCHIP_STATUS_TIMEOUT` where the run goes on, and
-    /// `POLYCHIP_STATUS_UNSUPPORTED` where nothing was measured. Does not block. Thread-safe.
+    /// Lists the steps of a run that was started with `POLYCHIP_SUBMIT_STEPS` and has ended. Writes
+    /// the first `capacity` of them in order to `out_steps`, and their total number to `out_count`.
+    /// Repeated calls return the same steps.
+    ///
+    /// Since 1.2. Optional; null: steps are not measured. Thread-safe. Does not block. Records lie
+    /// `stride` bytes apart; the caller sets the `struct_size` of each. Returns
+    /// `POLYCHIP_STATUS_TIMEOUT` if the run has not ended, and `POLYCHIP_STATUS_UNSUPPORTED` if
+    /// nothing was measured.
     pub fence_steps: Option<
         unsafe extern "C" fn(
             fence: *mut polychip_fence,

@@ -1,4 +1,4 @@
-//! Sensors of a device, with a validity mask.
+//! Sensor readings of a device, with a validity mask.
 
 use crate::sized::sized;
 
@@ -22,7 +22,7 @@ pub const POLYCHIP_THROTTLE_HEAT: u32 = 1;
 /// Clocks are lowered because of a power limit.
 pub const POLYCHIP_THROTTLE_POWER: u32 = 2;
 
-/// What the device's sensors say now.
+/// Current sensor readings of a device.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct polychip_telemetry {
@@ -30,13 +30,13 @@ pub struct polychip_telemetry {
     pub struct_size: u32,
     /// Bits `POLYCHIP_TELEMETRY_*` of the fields that hold a value.
     pub valid: u32,
-    /// When the sensors were read, on the host's clock, in nanoseconds.
+    /// Time at which the sensors were read, on the host's clock, in nanoseconds.
     pub time_ns: u64,
     /// Temperature, in thousandths of a degree Celsius.
     pub temperature_mc: i64,
     /// Power, in milliwatts.
     pub power_mw: u64,
-    /// Energy since some fixed moment, in microjoules.
+    /// Energy since a fixed point in time, in microjoules.
     pub energy_uj: u64,
     /// Clock, in kilohertz.
     pub frequency_khz: u64,

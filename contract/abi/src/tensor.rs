@@ -1,32 +1,35 @@
-//! One tensor of a flat graph: type, shape, and, for a constant, where its bytes lie.
+//! A tensor of a flat graph: type, shape, and the bytes of a constant.
 
 use crate::encoding::polychip_encoding;
 use crate::sized::sized;
 use crate::span::polychip_text;
 
-/// An extent that is not known before the run.
+/// An extent that is unknown before the run.
 pub const POLYCHIP_DIM_UNKNOWN: i64 = -1;
 
 /// The tensor is a constant: `data` holds its elements.
 pub const POLYCHIP_TENSOR_CONSTANT: u32 = 1;
-/// The extents are upper bounds; the actual ones are known after the run.
+/// The extents are upper bounds. The actual ones are known after the run.
 pub const POLYCHIP_TENSOR_UPPER_BOUND: u32 = 2;
-/// Not even the rank is known: `rank` is 0 and says nothing.
+/// The rank is unknown: `rank` is 0 and has no meaning.
 pub const POLYCHIP_TENSOR_UNRANKED: u32 = 4;
-/// Not even the data type is known: `dtype` says nothing. Comes with `POLYCHIP_TENSOR_UNRANKED`.
+/// The data type is unknown: `dtype` has no meaning. Set together with `POLYCHIP_TENSOR_UNRANKED`.
 pub const POLYCHIP_TENSOR_UNTYPED: u32 = 8;
-/// A sequence or optional of tensors, packed into bytes: `dtype` is `POLYCHIP_DTYPE_U8`, and the one extent is the most
-/// bytes. Comes with `POLYCHIP_TENSOR_UPPER_BOUND`. The form, little-endian: u32 what it is (0 nothing, 1 a tensor, 2 a
-/// sequence), u32 how many tensors follow, u64 the bytes of the whole; per tensor u32 `POLYCHIP_DTYPE_*`, u32 rank, as
-/// many u64 extents, u64 bytes of its elements, the elements as in `polychip_tensor`, and zeros up to a multiple of 8.
-/// A port of strings carries the same form (1, a tensor).
+/// A sequence or optional of tensors, packed into bytes: `dtype` is `POLYCHIP_DTYPE_U8`, and the
+/// one extent is the maximum number of bytes. Set together with `POLYCHIP_TENSOR_UPPER_BOUND`. A
+/// port of strings uses the same form (kind 1, a tensor). The packed form, little-endian:
+///
+/// - u32 kind (0 nothing, 1 a tensor, 2 a sequence), u32 number of tensors that follow, u64 bytes
+///   of the whole;
+/// - per tensor: u32 `POLYCHIP_DTYPE_*`, u32 rank, as many u64 extents, u64 bytes of its elements,
+///   the elements as in `polychip_tensor`, and zeros up to a multiple of 8.
 pub const POLYCHIP_TENSOR_CONTAINER: u32 = 16;
 
-/// No file stands behind a constant.
+/// No file backs the constant.
 pub const POLYCHIP_NO_FD: i64 = -1;
 
-/// A tensor. Elements are little-endian in row-major (ONNX) order; types of less than a byte are
-/// packed, first element in the low bits; a string is its byte count as u32, then UTF-8 text.
+/// A tensor. Elements are little-endian in row-major (ONNX) order. Types of less than a byte are
+/// packed, first element in the low bits. A string is its byte count as u32, then UTF-8 text.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct polychip_tensor {
@@ -38,15 +41,15 @@ pub struct polychip_tensor {
     pub flags: u32,
     /// Number of extents.
     pub rank: u32,
-    /// `rank` extents; `POLYCHIP_DIM_UNKNOWN` where not known. Not followed when `rank` is 0: a scalar, unless the
-    /// flags say `POLYCHIP_TENSOR_UNRANKED`.
+    /// `rank` extents; `POLYCHIP_DIM_UNKNOWN` for an unknown one. Not followed if `rank` is 0,
+    /// which means a scalar unless `POLYCHIP_TENSOR_UNRANKED` is set.
     pub dims: *const i64,
     /// Name in the model, for messages only.
     pub name: polychip_text,
     /// Quantisation, or null.
     pub encoding: *const polychip_encoding,
-    /// Elements of a constant, at an address of any alignment; they stay there as long as an executable
-    /// that was loaded with the graph, and at least for the call.
+    /// Elements of a constant, at an address of any alignment. They stay valid as long as an
+    /// executable that was loaded with the graph, and at least for the call.
     pub data: *const u8,
     /// Bytes of `data`.
     pub data_bytes: u64,

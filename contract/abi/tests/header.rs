@@ -1,12 +1,13 @@
-//! The committed C header compiles as C11 and as C++17, and says the same layout as the Rust structs.
+//! The committed C header compiles as C11 and as C++17, with the layout of the Rust structs.
 //!
-//! Rust links by a C compiler, so there is one; without one of C++, that test is reported as skipped.
+//! A C compiler is present because Rust links with it. Without a C++ compiler, that test is reported
+//! as skipped.
 
 use std::path::Path;
 use std::process::Command;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use polychip_needs::{Need, left_out, skipped};
+use polychip_test_requirements::{Need, left_out, skipped};
 
 /// A source that includes the header and asserts every size and offset.
 fn source() -> String {
@@ -60,9 +61,9 @@ fn main() {
         let trial = left_out("header", "the committed layout is that of 64 bits");
         libtest_mimic::run(&arguments, vec![trial]).exit();
     }
-    let cpp = "the_header_is_cpp17_with_the_layout_of_the_rust_structs";
+    let cpp = "header_is_cpp17_with_the_layout_of_the_rust_structs";
     let trials = vec![
-        Trial::test("the_header_is_c11_with_the_layout_of_the_rust_structs", || {
+        Trial::test("header_is_c11_with_the_layout_of_the_rust_structs", || {
             compiles("cc", "-std=c11", "c")
         }),
         match Command::new("c++").arg("--version").output() {

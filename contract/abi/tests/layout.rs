@@ -7,7 +7,7 @@
 use std::path::Path;
 
 #[test]
-fn layout_is_the_golden_one() {
+fn layout_equals_the_golden_file() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/layout.golden.64");
     let now = polychip_abi::layout::golden();
     if std::env::var_os("POLYCHIP_BLESS").is_some() {

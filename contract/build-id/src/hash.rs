@@ -1,5 +1,5 @@
-//! FNV-1a of 128 bits (Fowler, Noll, Vo; draft-eastlake-fnv): short, and no crate that build scripts would compile anew.
-//! It tells builds apart, it keeps no secret: nobody who can change a plugin's sources needs to collide.
+//! FNV-1a of 128 bits (Fowler, Noll, Vo; draft-eastlake-fnv): short, and without a crate that build
+//! scripts would compile separately. It distinguishes builds and is not a security measure.
 
 /// The offset basis and the prime of 128 bits.
 const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;

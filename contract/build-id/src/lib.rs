@@ -1,19 +1,24 @@
-//! The build id of a plugin, made of its sources by its build script: nobody edits it, and nobody forgets to.
+//! The build id of a plugin, which its build script computes from its sources, so nobody maintains
+//! it by hand.
 //!
-//! A plugin's `build.rs` calls [`emit`]; `polychip_sdk::build_id!` then names the build. What the id is made of:
+//! A plugin's `build.rs` calls [`emit`]; `polychip_sdk::build_id!` then returns the id. The id
+//! covers:
 //!
-//! 1. the manifest, the build script and everything under `src` of the plugin and of each crate that it depends on by
-//!    a path, however far below;
-//! 2. the versions of the crates from registries that it is locked to, however far below;
-//! 3. the workspace's manifest, which says how each crate is optimised and with which features;
-//! 4. the compiler, its flags, the target and the profile, because the same source is another program under others.
+//! 1. the manifest, the build script and everything under `src` of the plugin and of each crate
+//!    that it depends on by a path, directly or indirectly;
+//! 2. the locked versions of the registry crates that it depends on, directly or indirectly;
+//! 3. the workspace's manifest, which states how each crate is optimised and with which features;
+//! 4. the compiler, its flags, the target and the profile, because each of them changes the
+//!    program.
 //!
 //! Invariants:
-//! 1. The same sources give the same id wherever they lie, in whatever order folders list them.
-//! 2. No network, no cargo, no clock: files are read.
+//! 1. The same sources yield the same id, wherever they are and in whatever order folders list
+//!    them.
+//! 2. It only reads files: no network, no cargo, no clock.
 //!
-//! Allowed dependencies: none, because a build script's are compiled once more. Manifests are therefore read line by
-//! line, in the form that this workspace writes them: one dependency a line, or a table of its own.
+//! Allowed dependencies: none, because those of a build script are compiled separately. Manifests
+//! are therefore read line by line, in the form that this workspace writes: one dependency a line,
+//! or a table of its own.
 
 #![forbid(unsafe_code)]
 
@@ -38,11 +43,11 @@ const BUILD: &[&str] = &[
     "CARGO_CFG_TARGET_FEATURE",
 ];
 
-/// Hashes the sources of the package whose build script calls this, and gives the id to its compilation as
-/// `POLYCHIP_BUILD_ID`. Cargo calls the script again where one of them changes.
+/// Hashes the sources of the package whose build script calls this, and passes the id to its
+/// compilation as `POLYCHIP_BUILD_ID`. Cargo reruns the script if one of them changes.
 ///
 /// # Panics
-/// A manifest or source cannot be read: there is no plugin without an id.
+/// A manifest or source cannot be read: a plugin must have an id.
 #[allow(clippy::print_stdout, reason = "this is how a build script speaks to cargo")]
 pub fn emit() {
     let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("a build script calls this"));

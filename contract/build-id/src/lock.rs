@@ -1,4 +1,4 @@
-//! Which versions of crates from registries a package is locked to, from `Cargo.lock`.
+//! The locked versions of the registry crates that a package depends on, from `Cargo.lock`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

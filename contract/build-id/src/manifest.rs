@@ -1,6 +1,7 @@
-//! Manifests as far as they say which packages are below one: names, path dependencies, the workspace's table.
+//! Manifests, as far as they state which packages another one depends on: names, path dependencies,
+//! the workspace's table.
 //!
-//! Invariant: development dependencies do not count; they are in no build of a plugin.
+//! Invariant: development dependencies do not count, because no build of a plugin contains them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -45,7 +45,7 @@ fn id(root: &tempfile::TempDir) -> String {
 }
 
 #[test]
-fn sources_give_the_same_id_wherever_they_lie() {
+fn id_does_not_depend_on_the_location() {
     assert_eq!(id(&workspace()), id(&workspace()));
 }
 
@@ -101,7 +101,7 @@ fn each_locked_version_changes_the_id_and_tests_do_not() {
 }
 
 #[test]
-fn what_is_hashed_is_watched() {
+fn every_hashed_file_is_watched() {
     let root = workspace();
     let sources = Sources::of(&root.path().join("plugin")).unwrap();
     let watched = sources.watched();
@@ -119,7 +119,7 @@ fn what_is_hashed_is_watched() {
 }
 
 #[test]
-fn this_workspace_s_plugins_are_read() {
+fn plugins_of_this_workspace_are_read() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let sources = Sources::of(&root.join("plugins/cpu")).unwrap();
     for name in [

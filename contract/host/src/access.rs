@@ -1,9 +1,9 @@
-//! Access of the host to memory and buffers: a range, open as bytes until its guard goes.
+//! Host access to memory and buffers: a range that is open as bytes until its guard is dropped.
 //!
 //! Invariants:
-//! 1. Nothing else writes what a guard has open, and nothing reads what one has open for writing; a copy may be read
-//!    beside runs.
-//! 2. What was begun with the plugin is ended with it, once.
+//! 1. Nothing else writes a range that a guard has open, and nothing reads a range that a guard has
+//!    open for writing. A copy may be read beside runs.
+//! 2. Every access begun with the plugin is ended with it exactly once.
 
 #![allow(unsafe_code)]
 
@@ -19,12 +19,12 @@ use crate::device_info::DeviceInfo;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Memory;
 
-/// What the host is about to do.
+/// Kind of host access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Read only.
     Read,
-    /// Write, and perhaps read.
+    /// Write, and possibly read.
     Write,
 }
 
@@ -37,7 +37,7 @@ impl Buffer {
         Buffer::open(Via::Borrowed(self), access, offset, bytes)
     }
 
-    /// As [`Buffer::access`], and the access keeps the buffer alive.
+    /// As [`Buffer::access`]; the access also keeps the buffer alive.
     ///
     /// # Errors
     /// As [`Buffer::access`].
@@ -98,7 +98,7 @@ impl Buffer {
             return Err(Error::new(
                 ErrorKind::BadPlugin,
                 &this.device.name,
-                "buffer_begin_access gave no address",
+                "buffer_begin_access returned no address",
             ));
         }
         guard.data = data;
@@ -107,8 +107,8 @@ impl Buffer {
 }
 
 impl Memory {
-    /// Opens the whole to the host, with no device told: for memory that no device has imported, or whose
-    /// device is lost.
+    /// Opens all of the memory to the host without informing any device. For memory that no device
+    /// has imported, or whose device is lost.
     ///
     /// # Errors
     /// [`ErrorKind::InUse`] while a run uses the memory or another access is open.
@@ -120,11 +120,11 @@ impl Memory {
         Ok(AccessGuard::of_memory(self, write))
     }
 
-    /// Opens the whole for reading while runs may be reading it too. None may be writing it: it holds
-    /// an input.
+    /// Opens all of the memory for reading while runs may be reading it too. No run may be writing
+    /// it: it holds an input.
     ///
     /// # Errors
-    /// [`ErrorKind::InUse`] where the host has a writing access open.
+    /// [`ErrorKind::InUse`] if the host has a writing access open.
     pub fn read_beside_runs(&self) -> Result<AccessGuard<'static>> {
         self.shared
             .begin_copy()
@@ -132,7 +132,7 @@ impl Memory {
         Ok(AccessGuard::of_copy(self))
     }
 
-    /// Other memory with the same bytes for devices; as [`Memory::read_beside_runs`].
+    /// Copies the bytes to new memory for `devices`, as [`Memory::read_beside_runs`] reads them.
     ///
     /// # Errors
     /// The host has a writing access open, or the system has no memory left.
@@ -144,13 +144,13 @@ impl Memory {
     }
 }
 
-/// What an access goes through.
+/// The object that an access goes through.
 enum Via<'a> {
     Borrowed(&'a Buffer),
     Shared(Arc<Buffer>),
-    /// Host memory itself, with no device told.
+    /// Host memory itself; no device is informed.
     Memory(Memory),
-    /// Host memory that is being copied, which runs may read meanwhile.
+    /// Host memory that is being copied, and that runs may read meanwhile.
     Copy(Memory),
 }
 
@@ -164,14 +164,16 @@ impl Via<'_> {
     }
 }
 
-/// A range of a buffer, open to the host as bytes. Closing it makes the writes visible to the device.
+/// A range of a buffer, open to the host as bytes. Dropping it makes the writes visible to the
+/// device.
 pub struct AccessGuard<'a> {
     via: Via<'a>,
-    /// May be null where `len` is 0.
+    /// May be null if `len` is 0.
     data: *mut u8,
     len: usize,
     write: bool,
-    /// `begin_access` succeeded, so that `end_access` is due, also of no bytes at no address.
+    /// `begin_access` succeeded, so `end_access` is due, even for an empty range without an
+    /// address.
     open: bool,
 }
 
@@ -180,12 +182,12 @@ pub struct AccessGuard<'a> {
 unsafe impl Send for AccessGuard<'_> {}
 
 impl AccessGuard<'_> {
-    /// An access to memory that has been begun already.
+    /// An access to memory that has already been begun.
     pub(crate) fn of_memory(memory: &Memory, write: bool) -> AccessGuard<'static> {
         AccessGuard::over(memory, Via::Memory(memory.clone()), write)
     }
 
-    /// A copy of memory that has been begun already.
+    /// A copy of memory that has already been begun.
     pub(crate) fn of_copy(memory: &Memory) -> AccessGuard<'static> {
         AccessGuard::over(memory, Via::Copy(memory.clone()), false)
     }
@@ -215,7 +217,7 @@ impl Deref for AccessGuard<'_> {
 
 impl DerefMut for AccessGuard<'_> {
     /// # Panics
-    /// Where the access was opened for reading.
+    /// The access was opened for reading.
     fn deref_mut(&mut self) -> &mut [u8] {
         assert!(self.write, "the access was opened for reading");
         if self.len == 0 {

@@ -1,4 +1,4 @@
-//! Blobs: compiled parts, their bytes for a cache, and what compilation should aim at.
+//! Blobs: compiled parts, their bytes for a cache, and the options of compilation.
 
 #![allow(unsafe_code)]
 
@@ -12,20 +12,20 @@ use crate::flat::FlatGraph;
 use crate::open_device::Open;
 use crate::port::Layout;
 
-/// What compilation should aim at.
+/// Options of compilation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CompileOptions {
     /// The device may compute f32 in a 16-bit float type.
     pub reduced_precision: bool,
-    /// Threads that the part may use on a CPU; 0 leaves it to the plugin.
+    /// Threads that the part may use on a CPU; 0: the plugin chooses.
     pub threads: u32,
     /// Operating point to compile for.
     pub operating_point: Option<u32>,
-    /// Layouts wanted at ports; others are row-major.
+    /// Layouts requested at ports; all others are row-major.
     pub layouts: Vec<(u32, Layout)>,
 }
 
-/// A compiled part of one device.
+/// A part compiled for one device.
 pub struct Blob {
     pub(crate) device: Arc<Open>,
     pub(crate) raw: *mut abi::polychip_blob,
@@ -77,13 +77,13 @@ impl Blob {
             return Err(Error::new(
                 ErrorKind::BadPlugin,
                 &device.name,
-                "compile gave no blob",
+                "compile returned no blob",
             ));
         }
         Ok(Blob { device, raw })
     }
 
-    /// The bytes of the blob, for a cache.
+    /// Returns the bytes of the blob, for a cache.
     ///
     /// # Errors
     /// The plugin cannot serialise it.

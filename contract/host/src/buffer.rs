@@ -1,4 +1,4 @@
-//! Buffers: memory that a device binds, made by the device or imported from shared memory.
+//! Buffers: memory that a device can bind, made by the device or imported from shared memory.
 //!
 //! Invariants:
 //! 1. The host reads and writes only between `begin_access` and `end_access`, through a guard, and
@@ -18,14 +18,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Memory, Shared};
 use crate::open_device::Open;
 
-/// A buffer of one device.
+/// A buffer of one device. Thread-safe.
 pub struct Buffer {
     pub(crate) device: Arc<Open>,
     pub(crate) raw: *mut abi::polychip_buffer,
     pub(crate) shared: Arc<Shared>,
     pub(crate) bytes: u64,
-    /// The processor uses the memory at the host's address, through this buffer and in its device's runs; where
-    /// not, the plugin has the memory by a handle and looks after the processor's caches itself.
+    /// Whether the CPU uses the memory at the host's address, through this buffer and in its
+    /// device's runs. If not, the plugin has the memory by a handle and maintains the CPU's caches
+    /// itself.
     pub(crate) by_address: bool,
     /// An access through this buffer is open: the contract allows one thread at a time per object.
     pub(crate) accessing: AtomicBool,
@@ -102,7 +103,7 @@ impl Buffer {
             return Err(Error::new(
                 ErrorKind::BadPlugin,
                 &device.name,
-                "it gave no buffer",
+                "the plugin returned no buffer",
             ));
         }
         Ok(Buffer {
@@ -121,24 +122,24 @@ impl Buffer {
         self.bytes
     }
 
-    /// Whether the device has the memory by its address or as an anonymous file, and not as a dma-buf or as memory
-    /// of its own.
+    /// Whether the device has the memory by its address or as an anonymous file, rather than as a
+    /// dma-buf or as memory that it made.
     #[must_use]
     pub fn is_by_address(&self) -> bool {
         self.by_address
     }
 
-    /// A run begins to use the memory.
+    /// Marks the start of a run that uses the memory.
     pub(crate) fn begin_run(&self) -> std::result::Result<(), &'static str> {
         self.shared.begin_run(self.by_address)
     }
 
-    /// A run has ended.
+    /// Marks the end of a run.
     pub(crate) fn end_run(&self) {
         self.shared.end_run(self.by_address);
     }
 
-    /// Whether a run that was started and not seen to end uses the memory.
+    /// Whether a run that has started, and has not been seen to end, uses the memory.
     #[must_use]
     pub fn is_in_flight(&self) -> bool {
         self.shared.is_in_flight()

@@ -1,6 +1,6 @@
-//! The clock that plugins are given: real, or virtual for tests and emulated devices.
+//! The clock that plugins receive: real, or virtual for tests and emulated devices.
 //!
-//! Invariant: time never goes back. On virtual time a sleep moves the clock and returns at once.
+//! Invariant: time never goes back. On virtual time a sleep advances the clock and returns at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,13 +17,13 @@ enum Kind {
 }
 
 impl Clock {
-    /// The machine's clock, from 0 on.
+    /// The machine's clock, starting at 0.
     #[must_use]
     pub fn real() -> Clock {
         Clock(Kind::Real(Instant::now()))
     }
 
-    /// A clock that stands still until someone sleeps. Clones share it.
+    /// A clock that advances only when a caller sleeps. Clones share it.
     #[must_use]
     pub fn virtual_time() -> Clock {
         Clock(Kind::Virtual(Arc::default()))
@@ -44,7 +44,7 @@ impl Clock {
         }
     }
 
-    /// Waits until the clock shows `until_ns`; on virtual time, moves it there.
+    /// Waits until the clock shows `until_ns`; advances virtual time to it.
     pub fn sleep_until_ns(&self, until_ns: u64) {
         match &self.0 {
             Kind::Real(_) => {
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn virtual_time_moves_only_forward_and_is_shared() {
+    fn virtual_time_only_advances_and_is_shared() {
         let clock = Clock::virtual_time();
         let same = clock.clone();
         clock.sleep_until_ns(50);

@@ -1,8 +1,8 @@
-//! A device: what it is, what it supports, what it expects things to cost, what its sensors say.
+//! A device: its description, supported nodes, cost estimates and sensors.
 //!
 //! Invariants:
 //! 1. The device is closed after everything made on it, because everything holds it.
-//! 2. A figure is `Some` only where the plugin set its validity bit.
+//! 2. A figure is `Some` only if the plugin set its validity bit.
 
 #![allow(unsafe_code)]
 
@@ -27,13 +27,13 @@ use crate::open_device::Open;
 /// Whether a device runs a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Support {
-    /// `POLYCHIP_SUPPORT_*`; 0 is yes.
+    /// `POLYCHIP_SUPPORT_*`; 0: yes.
     pub reason: u32,
     /// The attribute, type or limit concerned.
     pub detail: String,
 }
 
-/// What a plugin expects some work to cost.
+/// A plugin's estimate of the cost of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cost {
     /// Time of one run without launch, in nanoseconds.
@@ -42,18 +42,18 @@ pub struct Cost {
     pub launch_ns: Option<u64>,
     /// Energy of one run, in microjoules.
     pub energy_uj: Option<u64>,
-    /// Mean power while running, in milliwatts.
+    /// Mean power during the run, in milliwatts.
     pub power_mw: Option<u64>,
     /// Device memory of the loaded part, in bytes.
     pub memory_bytes: Option<u64>,
     /// Expected relative error of the time, in thousandths.
     pub error_permille: Option<u32>,
-    /// The figures are not a real chip's.
+    /// The figures are not those of a real chip.
     pub emulated: bool,
 }
 
 impl Cost {
-    /// What a record says, if anything.
+    /// The figures of a record, if it has any.
     fn said(record: &abi::polychip_cost, emulated: bool) -> Option<Cost> {
         let has = |bit| record.valid & bit != 0;
         (record.valid != 0).then_some(Cost {
@@ -68,14 +68,14 @@ impl Cost {
     }
 }
 
-/// What the sensors of a device say.
+/// Sensor readings of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Telemetry {
     /// Temperature, in thousandths of a degree Celsius.
     pub temperature_mc: Option<i64>,
     /// Power, in milliwatts.
     pub power_mw: Option<u64>,
-    /// Energy since some fixed moment, in microjoules.
+    /// Energy since a fixed point in time, in microjoules.
     pub energy_uj: Option<u64>,
     /// Clock, in kilohertz.
     pub frequency_khz: Option<u64>,
@@ -87,18 +87,18 @@ pub struct Telemetry {
     pub memory_used_bytes: Option<u64>,
 }
 
-/// A setting of clocks that a device can be put to.
+/// A clock setting that a device supports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperatingPoint {
     /// Name.
     pub name: String,
-    /// Clock in kilohertz, where known.
+    /// Clock in kilohertz, if known.
     pub frequency_khz: Option<u64>,
-    /// Typical power under load in milliwatts, where known.
+    /// Typical power under load in milliwatts, if known.
     pub power_mw: Option<u64>,
 }
 
-/// An open device. Clones share it.
+/// An open device. Clones share it. Thread-safe.
 #[derive(Clone)]
 pub struct Device(pub(crate) Arc<Open>);
 
@@ -134,7 +134,7 @@ impl Device {
             imports_dma_bufs: false,
             emulated: false,
         };
-        // owned first, so that the device is closed where its information cannot be read
+        // owned first, so that the device is closed if its information cannot be read
         let mut open = Open {
             instance,
             raw,
@@ -210,7 +210,7 @@ impl Device {
         &self.0.name
     }
 
-    /// What the device is.
+    /// Description of the device.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.0.info
@@ -228,7 +228,8 @@ impl Device {
         Arc::ptr_eq(&self.0.instance, &other.0.instance)
     }
 
-    /// What tells this device's figures from any other's: plugin, build, device, chip, driver, and settings.
+    /// Text that distinguishes this device's figures from any other's: plugin, build, device, chip,
+    /// driver and settings.
     #[must_use]
     pub fn identity(&self) -> String {
         let (info, plugin) = (&self.0.info, self.plugin());
@@ -245,13 +246,13 @@ impl Device {
         )
     }
 
-    /// Whether the device was lost or hung and not yet reset.
+    /// Whether the device was lost or hung and has not been reset.
     #[must_use]
     pub fn is_quarantined(&self) -> bool {
         self.0.is_lost()
     }
 
-    /// What the device said when it was lost or hung last; empty where it never was.
+    /// The device's message when it was last lost or hung; empty if it never was.
     #[must_use]
     pub fn last_loss(&self) -> String {
         self.0
@@ -272,7 +273,8 @@ impl Device {
         self.0.table().device_reset.is_some()
     }
 
-    /// Resets the device where it is lost or hung; whether it was. Of several callers one resets.
+    /// Resets the device if it is lost or hung, and returns whether it was. Of several concurrent
+    /// callers, one resets. May block.
     ///
     /// # Errors
     /// The plugin offers no reset, or it failed.
@@ -285,8 +287,8 @@ impl Device {
         Ok(true)
     }
 
-    /// Resets a lost or hung device. Executables made before are void, and memory of runs that only the
-    /// reset ended is not used again.
+    /// Resets a lost or hung device. Executables loaded before become invalid. Memory of runs that
+    /// only the reset ended is not reused. May block.
     ///
     /// # Errors
     /// The plugin offers no reset, or it failed.
@@ -304,7 +306,7 @@ impl Device {
             ));
         };
         let mut record = abi::polychip_error::sized();
-        // runs end under the call, and who sees that must know why
+        // runs end during the call, and their observers must know why
         let resets = self.0.resets.load(Ordering::Acquire);
         self.0.begun.store(resets + 1, Ordering::Release);
         // SAFETY: the device is open.
@@ -314,7 +316,7 @@ impl Device {
         Ok(())
     }
 
-    /// Per node of the graph, whether the device runs it.
+    /// Reports for each node of the graph whether the device runs it. May block.
     ///
     /// # Errors
     /// The plugin refused the graph as a whole.
@@ -360,7 +362,8 @@ impl Device {
             .collect())
     }
 
-    /// What the plugin expects some nodes of a graph to cost as one part, or `None` where it does not say.
+    /// Estimates the cost of some nodes of a graph as one part; `None` if the plugin gives no
+    /// estimate.
     ///
     /// # Errors
     /// The call failed.
@@ -369,8 +372,8 @@ impl Device {
         Ok(costs.into_iter().next().flatten())
     }
 
-    /// What the plugin expects each of several parts of a graph to cost by itself, or `None` where it does not say.
-    /// However many parts there are, the plugin is called once.
+    /// Estimates the cost of each of several parts of a graph, run by itself; `None` for a part
+    /// without an estimate. Calls the plugin once, however many parts there are.
     ///
     /// # Errors
     /// The call failed.
@@ -384,7 +387,7 @@ impl Device {
             nodes.extend_from_slice(part);
             ends.push(nodes.len() as u64);
         }
-        // a graph that an old plugin cannot read has no node that it runs
+        // an old plugin runs no node of a graph that it cannot read
         let readable = self.0.table().abi_minor >= graph.least_minor();
         let Some(call) = self.0.table().estimate.filter(|_| readable && !ends.is_empty()) else {
             return Ok(vec![None; ends.len()]);
@@ -416,16 +419,17 @@ impl Device {
             .collect())
     }
 
-    /// Compiles a part.
+    /// Compiles a part. May block for a long time.
     ///
     /// # Errors
-    /// The device refused the part, in its own words.
+    /// The device refused the part; the message is the plugin's.
     pub fn compile(&self, graph: &FlatGraph, options: &CompileOptions) -> Result<Blob> {
         self.0.usable()?;
         Blob::compile(Arc::clone(&self.0), graph, options)
     }
 
-    /// Makes an executable of a blob just compiled on this device; its memory moves without a copy.
+    /// Makes an executable from a blob just compiled on this device; its memory moves without a
+    /// copy. May block.
     ///
     /// # Errors
     /// The device refused the blob.
@@ -434,16 +438,16 @@ impl Device {
         Executable::load(Arc::clone(&self.0), blob, graph, threads)
     }
 
-    /// Makes an executable of the bytes of a cached blob.
+    /// Makes an executable from the bytes of a cached blob. May block.
     ///
     /// # Errors
-    /// [`ErrorKind::BadBlob`] where the bytes are torn or of another build.
+    /// [`ErrorKind::BadBlob`] if the bytes are torn or from another build.
     pub fn load_bytes(&self, bytes: bytes::Bytes, graph: &FlatGraph, threads: u32) -> Result<Executable> {
         self.0.usable()?;
         Executable::load_bytes(Arc::clone(&self.0), bytes, graph, threads)
     }
 
-    /// Makes a buffer in memory of the device's choice.
+    /// Makes a buffer in memory that the device chooses. May block.
     ///
     /// # Errors
     /// The device has no memory left.
@@ -452,16 +456,16 @@ impl Device {
         Buffer::create(Arc::clone(&self.0), bytes, alignment)
     }
 
-    /// Makes a buffer over shared memory, without a copy.
+    /// Makes a buffer over shared memory, without a copy. May block.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] where the device does not take such memory.
+    /// [`ErrorKind::Unsupported`] if the device cannot import such memory.
     pub fn import_buffer(&self, memory: &Memory) -> Result<Buffer> {
         self.0.usable()?;
         Buffer::import(Arc::clone(&self.0), memory)
     }
 
-    /// The operating points that the device can be put to; empty where it offers none.
+    /// Operating points of the device; empty if it offers none.
     ///
     /// # Errors
     /// The call failed.
@@ -498,7 +502,7 @@ impl Device {
             .collect())
     }
 
-    /// Puts the device to an operating point, for all sessions.
+    /// Sets the device to an operating point, for all sessions. May block.
     ///
     /// # Errors
     /// The plugin offers none, or refused.
@@ -516,7 +520,7 @@ impl Device {
         self.0.check("set_operating_point", status, &record)
     }
 
-    /// What the sensors say; all `None` where the device has none.
+    /// Reads the sensors; all `None` if the device has none. May block briefly.
     ///
     /// # Errors
     /// The call failed.
@@ -543,7 +547,7 @@ impl Device {
 }
 
 impl Executable {
-    /// Whether it was loaded by this very device.
+    /// Whether the executable was loaded by this device.
     #[must_use]
     pub fn is_of(&self, device: &Device) -> bool {
         Arc::ptr_eq(&self.0.device, &device.0)

@@ -1,6 +1,6 @@
-//! What a device is: kind, names, limits, and which memory of the host it takes.
+//! Description of a device: kind, names, limits, and the host memory that it can import.
 //!
-//! Invariant: a figure is `Some` only where the plugin stated it.
+//! Invariant: a figure is `Some` only if the plugin stated it.
 
 use std::num::NonZeroU32;
 
@@ -23,7 +23,7 @@ pub enum DeviceKind {
 }
 
 impl DeviceKind {
-    /// The word for people and JSON.
+    /// Name for messages and JSON.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -36,13 +36,13 @@ impl DeviceKind {
     }
 }
 
-/// When a part that a device has begun gives way to one of a higher priority.
+/// When a running part yields to one of a higher priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Preemption {
-    /// It is not known: the plugin does not say, or is older than the question.
+    /// Unknown: the plugin does not report it, or predates the field.
     Unknown,
-    /// Never: it runs to its end.
+    /// Never: a part runs to its end.
     None,
     /// Between two of its commands.
     Commands,
@@ -51,7 +51,7 @@ pub enum Preemption {
 }
 
 impl Preemption {
-    /// The word for people and JSON.
+    /// Name for messages and JSON.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl Preemption {
         }
     }
 
-    /// What a code of the contract means; a later code is not known.
+    /// The preemption for a code of the contract; unknown for a later code.
     pub(crate) fn of(code: u32) -> Preemption {
         match code {
             abi::POLYCHIP_PREEMPTION_NONE => Preemption::None,
@@ -72,66 +72,71 @@ impl Preemption {
         }
     }
 
-    /// A part that was begun gives way.
+    /// Whether a running part yields.
     #[must_use]
     pub fn is_possible(self) -> bool {
         matches!(self, Preemption::Commands | Preemption::AnyTime)
     }
 }
 
-/// What a device is.
+/// Description of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
     /// Kind of chip.
     pub kind: DeviceKind,
-    /// Name for people.
+    /// Human-readable name.
     pub name: String,
-    /// Maker.
+    /// Manufacturer.
     pub vendor: String,
     /// System on chip, or empty.
     pub soc: String,
-    /// Version of the driver or the vendor's library.
+    /// Version of the driver or of the vendor's library.
     pub driver: String,
-    /// Memory that parts may use, in bytes, where limited.
+    /// Memory available to parts, in bytes, if limited.
     pub memory_bytes: Option<u64>,
-    /// Peak arithmetic rate for f32, in multiply-adds per second, where known.
+    /// Peak arithmetic rate for f32, in multiply-adds per second, if known.
     pub peak_macs_per_s: Option<u64>,
-    /// Peak memory rate, in bytes per second, where known.
+    /// Peak memory rate, in bytes per second, if known.
     pub peak_bytes_per_s: Option<u64>,
-    /// When the peak rates were measured, in seconds since 1970; none where they are stated.
+    /// Time at which the peak rates were measured, in seconds since 1970; `None` if they are stated
+    /// figures.
     pub rates_measured_s: Option<u64>,
-    /// Rate of the bus between memory of the host and the device's own, in bytes per second, where there is one.
+    /// Rate of the bus between host memory and the device's own memory, in bytes per second, if
+    /// there is one.
     pub link_bytes_per_s: Option<u64>,
-    /// When a part that it has begun gives way to a more urgent one.
+    /// When a running part yields to a more urgent one.
     pub preemption: Preemption,
-    /// Longest time until it has given way, in nanoseconds, where it does and there is a bound.
+    /// Longest time until it has yielded, in nanoseconds, if it yields and there is a bound.
     pub preemption_bound_ns: Option<u64>,
-    /// Parts that the device gains from having at once, where known.
+    /// Number of parts that the device benefits from having at once, if known.
     pub queue_depth: Option<NonZeroU32>,
-    /// Time that the device loses where it goes from a part of one plan to one of another, in nanoseconds, where known.
+    /// Time lost when the device switches from a part of one plan to a part of another, in
+    /// nanoseconds, if known.
     pub switch_ns: Option<u64>,
-    /// Everything else that changes the device's speed or its blobs: cores, threads, instruction set, configuration.
+    /// Everything else that affects the device's speed or its blobs: cores, threads, instruction
+    /// set, configuration.
     pub settings: String,
-    /// Computes on host memory without a copy.
+    /// Runs use imported host memory without a copy.
     pub shares_host_memory: bool,
-    /// Takes host memory as the host has it, on a page, by `buffer_import`.
+    /// `buffer_import` accepts page-aligned host memory.
     pub imports_host_memory: bool,
     /// Anonymous memory files can be imported without a copy.
     pub imports_memory_files: bool,
     /// Linux dma-bufs can be imported without a copy, and the host can make them.
     pub imports_dma_bufs: bool,
-    /// The figures are not a real chip's.
+    /// The figures are not those of a real chip.
     pub emulated: bool,
 }
 
 impl DeviceInfo {
-    /// Uses memory of the host in place: by its address, as an anonymous file or as a dma-buf.
+    /// Whether the device uses host memory in place: by its address, as an anonymous file or as a
+    /// dma-buf.
     #[must_use]
     pub fn imports_memory(&self) -> bool {
         self.imports_host_memory || self.imports_memory_files || self.imports_dma_bufs
     }
 
-    /// The kinds of host memory that it uses in place, for people.
+    /// The kinds of host memory that the device uses in place, for messages.
     #[must_use]
     pub fn imports(&self) -> String {
         let kinds = [
@@ -150,14 +155,14 @@ impl DeviceInfo {
         }
     }
 
-    /// Takes dma-bufs and nothing else of the host.
+    /// Whether dma-bufs are the only host memory that the device imports.
     #[must_use]
     pub fn wants_dma_bufs(&self) -> bool {
         self.imports_dma_bufs && !self.imports_host_memory && !self.imports_memory_files
     }
 
-    /// Is better off with an anonymous file: the device takes nothing else, or is no CPU, whose driver may hand
-    /// a file on to where an address means nothing.
+    /// Whether an anonymous file suits the device best: it imports nothing else, or it is not a CPU
+    /// and its driver may pass a file on to a place where an address has no meaning.
     #[must_use]
     pub fn wants_memory_files(&self) -> bool {
         self.imports_memory_files && (!self.imports_host_memory || self.kind != DeviceKind::Cpu)

@@ -1,10 +1,10 @@
-//! Linux dma-bufs of the host: how they are made, and the processor's turns on them.
+//! Linux dma-bufs of the host: allocation, and CPU access to them.
 //!
 //! Invariants:
-//! 1. A descriptor that is made here is closed with its value, and stays shut across `exec`.
-//! 2. What the processor reads or writes stands between [`begin`] and [`end`], which look after its caches.
+//! 1. A descriptor that is made here is closed with its value, and is not inherited across `exec`.
+//! 2. The CPU reads and writes only between [`begin`] and [`end`], which maintain its caches.
 //!
-//! Not here: who uses the memory (`memory`), which sources the machine has (`dma_buf_source`).
+//! Not here: users of the memory (`memory`), sources on this machine (`dma_buf_source`).
 
 #![allow(unsafe_code, reason = "calls of the kernel's own, by number")]
 
@@ -29,7 +29,7 @@ struct Udmabuf {
 /// `UDMABUF_FLAGS_CLOEXEC`.
 const CLOEXEC: u32 = 1;
 
-/// `UDMABUF_CREATE`, which gives the descriptor as its value.
+/// `UDMABUF_CREATE`, which returns the descriptor as its value.
 struct CreateUdmabuf(Udmabuf);
 
 // SAFETY: the kernel reads one `struct udmabuf_create` and gives a new descriptor.
@@ -70,9 +70,9 @@ const BOTH: u64 = 3;
 /// `DMA_BUF_SYNC_END`.
 const END: u64 = 4;
 
-/// A dma-buf of an anonymous file's first `bytes` bytes, a multiple of the page.
+/// Makes a dma-buf of the first `bytes` bytes of an anonymous file, a multiple of the page size.
 ///
-/// The file may not shrink any more.
+/// The file can no longer shrink.
 pub(crate) fn of_file(file: &OwnedFd, bytes: u64) -> rustix::io::Result<OwnedFd> {
     rustix::fs::fcntl_add_seals(file, rustix::fs::SealFlags::SHRINK)?;
     let create = CreateUdmabuf(Udmabuf {
@@ -85,7 +85,7 @@ pub(crate) fn of_file(file: &OwnedFd, bytes: u64) -> rustix::io::Result<OwnedFd>
     unsafe { ioctl(DmaBufSource::Udmabuf.open()?, create) }
 }
 
-/// A dma-buf of `bytes` zeroed bytes, a multiple of the page.
+/// Allocates a dma-buf of `bytes` zeroed bytes, a multiple of the page size.
 pub(crate) fn of_heap(bytes: u64) -> rustix::io::Result<OwnedFd> {
     let mut wanted = HeapAllocation {
         len: bytes,
@@ -113,12 +113,12 @@ fn sync(fd: &OwnedFd, flags: u64) -> rustix::io::Result<()> {
     }
 }
 
-/// The processor is about to read and write.
+/// Begins CPU reads and writes.
 pub(crate) fn begin(fd: &OwnedFd) -> rustix::io::Result<()> {
     sync(fd, BOTH)
 }
 
-/// What the processor wrote is for devices to see.
+/// Ends CPU access and makes its writes visible to devices.
 pub(crate) fn end(fd: &OwnedFd) -> rustix::io::Result<()> {
     sync(fd, BOTH | END)
 }

@@ -1,13 +1,13 @@
-//! What makes dma-bufs on this machine: which sources there are, and which of them this process may open.
+//! Sources of dma-bufs on this machine, and which of them this process may open.
 //!
-//! Not here: the calls that make them (`dma_buf`).
+//! Not here: the calls that allocate dma-bufs (`dma_buf`).
 
-/// What makes dma-bufs.
+/// A source of dma-bufs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DmaBufSource {
-    /// `/dev/udmabuf`, of the pages of an anonymous file: such memory is a memory file too.
+    /// `/dev/udmabuf`, from the pages of an anonymous file: such memory is also a memory file.
     Udmabuf,
-    /// `/dev/dma_heap/system`, of the system's pages, cached.
+    /// `/dev/dma_heap/system`, from the system's pages, cached.
     Heap,
 }
 
@@ -25,8 +25,8 @@ impl DmaBufSource {
 }
 
 impl DmaBufSource {
-    /// What makes dma-bufs on this machine that this process may use; first what [`Memory::dma_buf`] tries first, which
-    /// serves more devices.
+    /// Sources that this process may use, in the order in which [`Memory::dma_buf`] tries them:
+    /// first the one that serves more devices.
     ///
     /// [`Memory::dma_buf`]: crate::Memory::dma_buf
     #[must_use]

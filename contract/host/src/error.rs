@@ -1,41 +1,43 @@
-//! The error of this crate: which device or plugin failed, how, and the vendor's own words.
+//! The error of this crate: the device or plugin that failed, the kind of failure, and the vendor's
+//! message.
 
 use std::fmt;
 
 use polychip_abi as abi;
 
-/// What kind of failure an [`Error`] is.
+/// Kind of failure of an [`Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// An argument breaks the contract.
+    /// An argument violates the contract.
     BadArgument,
     /// The device cannot do this; another may.
     Unsupported,
-    /// A passing fault.
+    /// A temporary fault.
     Transient,
     /// The device will fail again.
     Persistent,
-    /// The device is gone until it is reset.
+    /// The device is unusable until it is reset.
     DeviceLost,
     /// The run was cancelled on request.
     Cancelled,
-    /// The wait ran out of time; the run goes on.
+    /// The wait timed out; the run continues.
     Timeout,
     /// Memory ran out.
     OutOfMemory,
-    /// A blob is torn, stale or of another build.
+    /// A blob is torn, stale or from another build.
     BadBlob,
     /// Memory is in use by a run or by another access.
     InUse,
-    /// The plugin broke the contract.
+    /// The plugin violated the contract.
     BadPlugin,
     /// The operating system refused a file, a library or memory.
     System,
 }
 
 impl ErrorKind {
-    /// The kind of a status code; a code that this build does not know is the plugin's breach.
+    /// The kind of a status code. A code that this build does not know is a violation by the
+    /// plugin.
     pub(crate) fn of_status(status: u32) -> ErrorKind {
         match status {
             abi::POLYCHIP_STATUS_BAD_ARGUMENT => ErrorKind::BadArgument,
@@ -78,7 +80,7 @@ struct Repr {
     kind: ErrorKind,
     /// Device (`npu:0`), plugin or file concerned.
     subject: String,
-    /// What was being done, or the plugin's words.
+    /// The operation that failed, or the plugin's message.
     message: String,
     vendor_code: i64,
     node: Option<u32>,
@@ -88,7 +90,7 @@ struct Repr {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An error about a device, plugin or file, in our own words.
+    /// An error about a device, plugin or file, with a message of this crate.
     pub(crate) fn new(kind: ErrorKind, subject: impl Into<String>, message: impl fmt::Display) -> Error {
         let message = message.to_string();
         Error(Box::new(Repr {
@@ -104,7 +106,7 @@ impl Error {
     pub(crate) fn of_call(subject: &str, call: &str, status: u32, record: &abi::polychip_error) -> Error {
         let words = record.text();
         let message = if words.is_empty() {
-            format!("{call} gave no reason (status {status})")
+            format!("{call} failed without a message (status {status})")
         } else {
             words
         };
@@ -117,7 +119,7 @@ impl Error {
         }))
     }
 
-    /// What kind of failure this is.
+    /// Kind of failure.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -129,19 +131,19 @@ impl Error {
         &self.0.subject
     }
 
-    /// The plugin's words, or ours.
+    /// The message of the plugin or of this crate.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The vendor's own code, 0 where there is none.
+    /// The vendor's own code; 0 if there is none.
     #[must_use]
     pub fn vendor_code(&self) -> i64 {
         self.0.vendor_code
     }
 
-    /// The node concerned, by index in the graph of the call.
+    /// Index of the node concerned in the call's graph.
     #[must_use]
     pub fn node(&self) -> Option<u32> {
         self.0.node

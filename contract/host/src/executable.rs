@@ -1,7 +1,7 @@
 //! Executables: loaded parts and their ports.
 //!
-//! Invariant: an executable holds the constants that its blob may point to.
-//! Not here: starting a run (`submission`).
+//! Invariant: an executable holds the constants that its blob may point to. Not here: starting a
+//! run (`submission`).
 
 #![allow(unsafe_code)]
 
@@ -20,20 +20,20 @@ use crate::flat::FlatGraph;
 use crate::open_device::Open;
 use crate::port::{Layout, Port};
 
-/// What an executable is.
+/// Description of an executable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExecutableInfo {
     /// Number of input ports.
     pub inputs: u32,
     /// Number of output ports.
     pub outputs: u32,
-    /// Device memory of constants and code, in bytes.
+    /// Device memory for constants and code, in bytes.
     pub constant_bytes: u64,
-    /// Device memory of intermediate tensors, in bytes.
+    /// Device memory for intermediate tensors, in bytes.
     pub arena_bytes: u64,
 }
 
-/// A loaded part of one device. Clones share it.
+/// A part loaded on one device. Clones share it. Thread-safe.
 #[derive(Clone)]
 pub struct Executable(pub(crate) Arc<Loaded>);
 
@@ -42,9 +42,9 @@ pub(crate) struct Loaded {
     pub(crate) raw: *mut abi::polychip_executable,
     info: ExecutableInfo,
     pub(crate) ports: Vec<Port>,
-    /// Resets of the device when this was loaded: a later one makes it void.
+    /// Number of resets of the device when this was loaded; a later reset makes it invalid.
     pub(crate) resets: u64,
-    /// What the blob may point to.
+    /// Constants that the blob may point to.
     _constants: Vec<Bytes>,
     _blob: Option<Bytes>,
 }
@@ -64,12 +64,12 @@ impl Drop for Loaded {
     }
 }
 
-/// An executable that goes when nobody else holds it.
+/// A reference to an executable that does not keep it alive.
 #[derive(Clone)]
 pub struct WeakExecutable(Weak<Loaded>);
 
 impl WeakExecutable {
-    /// The executable, while somebody holds it.
+    /// The executable, if anything still holds it.
     #[must_use]
     pub fn upgrade(&self) -> Option<Executable> {
         self.0.upgrade().map(Executable)
@@ -83,7 +83,7 @@ impl std::fmt::Debug for WeakExecutable {
 }
 
 impl Executable {
-    /// The same, without holding it.
+    /// A reference that does not keep the executable alive.
     #[must_use]
     pub fn downgrade(&self) -> WeakExecutable {
         WeakExecutable(Arc::downgrade(&self.0))
@@ -134,7 +134,7 @@ impl Executable {
             return Err(Error::new(
                 ErrorKind::BadPlugin,
                 &device.name,
-                "load gave no executable",
+                "load returned no executable",
             ));
         }
         let info = ExecutableInfo {
@@ -157,7 +157,7 @@ impl Executable {
         Ok(Executable(Arc::new(loaded)))
     }
 
-    /// What the executable is.
+    /// Description of the executable.
     #[must_use]
     pub fn info(&self) -> ExecutableInfo {
         self.0.info
@@ -169,7 +169,7 @@ impl Executable {
         &self.0.ports
     }
 
-    /// Whether the device was reset since, so that the part is to be loaded again.
+    /// Whether the device was reset after the part was loaded, so that it must be loaded again.
     #[must_use]
     pub fn is_void(&self) -> bool {
         self.0.device.resets.load(Ordering::Acquire) != self.0.resets
@@ -235,7 +235,9 @@ impl Loaded {
             .ok_or_else(|| broken(format!("data type {} is unknown", found.dtype)))?;
         let output = found.flags & abi::POLYCHIP_PORT_OUTPUT != 0;
         if output != (index >= self.info.inputs) {
-            return Err(broken("it stands on the wrong side".into()));
+            return Err(broken(
+                "it is an input where the graph has an output, or the reverse".into(),
+            ));
         }
         let strides = &found.strides[..rank];
         let dims = &found.dims[..rank];

@@ -1,10 +1,11 @@
-//! Fences: the end of a run, its status, and what the device measured.
+//! Fences: the end of a run, its status, and its measurements.
 //!
 //! Invariants:
 //! 1. The first observer of the end releases the run's buffers, once.
-//! 2. A run that only a reset of its device ended keeps its memory for ever: what hung may still write.
-//! 3. A fence dropped before its end keeps buffers and executable for ever and quarantines the device:
-//!    the device may still write.
+//! 2. A run that only a reset of its device ended keeps its memory for ever, because the hung
+//!    device may still write.
+//! 3. A fence dropped before its end keeps buffers and executable for ever and quarantines the
+//!    device, for the same reason.
 
 #![allow(unsafe_code)]
 
@@ -16,55 +17,57 @@ use std::time::Duration;
 use polychip_abi as abi;
 use polychip_abi::Sized;
 
-use crate::bound::Bound;
 use crate::error::{Error, ErrorKind, Result};
-use crate::kept;
 use crate::open_device::Open;
+use crate::retained_memory;
+use crate::run_resources::RunResources;
 
-/// Bytes of a step's name that are believed.
+/// Longest accepted name of a step, in bytes.
 const MOST_NAME: u64 = 1 << 16;
 
-/// Steps of a run that are read at most.
+/// Largest number of steps read of a run.
 const MOST_STEPS: usize = 1 << 22;
 
-/// What the device measured of a run, on the host's clock.
+/// Measurements of a run by its device, on the host's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timing {
-    /// When the device took the run into its queue, in nanoseconds.
+    /// Time at which the device queued the run, in nanoseconds.
     pub queued_ns: Option<u64>,
-    /// When the device began and ended, in nanoseconds.
+    /// Times at which the device started and finished, in nanoseconds.
     pub span_ns: Option<(u64, u64)>,
     /// Energy of the run, in microjoules.
     pub energy_uj: Option<u64>,
-    /// Bytes of ports that the plugin or its library copied for the run; none where the plugin does not say.
+    /// Bytes of ports that the plugin or its library copied for the run; `None` if the plugin does
+    /// not report it.
     pub copied_bytes: Option<u64>,
 }
 
-/// A step of a run, as the device measured it.
+/// A step of a run, as its device measured it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// The kernel, in the plugin's words.
+    /// Name of the kernel, as the plugin calls it.
     pub name: String,
-    /// Indices in the part's graph of the nodes that it computes; none where it serves the whole part.
+    /// Indices in the part's graph of the nodes that the step computes; empty if it serves the
+    /// whole part.
     pub nodes: Vec<u32>,
-    /// Its time, in nanoseconds.
+    /// Time of the step, in nanoseconds.
     pub time_ns: u64,
-    /// Arithmetic operations, where the device says so: a multiplication and an addition are two.
+    /// Arithmetic operations, if reported; a multiplication and an addition count as two.
     pub operations: Option<u64>,
-    /// Bytes read and written, where the device says so.
+    /// Bytes read and written, if reported.
     pub moved_bytes: Option<u64>,
-    /// It is computed by plain loops that stand in for a kernel.
+    /// Plain loops compute the step in place of a kernel.
     pub is_reference: bool,
 }
 
 impl Step {
-    /// What a record of a live fence says.
+    /// Reads a record of a live fence.
     ///
     /// # Safety
     /// Name and nodes of the record are readable.
     unsafe fn of(record: &abi::polychip_step) -> Step {
         let has = |bit| record.flags & bit != 0;
-        // more than a graph could have, or at no address of numbers: nothing is believed of it
+        // a count that no graph has, or a misaligned address: ignored
         let nodes = if record.nodes.is_null()
             || !record.nodes.is_aligned()
             || record.node_count > u64::from(u32::MAX) >> 8
@@ -91,20 +94,21 @@ impl Step {
     }
 }
 
-/// Called once when a run ends, from any thread. Made once, used for many runs.
+/// A callback for the end of a run, from any thread. Made once, used for many runs.
 pub struct Signal(Box<dyn Fn(Option<ErrorKind>) + Send + Sync>);
 
 impl Signal {
-    /// `call` gets the kind of failure, or `None` where the run succeeded. It must not block or panic.
+    /// `call` receives the kind of failure, or `None` if the run succeeded. It must not block or
+    /// panic.
     pub fn new(call: impl Fn(Option<ErrorKind>) + Send + Sync + 'static) -> Arc<Signal> {
         Arc::new(Signal(Box::new(call)))
     }
 }
 
-/// The end of one run.
+/// The end of one run. Thread-safe.
 pub struct Fence {
     raw: *mut abi::polychip_fence,
-    bound: Arc<Bound>,
+    resources: Arc<RunResources>,
     ended: AtomicBool,
 }
 
@@ -115,10 +119,10 @@ unsafe impl Send for Fence {}
 unsafe impl Sync for Fence {}
 
 impl Fence {
-    pub(crate) fn new(bound: Arc<Bound>, raw: *mut abi::polychip_fence) -> Fence {
+    pub(crate) fn new(resources: Arc<RunResources>, raw: *mut abi::polychip_fence) -> Fence {
         Fence {
             raw,
-            bound,
+            resources,
             ended: AtomicBool::new(false),
         }
     }
@@ -128,27 +132,28 @@ impl Fence {
     }
 
     pub(crate) fn device(&self) -> &Arc<Open> {
-        &self.bound.executable.0.device
+        &self.resources.executable.0.device
     }
 
-    /// Waits for the end of the run.
+    /// Waits for the end of the run, at most `timeout`.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] where the run goes on; else what the run failed of.
+    /// [`ErrorKind::Timeout`] if the run has not ended; otherwise the failure of the run.
     pub fn wait(&self, timeout: Duration) -> Result<()> {
         let mut record = abi::polychip_error::sized();
         let status = self.status(timeout, &mut record);
         self.check(status, &record)
     }
 
-    /// Waits for the end of the run, and says how it ended; `None` where it goes on, for which nothing is allocated.
+    /// Waits for the end of the run, at most `timeout`, and returns its result. Returns `None`,
+    /// without an allocation, if the run has not ended.
     pub fn poll(&self, timeout: Duration) -> Option<Result<()>> {
         let mut record = abi::polychip_error::sized();
         let status = self.status(timeout, &mut record);
         (status != abi::POLYCHIP_STATUS_TIMEOUT).then(|| self.check(status, &record))
     }
 
-    /// What the plugin says of the run after a wait.
+    /// Waits for the run, and returns its status.
     fn status(&self, timeout: Duration, record: &mut abi::polychip_error) -> u32 {
         let device = self.device();
         let call = device
@@ -159,23 +164,24 @@ impl Fence {
         // SAFETY: the fence is alive and the out pointer is ours.
         let status = unsafe { call(self.raw, timeout_ns, &raw mut *record) };
         if status != abi::POLYCHIP_STATUS_TIMEOUT && !self.ended.swap(true, Ordering::AcqRel) {
-            let resets = self.bound.executable.0.resets;
+            let resets = self.resources.executable.0.resets;
             if status == abi::POLYCHIP_STATUS_DEVICE_LOST && device.was_reset_since(resets) {
-                self.bound.keep_memory();
+                self.resources.retain_memory();
             } else {
-                self.bound.end_run();
+                self.resources.end_run();
             }
         }
         status
     }
 
-    /// A word of a loss before the last reset says nothing of the device as it is now.
+    /// Converts a status to a result. A loss before the last reset does not affect the device's
+    /// present state.
     fn check(&self, status: u32, record: &abi::polychip_error) -> Result<()> {
-        let resets = self.bound.executable.0.resets;
+        let resets = self.resources.executable.0.resets;
         self.device().check_since(resets, "run", status, record)
     }
 
-    /// Has `signal` called when the run ends. False where the plugin does not offer it.
+    /// Calls `signal` when the run ends. Returns false if the plugin does not offer it.
     ///
     /// # Errors
     /// The call failed.
@@ -203,10 +209,10 @@ impl Fence {
         Ok(true)
     }
 
-    /// Asks the run to end early; its fence then fails as cancelled, or ends as it would have.
+    /// Asks the run to end early. Its fence then fails as cancelled, or ends as it would have.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] where the plugin does not offer it.
+    /// [`ErrorKind::Unsupported`] if the plugin does not offer it.
     pub fn cancel(&self) -> Result<()> {
         let device = self.device();
         let Some(call) = device.table().cancel else {
@@ -222,7 +228,7 @@ impl Fence {
         device.check("cancel", status, &record)
     }
 
-    /// What the device measured, after the end.
+    /// Measurements of a run that has ended.
     ///
     /// # Errors
     /// The call failed.
@@ -245,8 +251,9 @@ impl Fence {
         })
     }
 
-    /// The steps of a run that was to measure them ([`Submission::measures_steps`](crate::Submission)), after the end; none
-    /// where the device does not.
+    /// Steps of a run that has ended and was to measure them
+    /// ([`Submission::measures_steps`](crate::Submission)); `None` if the device does not measure
+    /// them.
     ///
     /// # Errors
     /// The call failed.
@@ -288,7 +295,8 @@ impl Fence {
         ))
     }
 
-    /// Writes the actual extents of an output port into `dims`, after the end, and gives the rank.
+    /// Writes the actual extents of an output port of a run that has ended into `dims`, and returns
+    /// the rank.
     ///
     /// # Errors
     /// The plugin does not offer it, or the rank is too high.
@@ -319,7 +327,7 @@ impl Fence {
                 Error::new(
                     ErrorKind::BadPlugin,
                     &device.name,
-                    format!("port {port} came out with rank {rank}"),
+                    format!("port {port} has rank {rank} after the run"),
                 )
             })
     }
@@ -333,12 +341,12 @@ impl Drop for Fence {
                 .is_err_and(|error| error.kind() == ErrorKind::Timeout);
         if running {
             tracing::error!(
-                "{}: a run was given up before its end; the device is quarantined",
+                "{}: a run was abandoned before its end; the device is quarantined",
                 self.device().name
             );
             self.device().quarantine_after_hang();
             // the device may still write: buffers and executable are never freed
-            kept::keep(&self.bound);
+            retained_memory::retain(&self.resources);
         }
         if let Some(destroy) = self.device().table().fence_destroy {
             // SAFETY: the fence came from this table and is destroyed once.

@@ -28,7 +28,7 @@ pub struct FlatGraph {
     ports: Vec<(u32, Option<Vec<i64>>)>,
 }
 
-/// Everything that the arrays point to. The elements of a vector do not move when this moves.
+/// Storage of everything that the arrays point to. A vector's elements do not move when this moves.
 #[derive(Default)]
 struct Keep {
     texts: Vec<String>,
@@ -57,10 +57,12 @@ unsafe impl Send for FlatGraph {}
 unsafe impl Sync for FlatGraph {}
 
 impl FlatGraph {
-    /// Flattens a graph. `descriptors` gives the open files by the graph's file indices, -1 for none.
+    /// Flattens a graph. `descriptors` holds the open file for each of the graph's file indices, -1
+    /// for none.
     ///
     /// # Errors
-    /// The graph has more nodes or tensors than the contract counts, or a tensor whose type nobody knows.
+    /// The graph has more nodes or tensors than the contract can count, or a tensor of unknown
+    /// type.
     pub fn new(graph: &Graph, descriptors: &[i64]) -> Result<FlatGraph> {
         let mut keep = Keep::default();
         let ids = tensor_indices(graph)?;
@@ -151,7 +153,7 @@ impl FlatGraph {
         })
     }
 
-    /// The same graph with its fingerprints, which devices may key their own caches by.
+    /// The same graph with its fingerprints, by which devices may key their own caches.
     #[must_use]
     pub fn with_fingerprints(mut self, structure: [u8; 32], content: [u8; 32]) -> FlatGraph {
         self.raw[0].structure_fingerprint = structure;
@@ -159,7 +161,7 @@ impl FlatGraph {
         self
     }
 
-    /// The least minor version of the contract that a plugin must know to read the graph.
+    /// Lowest minor version of the contract that a plugin needs to read the graph.
     pub(crate) fn least_minor(&self) -> u32 {
         let mut encodings = self.keep.encodings.iter().flatten();
         if encodings.any(|encoding| encoding.kind == abi::POLYCHIP_ENCODING_BLOCKS) {
@@ -187,12 +189,12 @@ impl FlatGraph {
         self.raw[0].output_count as usize
     }
 
-    /// What the graph says of a port: element type, and extents as far as they are known.
+    /// Element type and known extents of a port.
     pub(crate) fn port(&self, port: u32) -> Option<&(u32, Option<Vec<i64>>)> {
         self.ports.get(port as usize)
     }
 
-    /// The graph as plugins read it; valid as long as this.
+    /// The graph as plugins read it; valid as long as this object.
     #[must_use]
     pub fn raw(&self) -> *const abi::polychip_graph {
         self.raw.as_ptr()

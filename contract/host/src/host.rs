@@ -1,8 +1,10 @@
-//! The set of plugins of a runtime: found, checked, created, their devices opened, refusals listed.
+//! The plugins of a runtime: found, checked and created, with open devices and a list of refusals.
 //!
 //! Invariants:
-//! 1. A plugin that cannot be used is listed with its reason, and does not keep others from loading.
-//! 2. Two plugins of one name: the first found is used, the second is listed as refused.
+//! 1. A plugin that cannot be used is listed with its reason, and does not prevent others from
+//!    loading.
+//! 2. Of two plugins with the same name, the first found is used and the second is listed as
+//!    refused.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,12 +19,12 @@ use crate::plugin::Plugin;
 use crate::services::Store;
 use crate::{library, table};
 
-/// A plugin, a folder or a device that is not used, and why.
+/// A plugin, folder or device that is not used, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// File, folder, plugin or device.
+    /// File, folder, plugin or device concerned.
     pub subject: String,
-    /// Why.
+    /// Reason.
     pub reason: String,
 }
 
@@ -32,10 +34,10 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// The export of a plugin that is linked in: pure, gives a static table or null.
+/// The export of a linked plugin. Pure: returns a static table or null.
 pub type Query = abi::polychip_plugin_query_fn;
 
-/// What to load, and the services that plugins get.
+/// Plugins to load, and the services that they receive.
 pub struct Builder {
     linked: Vec<Query>,
     files: Vec<PathBuf>,
@@ -43,7 +45,7 @@ pub struct Builder {
     clock: Clock,
     store: Option<Arc<dyn Store>>,
     configuration: BTreeMap<String, BTreeMap<String, String>>,
-    /// Of every plugin that has no string of its own for the key.
+    /// For every plugin that has no string of its own for the key.
     of_all: BTreeMap<String, String>,
 }
 
@@ -57,7 +59,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Nothing to load yet, on the machine's clock.
+    /// An empty builder on the machine's clock.
     #[must_use]
     pub fn builder() -> Builder {
         Builder {
@@ -83,13 +85,13 @@ impl Host {
         &self.devices
     }
 
-    /// What is not used, and why.
+    /// Plugins, folders and devices that are not used, with reasons.
     #[must_use]
     pub fn refusals(&self) -> &[Refusal] {
         &self.refusals
     }
 
-    /// The clock that the plugins were given.
+    /// The clock that the plugins use.
     #[must_use]
     pub fn clock(&self) -> &Clock {
         &self.clock
@@ -97,42 +99,42 @@ impl Host {
 }
 
 impl Builder {
-    /// A plugin that is linked in; tried before the folders.
+    /// Adds a linked plugin; tried before the folders.
     #[must_use]
     pub fn linked(mut self, query: Query) -> Self {
         self.linked.push(query);
         self
     }
 
-    /// One plugin library, whatever its name; tried before the folders.
+    /// Adds one plugin library, whatever its name; tried before the folders.
     #[must_use]
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
         self.files.push(path.into());
         self
     }
 
-    /// A folder to look for plugin libraries in; tried in the order given.
+    /// Adds a folder to search for plugin libraries; folders are tried in order.
     #[must_use]
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folders.push(folder.into());
         self
     }
 
-    /// Another clock than the machine's.
+    /// Replaces the machine's clock.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Where the plugins' own values are kept.
+    /// Sets the storage of the plugins' own values.
     #[must_use]
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = Some(store);
         self
     }
 
-    /// A configuration string for one plugin.
+    /// Sets a configuration string for one plugin.
     #[must_use]
     pub fn configure(mut self, plugin: &str, key: &str, value: impl Into<String>) -> Self {
         self.configuration
@@ -142,14 +144,14 @@ impl Builder {
         self
     }
 
-    /// A configuration string for every plugin that is not given one of its own for the key.
+    /// Sets a configuration string for every plugin that has none of its own for the key.
     #[must_use]
     pub fn configure_all(mut self, key: &str, value: impl Into<String>) -> Self {
         self.of_all.insert(key.to_owned(), value.into());
         self
     }
 
-    /// Loads everything that can be loaded.
+    /// Loads all plugins that can be loaded. May block.
     #[must_use]
     pub fn build(self) -> Host {
         let mut host = Host {
@@ -213,7 +215,7 @@ impl Builder {
             Err(error) => return refuse(subject, error.message().to_owned()),
         };
         if let Some(other) = host.plugins.iter().find(|plugin| plugin.info().name == info.name) {
-            // what is linked in, found as a file too: nothing is lost
+            // the linked plugin was also found as a file: nothing is lost
             if other.info().path.is_none() && info.path.is_some() && other.info().build_id == info.build_id {
                 return;
             }

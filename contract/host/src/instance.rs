@@ -1,6 +1,7 @@
-//! The plugin instance behind everything that a plugin made, and who the plugin says it is.
+//! The plugin instance behind all objects of a plugin, and the plugin's identity.
 //!
-//! Invariant: the instance is destroyed after everything made through it, because everything holds it.
+//! Invariant: the instance is destroyed after everything made through it, because everything holds
+//! it.
 
 #![allow(unsafe_code)]
 
@@ -11,20 +12,20 @@ use polychip_abi as abi;
 
 use crate::services::Services;
 
-/// What a plugin says of itself.
+/// Identity of a plugin, as it reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginInfo {
     /// Short name, as in `name:index`.
     pub name: String,
-    /// Version.
+    /// Version of the plugin.
     pub version: String,
-    /// Changes with every build whose blobs or figures may differ.
+    /// Identifier that changes with every build whose blobs or figures may differ.
     pub build_id: String,
-    /// The library, or `None` for a plugin that is linked in.
+    /// Path of the library, or `None` for a linked plugin.
     pub path: Option<PathBuf>,
 }
 
-/// The instance behind everything that a plugin made.
+/// The instance behind all objects of a plugin.
 pub(crate) struct Instance {
     pub(crate) table: abi::polychip_plugin_table,
     pub(crate) info: PluginInfo,
@@ -47,7 +48,7 @@ impl Drop for Instance {
     }
 }
 
-/// The text behind a span, copied; what is not UTF-8 is replaced.
+/// Copies the text behind a span; bytes that are not UTF-8 are replaced.
 ///
 /// # Safety
 /// The span is valid now.

@@ -1,20 +1,19 @@
-//! The host's side of the plugin contract: loads plugins, checks them, and wraps every call safely.
+//! The host's side of the plugin contract: loads and checks plugins, and wraps every call safely.
 //!
 //! Invariants:
-//! 1. Nothing else in Polychip calls a plugin, and raw pointers end in this crate.
+//! 1. Only this crate calls plugins, and raw pointers do not leave it.
 //! 2. A plugin library is never unloaded.
-//! 3. Memory that a run may still write is neither read, written nor freed by the host: buffers count
-//!    the runs that use them, and a fence that never signalled keeps its buffers.
-//! 4. A table is used only after its version, its size and its required calls are checked.
+//! 3. The host never reads, writes or frees memory that a run may still write: buffers count the
+//!    runs that use them, and a fence that never signalled keeps its buffers alive.
+//! 4. A plugin's table is used only after its version, its size and its required calls are checked.
 //!
-//! Not here: which device gets what (`partitioner`), the order of runs (`scheduler`).
-//! Start reading at [`Host`].
+//! Not here: assignment of work to devices (`partitioner`), the order of runs (`scheduler`). Start
+//! reading at [`Host`].
 
 #![deny(unsafe_code)]
 
 mod access;
 mod blob;
-mod bound;
 mod buffer;
 mod clock;
 mod device;
@@ -24,18 +23,19 @@ mod dma_buf;
 mod dma_buf_source;
 mod error;
 mod executable;
+mod external_memory;
 mod fence;
 mod flat;
 mod host;
 mod instance;
-mod kept;
-mod lent;
 mod library;
 mod mapped_file;
 mod memory;
 mod open_device;
 mod plugin;
 mod port;
+mod retained_memory;
+mod run_resources;
 mod services;
 mod submission;
 mod table;
@@ -55,9 +55,9 @@ pub use flat::FlatGraph;
 pub use host::{Builder, Host, Query, Refusal};
 pub use mapped_file::{MappedFile, ModelFolder};
 pub use memory::Memory;
-/// Version of the contract that this host speaks: major and minor.
+/// Major and minor version of the contract that this host implements.
 pub const CONTRACT: [u32; 2] = [polychip_abi::POLYCHIP_ABI_MAJOR, polychip_abi::POLYCHIP_ABI_MINOR];
-/// Extents that a tensor at a port may have.
+/// Largest rank of a tensor at a port.
 pub const MAX_RANK: usize = polychip_abi::POLYCHIP_MAX_RANK;
 pub use instance::PluginInfo;
 pub use plugin::Plugin;

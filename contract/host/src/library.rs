@@ -1,7 +1,7 @@
-//! Opening plugin libraries: which files are tried, and why one is refused.
+//! Opening plugin libraries: candidate files, and the reason for each refusal.
 //!
 //! Invariants:
-//! 1. Only files named as a plugin are opened, and only from the folders that the app gave.
+//! 1. Only files named as a plugin are opened, and only from the folders that the app passed.
 //! 2. An opened library is never closed.
 
 #![allow(unsafe_code)]
@@ -39,10 +39,10 @@ pub(crate) fn candidates(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Libraries that were opened: reachable for ever, so that tools which look for leaks tell them from one.
+/// Opened libraries. They stay reachable, so leak checkers do not report them.
 static OPEN: Mutex<Vec<&'static Library>> = Mutex::new(Vec::new());
 
-/// Opens a library and reads its table, or says why it is refused.
+/// Opens a library and reads its table, or returns the reason for its refusal.
 pub(crate) fn open(path: &Path) -> std::result::Result<abi::polychip_plugin_table, String> {
     let mut head = [0u8; 20];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
@@ -66,13 +66,13 @@ pub(crate) fn open(path: &Path) -> std::result::Result<abi::polychip_plugin_tabl
     unsafe { table::read(found) }
 }
 
-/// Refuses what is no library of this system, in words of our own: loaders say less.
+/// Refuses files that are not libraries for this system. Loaders report less.
 fn check_format(head: &[u8]) -> std::result::Result<(), String> {
     if cfg!(any(target_vendor = "apple", windows)) {
         return Ok(());
     }
     if head.len() < 20 || head[..4] != *b"\x7fELF" {
-        return Err("it is no shared library of this system (ELF)".into());
+        return Err("it is not a shared library for this system (ELF)".into());
     }
     let little = head[5] == 1;
     let machine = [head[18], head[19]];
@@ -126,7 +126,7 @@ fn words(path: &Path, error: &libloading::Error) -> String {
 mod tests {
     #[test]
     #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), target_os = "linux"))]
-    fn headers_tell_format_and_processor() {
+    fn header_reveals_format_and_processor() {
         let (here, other, name) = if cfg!(target_arch = "x86_64") {
             (62, 183, "aarch64")
         } else {

@@ -1,11 +1,13 @@
-//! Model files mapped into memory, and the opener of weights that stand beside a model.
+//! Model files mapped into memory, and access to weight files beside a model.
 //!
 //! Invariants:
-//! 1. Bytes handed out keep their mapping, or whoever owns them, alive; nothing is read or copied before someone looks.
-//! 2. External data is opened only inside the model's folder, links resolved. A model without a folder has none.
+//! 1. Returned bytes keep their mapping, or their owner, alive. Nothing is read or copied before it
+//!    is accessed.
+//! 2. External data is opened only inside the model's folder, after links are resolved. A model
+//!    without a folder has none.
 //!
-//! A mapped file must not be cut short while it is in use: the system would end the process. Models are
-//! files that an app ships or a user names; they are not written while they run.
+//! A mapped file must not be truncated while it is in use: the system would end the process. Models
+//! are files that an app ships or a user names; they are not written while they run.
 
 #![allow(unsafe_code)]
 
@@ -19,7 +21,7 @@ use bytes::Bytes;
 use memmap2::Mmap;
 use polychip_graph::onnx::ExternalData;
 
-/// A file as bytes, with the descriptor that devices may map it by.
+/// A file as bytes, with the descriptor by which devices may map it.
 #[derive(Debug)]
 pub struct MappedFile {
     bytes: Bytes,
@@ -60,7 +62,7 @@ impl MappedFile {
         self.bytes.clone()
     }
 
-    /// The descriptor, for devices that map the file themselves; -1 where the system has none.
+    /// The descriptor, for devices that map the file themselves; -1 on systems without one.
     #[must_use]
     pub fn fd(&self) -> i64 {
         #[cfg(unix)]
@@ -76,7 +78,7 @@ impl MappedFile {
     }
 }
 
-/// Reads from the file, where there is one.
+/// Reads from the file if there is one, else from the bytes.
 fn read_at(bytes: &Bytes, file: Option<&MappedFile>, offset: usize, out: &mut [u8]) -> io::Result<()> {
     let bytes = bytes.get(offset..).and_then(|rest| rest.get(..out.len()));
     let bytes = bytes.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
@@ -91,7 +93,7 @@ fn read_at(bytes: &Bytes, file: Option<&MappedFile>, offset: usize, out: &mut [u
     Ok(())
 }
 
-/// A model's bytes, and the files beside it that it refers to.
+/// The bytes of a model, and the files beside it that it refers to.
 #[derive(Debug)]
 pub struct ModelFolder {
     bytes: Bytes,
@@ -120,7 +122,7 @@ impl ModelFolder {
         })
     }
 
-    /// A model in memory, which is kept as it is. It has no files beside it.
+    /// A model in memory, kept as it is. It has no files beside it.
     #[must_use]
     pub fn of_bytes(bytes: Bytes) -> ModelFolder {
         ModelFolder {
@@ -131,17 +133,18 @@ impl ModelFolder {
         }
     }
 
-    /// Maps a model that lies in an open file from byte `offset` on, and has `len` bytes or goes to the file's end. It
-    /// has no files beside it. Devices map the file themselves only where the model begins it.
+    /// Maps a model inside an open file: `len` bytes starting at byte `offset`, or up to the end of
+    /// the file. It has no files beside it. Devices map the file themselves only if the model
+    /// starts at its first byte.
     ///
     /// # Errors
-    /// The range leaves the file, or the file cannot be mapped.
+    /// The range exceeds the file, or the file cannot be mapped.
     pub fn of_file(file: File, offset: u64, len: Option<u64>) -> io::Result<ModelFolder> {
         let whole = file.metadata()?.len();
         let left = whole.checked_sub(offset);
         let len = len.or(left).filter(|len| left.is_some_and(|left| *len <= left));
         let Some(len) = len.and_then(|len| usize::try_from(len).ok()) else {
-            let words = format!("the model's range from byte {offset} on leaves the file of {whole} bytes");
+            let words = format!("the model's range at offset {offset} exceeds the file of {whole} bytes");
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, words));
         };
         let bytes = if len == 0 {
@@ -168,19 +171,19 @@ impl ModelFolder {
         self.bytes.clone()
     }
 
-    /// Reads bytes of the model from `offset` on. Those of a file are read, not looked at in the mapping, whose pages would
-    /// count towards the process's memory.
+    /// Reads bytes of the model, starting at `offset`. Reads a file through its descriptor, because
+    /// pages of the mapping would count towards the process's memory.
     ///
     /// # Errors
-    /// The file cannot be read, or the bytes leave it.
+    /// The file cannot be read, or the range exceeds it.
     pub fn read_at(&self, offset: usize, out: &mut [u8]) -> io::Result<()> {
         read_at(&self.bytes, self.file.as_ref(), offset, out)
     }
 
-    /// As [`ModelFolder::read_at`], of a file beside the model that was opened.
+    /// As [`ModelFolder::read_at`], for an opened file beside the model.
     ///
     /// # Errors
-    /// As [`ModelFolder::read_at`], or no such file was opened.
+    /// As [`ModelFolder::read_at`], or that file was not opened.
     pub fn read_external_at(&self, location: &str, offset: usize, out: &mut [u8]) -> io::Result<()> {
         let external = self.external.lock().unwrap_or_else(PoisonError::into_inner);
         let file = external.get(location).ok_or(io::ErrorKind::NotFound)?;
@@ -201,11 +204,12 @@ impl ModelFolder {
             .collect()
     }
 
-    /// Maps a file of the model's folder that a user named together with the model, so that links may lead out of the folder,
-    /// as they do in caches of downloads.
+    /// Maps a file that the user named together with the model. Links may lead out of the model's
+    /// folder, as they do in download caches.
     ///
     /// # Errors
-    /// The name has more parts than a file's, the file cannot be opened or mapped, or the model has no folder.
+    /// The name is not a plain file name, the file cannot be opened or mapped, or the model has no
+    /// folder.
     pub fn open_beside(&self, name: &str) -> io::Result<Bytes> {
         let folder = self.folder.as_ref().ok_or(io::ErrorKind::NotFound)?;
         if Path::new(name).file_name() != Some(std::ffi::OsStr::new(name)) {
@@ -220,8 +224,8 @@ impl ModelFolder {
     /// Maps a file beside the model.
     ///
     /// # Errors
-    /// The file cannot be opened or mapped, or lies outside the model's folder once links are resolved; or the model has
-    /// no folder.
+    /// The file cannot be opened or mapped, it lies outside the model's folder once links are
+    /// resolved, or the model has no folder.
     pub fn open_external(&self, location: &str) -> io::Result<Bytes> {
         let folder = self.folder.as_ref().ok_or_else(|| {
             let words = "the model was given as bytes or an open file: it has no folder to look in";
@@ -257,7 +261,7 @@ mod tests {
 
     #[cfg(not(miri))] // Miri maps no files
     #[test]
-    fn external_data_stays_in_the_folder_also_by_links() {
+    fn external_data_cannot_leave_the_folder_by_links() {
         let outside = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("secret.bin"), b"secret").unwrap();
         let inside = tempfile::tempdir().unwrap();
@@ -287,7 +291,7 @@ mod tests {
 
     #[cfg(not(miri))] // Miri maps no files
     #[test]
-    fn a_model_inside_a_file_is_mapped_where_it_lies() {
+    fn model_inside_a_file_is_mapped_in_place() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("assets.bin");
         std::fs::write(&path, [&[0; 5000], &b"model"[..], b"rest"].concat()).unwrap();
@@ -318,7 +322,7 @@ mod tests {
             (1, Some(u64::MAX)),
         ] {
             let error = open(offset, len).unwrap_err().to_string();
-            assert!(error.contains("leaves the file of 5009 bytes"), "{error}");
+            assert!(error.contains("exceeds the file of 5009 bytes"), "{error}");
         }
         let whole = open(0, None).unwrap();
         assert!(whole.descriptors(&[String::new()])[0] >= 0);
@@ -332,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_and_a_folder_are_told_apart() {
+    fn empty_file_and_folder_are_distinguished() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("empty.onnx");
         std::fs::write(&path, b"").unwrap();

@@ -1,11 +1,12 @@
-//! Host memory that several devices share without a copy, and who is using it.
+//! Host memory that several devices share without a copy, and its current users.
 //!
 //! Invariants:
-//! 1. The memory is mapped as long as anything holds it; a run that never ended, or that only a reset
-//!    ended, holds it for ever.
-//! 2. Either runs use it, or one writer of the host, or any number of readers of the host.
-//! 3. While the processor uses a dma-buf, by the host or by a run of a device that has its address, the kernel
-//!    knows (`crate::dma_buf`): from the first such use that is open to the last.
+//! 1. The memory stays mapped as long as anything holds it. A run that never ended, or that only a
+//!    reset ended, holds it for ever.
+//! 2. At any time the memory is used either by runs, or by one host writer, or by any number of
+//!    host readers.
+//! 3. From the first open CPU access to a dma-buf to the last, by the host or by a run of a device
+//!    that has its address, the kernel knows of it (`crate::dma_buf`).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,10 +16,10 @@ use crate::device_info::DeviceInfo;
 use crate::dma_buf_source::DmaBufSource;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Whether the system has anonymous files, which devices can map.
+/// Whether the system has anonymous files that devices can map.
 pub(crate) const HAS_FILES: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
-/// On what mapped memory starts.
+/// Alignment of mapped memory, in bytes.
 pub(crate) fn page_bytes() -> u64 {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
@@ -26,12 +27,12 @@ pub(crate) fn page_bytes() -> u64 {
     }
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     {
-        // the least of the systems that there are
+        // the smallest page size among supported systems
         4096
     }
 }
 
-/// Zeroed pages of this many bytes, at least one.
+/// Maps `bytes` zeroed bytes, at least one page.
 fn mapped(bytes: u64) -> Result<MmapRaw> {
     let failed = |words: String| {
         Error::new(
@@ -45,7 +46,7 @@ fn mapped(bytes: u64) -> Result<MmapRaw> {
     Ok(MmapRaw::from(mapping))
 }
 
-/// Page-aligned, zeroed host memory. Clones share it.
+/// Page-aligned, zeroed host memory. Clones share it. Thread-safe.
 #[derive(Clone)]
 pub struct Memory {
     pub(crate) shared: Arc<Shared>,
@@ -54,46 +55,46 @@ pub struct Memory {
 
 /// The mapping, kept alive by every buffer over it, and its usage.
 pub(crate) struct Shared {
-    /// `None` for memory of a device's own. Raw, because devices write while the host holds references
-    /// to the value.
-    pub(crate) place: Option<Place>,
-    /// The file that is mapped from its first byte, where it is one.
+    /// `None` for memory that a device made. Raw, because devices write while the host holds
+    /// references to the value.
+    pub(crate) storage: Option<Storage>,
+    /// The memory file that is mapped from its first byte, if any.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub(crate) file: Option<std::os::fd::OwnedFd>,
-    /// The same memory as a dma-buf, where it is one.
+    /// The dma-buf of the same memory, if any.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     pub(crate) dma_buf: Option<std::os::fd::OwnedFd>,
     pub(crate) usage: Mutex<Usage>,
 }
 
-/// Where host memory is.
-pub(crate) enum Place {
+/// Storage of host memory.
+pub(crate) enum Storage {
     Mapped(MmapRaw),
-    /// Memory of the app.
-    Lent(crate::lent::Lent),
+    /// Memory owned by the app.
+    External(crate::external_memory::ExternalMemory),
 }
 
 #[derive(Default)]
 pub(crate) struct Usage {
     runs: u32,
     readers: u32,
-    /// Copies being made of what runs may be reading.
+    /// Copies in progress of memory that runs may be reading.
     copies: u32,
     writer: bool,
-    /// Uses by the processor that are open, of a dma-buf.
-    turns: u32,
+    /// Open CPU accesses to a dma-buf.
+    cpu_accesses: u32,
 }
 
 impl Shared {
-    /// The usage of memory that a device made itself.
+    /// The usage of memory that a device made.
     pub(crate) fn of_device() -> Arc<Shared> {
         Arc::new(Shared::at(None))
     }
 
-    /// Memory at this place, which nobody uses yet.
-    pub(crate) fn at(place: Option<Place>) -> Shared {
+    /// Memory in this storage, without users.
+    pub(crate) fn at(storage: Option<Storage>) -> Shared {
         Shared {
-            place,
+            storage,
             #[cfg(any(target_os = "linux", target_os = "android"))]
             file: None,
             #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -102,64 +103,63 @@ impl Shared {
         }
     }
 
-    /// Whether this holds the memory itself, and not only its usage.
+    /// Whether this holds the memory itself, not only its usage.
     pub(crate) fn is_mapped(&self) -> bool {
-        self.place.is_some()
+        self.storage.is_some()
     }
 
     fn usage(&self) -> std::sync::MutexGuard<'_, Usage> {
         self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The processor begins to use the memory.
-    fn begin_turn(&self, usage: &mut Usage) -> std::result::Result<(), &'static str> {
+    /// Begins an access of the CPU.
+    fn begin_cpu_access(&self, usage: &mut Usage) -> std::result::Result<(), &'static str> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         if let Some(fd) = &self.dma_buf {
-            if usage.turns == 0 {
-                crate::dma_buf::begin(fd)
-                    .map_err(|_| "the kernel does not open the dma-buf to the processor")?;
+            if usage.cpu_accesses == 0 {
+                crate::dma_buf::begin(fd).map_err(|_| "the kernel refused CPU access to the dma-buf")?;
             }
-            usage.turns += 1;
+            usage.cpu_accesses += 1;
         }
         #[cfg(not(any(target_os = "linux", target_os = "android")))]
         let _ = usage;
         Ok(())
     }
 
-    /// The processor has done.
-    fn end_turn(&self, usage: &mut Usage) {
+    /// Ends an access of the CPU.
+    fn end_cpu_access(&self, usage: &mut Usage) {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         if let Some(fd) = &self.dma_buf {
-            usage.turns -= 1;
-            if usage.turns == 0
+            usage.cpu_accesses -= 1;
+            if usage.cpu_accesses == 0
                 && let Err(error) = crate::dma_buf::end(fd)
             {
-                tracing::error!("the kernel does not close the dma-buf to the processor: {error}");
+                tracing::error!("the kernel failed to end CPU access to the dma-buf: {error}");
             }
         }
         #[cfg(not(any(target_os = "linux", target_os = "android")))]
         let _ = usage;
     }
 
-    /// A run begins to use the memory, by its address or not.
+    /// Marks the start of a run that uses the memory, by its address or by a handle.
     pub(crate) fn begin_run(&self, by_address: bool) -> std::result::Result<(), &'static str> {
         let mut usage = self.usage();
         if usage.writer || usage.readers > 0 {
             return Err("the host is accessing the memory");
         }
         if by_address {
-            self.begin_turn(&mut usage)?;
+            self.begin_cpu_access(&mut usage)?;
         }
         usage.runs += 1;
         Ok(())
     }
 
-    /// A run has ended.
+    /// Marks the end of a run.
     pub(crate) fn end_run(&self, by_address: bool) {
         let mut usage = self.usage();
         usage.runs -= 1;
         if by_address {
-            self.end_turn(&mut usage);
+            self.end_cpu_access(&mut usage);
         }
     }
 
@@ -168,7 +168,7 @@ impl Shared {
         self.usage().runs > 0
     }
 
-    /// The host begins to read or write, by the address of the memory or by one of a device's own.
+    /// Begins a host read or write, through the address of the memory or of a device's own copy.
     pub(crate) fn begin_access(
         &self,
         write: bool,
@@ -182,7 +182,7 @@ impl Shared {
             return Err("another access to the memory is open");
         }
         if by_address {
-            self.begin_turn(&mut usage)?;
+            self.begin_cpu_access(&mut usage)?;
         }
         if write {
             usage.writer = true;
@@ -192,25 +192,25 @@ impl Shared {
         Ok(())
     }
 
-    /// The host begins to read what runs may be reading too.
+    /// Begins a host read of memory that runs may be reading too.
     pub(crate) fn begin_copy(&self) -> std::result::Result<(), &'static str> {
         let mut usage = self.usage();
         if usage.writer {
             return Err("another access to the memory is open");
         }
-        self.begin_turn(&mut usage)?;
+        self.begin_cpu_access(&mut usage)?;
         usage.copies += 1;
         Ok(())
     }
 
-    /// The copy is made.
+    /// Ends the copy.
     pub(crate) fn end_copy(&self) {
         let mut usage = self.usage();
         usage.copies -= 1;
-        self.end_turn(&mut usage);
+        self.end_cpu_access(&mut usage);
     }
 
-    /// The host is done.
+    /// Ends a host access.
     pub(crate) fn end_access(&self, write: bool, by_address: bool) {
         let mut usage = self.usage();
         if write {
@@ -219,7 +219,7 @@ impl Shared {
             usage.readers -= 1;
         }
         if by_address {
-            self.end_turn(&mut usage);
+            self.end_cpu_access(&mut usage);
         }
     }
 }
@@ -233,14 +233,14 @@ impl Memory {
         let mapping = mapped(bytes)?;
         #[cfg(target_os = "linux")]
         if mapping.len() >= 2 << 20 {
-            // Fewer translation misses on large tensors; a kernel that refuses loses nothing.
+            // fewer translation misses on large tensors; a kernel may refuse at no cost
             let _ = mapping.advise(memmap2::Advice::HugePage);
         }
         Ok(Memory::of(mapping, bytes))
     }
 
-    /// As [`Memory::new`], for what is filled little by little, and often not to its end: in small pages only, so that what
-    /// nobody has touched takes no memory.
+    /// As [`Memory::new`], for memory that is filled gradually and often not completely. Uses small
+    /// pages only, so that untouched pages take no memory.
     ///
     /// # Errors
     /// The system has no memory left.
@@ -248,7 +248,7 @@ impl Memory {
         let mapping = mapped(bytes)?;
         #[cfg(target_os = "linux")]
         {
-            // where the system gives huge pages to everybody; a kernel without any refuses, and loses nothing
+            // for systems with huge pages everywhere; a kernel without them refuses at no cost
             let _ = mapping.advise(memmap2::Advice::NoHugePage);
         }
         Ok(Memory::of(mapping, bytes))
@@ -256,13 +256,13 @@ impl Memory {
 
     fn of(mapping: MmapRaw, bytes: u64) -> Memory {
         Memory {
-            shared: Arc::new(Shared::at(Some(Place::Mapped(mapping)))),
+            shared: Arc::new(Shared::at(Some(Storage::Mapped(mapping)))),
             bytes,
         }
     }
 
-    /// Memory that all of these devices can import that import any: a dma-buf where one of them wants that, an
-    /// anonymous file where one of them wants that, else plain pages.
+    /// Allocates memory that every importing device among `devices` can import: a dma-buf if one of
+    /// them needs that, else an anonymous file if one of them needs that, else plain pages.
     ///
     /// # Errors
     /// The system has no memory left.
@@ -279,7 +279,7 @@ impl Memory {
         }
     }
 
-    /// Whether every device of these that imports memory can import this.
+    /// Whether every importing device among `devices` can import this memory.
     #[must_use]
     pub fn suits<'a>(&self, devices: impl IntoIterator<Item = &'a DeviceInfo>) -> bool {
         let (file, dma_buf) = (self.is_file(), self.is_dma_buf());
@@ -303,10 +303,10 @@ impl Memory {
         self.dma_buf_fd().is_some()
     }
 
-    /// A dma-buf of at least `bytes` bytes, by the first source that makes it.
+    /// Allocates a dma-buf of at least `bytes` bytes from the first source that provides one.
     ///
     /// # Errors
-    /// The system has no memory left, or nothing makes dma-bufs here.
+    /// The system has no memory left, or this machine has no source of dma-bufs.
     pub fn dma_buf(bytes: u64) -> Result<Memory> {
         let mut last = None;
         for &source in DmaBufSource::available() {
@@ -324,11 +324,11 @@ impl Memory {
         }))
     }
 
-    /// A dma-buf of at least `bytes` bytes, by this source.
+    /// Allocates a dma-buf of at least `bytes` bytes from this source.
     ///
     /// # Errors
-    /// The source is not there or makes none of this size (`/dev/udmabuf`: 64 MiB by default, see
-    /// `/sys/module/udmabuf/parameters/size_limit_mb`), or the system has no memory left.
+    /// The source is missing or provides no buffer of this size (`/dev/udmabuf`: 64 MiB by default,
+    /// see `/sys/module/udmabuf/parameters/size_limit_mb`), or the system has no memory left.
     pub fn dma_buf_from(source: DmaBufSource, bytes: u64) -> Result<Memory> {
         let failed = |words: String| {
             let what = format!("a dma-buf of {bytes} bytes by {source:?}");
@@ -340,7 +340,7 @@ impl Memory {
             let whole = bytes
                 .max(1)
                 .checked_next_multiple_of(page_bytes())
-                .ok_or_else(|| failed("that is no size".to_owned()))?;
+                .ok_or_else(|| failed("the size overflows when rounded up to whole pages".to_owned()))?;
             let len = usize::try_from(whole).map_err(|error| failed(error.to_string()))?;
             let (file, dma_buf) = match source {
                 DmaBufSource::Udmabuf => {
@@ -360,7 +360,7 @@ impl Memory {
                 shared: Arc::new(Shared {
                     file,
                     dma_buf: Some(dma_buf),
-                    ..Shared::at(Some(Place::Mapped(mapping)))
+                    ..Shared::at(Some(Storage::Mapped(mapping)))
                 }),
                 bytes,
             })
@@ -371,8 +371,8 @@ impl Memory {
         }
     }
 
-    /// Maps `bytes` bytes of an anonymous file, which devices that take no host address map themselves.
-    /// Where the system has no such files, the same as [`Memory::new`].
+    /// Maps `bytes` bytes of an anonymous file, for devices that map a file themselves rather than
+    /// take a host address. On systems without such files, the same as [`Memory::new`].
     ///
     /// # Errors
     /// The system has no memory left.
@@ -393,7 +393,7 @@ impl Memory {
             Ok(Memory {
                 shared: Arc::new(Shared {
                     file: Some(file),
-                    ..Shared::at(Some(Place::Mapped(mapping)))
+                    ..Shared::at(Some(Storage::Mapped(mapping)))
                 }),
                 bytes,
             })
@@ -404,13 +404,13 @@ impl Memory {
         }
     }
 
-    /// Whether a run that was started and not seen to end uses the memory.
+    /// Whether a run that has started, and has not been seen to end, uses the memory.
     #[must_use]
     pub fn is_in_flight(&self) -> bool {
         self.shared.is_in_flight()
     }
 
-    /// Descriptor of the anonymous file, where the memory is one.
+    /// Descriptor of the anonymous file, if the memory is one.
     pub(crate) fn fd(&self) -> Option<i64> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         {
@@ -423,7 +423,7 @@ impl Memory {
         }
     }
 
-    /// Descriptor of the dma-buf, where the memory is one.
+    /// Descriptor of the dma-buf, if the memory is one.
     pub(crate) fn dma_buf_fd(&self) -> Option<i64> {
         #[cfg(any(target_os = "linux", target_os = "android"))]
         {
@@ -436,18 +436,18 @@ impl Memory {
         }
     }
 
-    /// Bytes asked for.
+    /// Size requested, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The same memory as `bytes` bytes, where it has so many.
+    /// The same memory as `bytes` bytes, or `None` if it is smaller.
     #[must_use]
     pub fn resized(&self, bytes: u64) -> Option<Memory> {
-        let room = match self.shared.place.as_ref()? {
-            Place::Mapped(mapping) => mapping.len() as u64,
-            Place::Lent(lent) => lent.bytes(),
+        let room = match self.shared.storage.as_ref()? {
+            Storage::Mapped(mapping) => mapping.len() as u64,
+            Storage::External(external) => external.bytes(),
         };
         (bytes <= room).then(|| Memory {
             shared: Arc::clone(&self.shared),
@@ -455,7 +455,7 @@ impl Memory {
         })
     }
 
-    /// Whether the memory begins at a multiple of so many bytes.
+    /// Whether the memory starts at a multiple of `bytes` bytes.
     #[must_use]
     pub fn is_aligned(&self, bytes: usize) -> bool {
         self.data().addr().is_multiple_of(bytes.max(1))
@@ -463,10 +463,10 @@ impl Memory {
 
     /// First byte, for a device to import.
     pub(crate) fn data(&self) -> *mut u8 {
-        let place = self.shared.place.as_ref();
-        match place.expect("invariant: host memory has a place") {
-            Place::Mapped(mapping) => mapping.as_mut_ptr(),
-            Place::Lent(lent) => lent.data(),
+        let storage = self.shared.storage.as_ref();
+        match storage.expect("invariant: host memory has storage") {
+            Storage::Mapped(mapping) => mapping.as_mut_ptr(),
+            Storage::External(external) => external.data(),
         }
     }
 }
@@ -483,7 +483,7 @@ mod tests {
     use crate::access::Access;
 
     #[test]
-    fn memory_that_a_run_reads_can_be_duplicated() {
+    fn memory_read_by_a_run_can_be_duplicated() {
         let memory = Memory::new(100).unwrap();
         memory.access(Access::Write).unwrap()[99] = 7;
         memory.shared.begin_run(false).unwrap();
@@ -499,7 +499,7 @@ mod tests {
 
     #[test]
     #[cfg(all(target_os = "linux", not(miri)))] // Miri has no page tables
-    fn sparse_memory_takes_the_pages_that_were_touched() {
+    fn sparse_memory_uses_only_touched_pages() {
         const MIB: usize = 1 << 20;
         let memory = Memory::sparse(64 * MIB as u64).unwrap();
         let mut bytes = memory.access(Access::Write).unwrap();
@@ -515,7 +515,7 @@ mod tests {
 
     #[test]
     #[cfg(not(miri))] // Miri opens no devices
-    fn where_nothing_makes_dma_bufs_the_error_says_what_is_missing() {
+    fn error_without_dma_bufs_names_the_missing_source() {
         if DmaBufSource::available().is_empty() {
             let error = Memory::dma_buf(4096).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported);
@@ -525,7 +525,7 @@ mod tests {
             let memory = Memory::dma_buf_from(source, 5000).unwrap();
             assert!(memory.is_dma_buf() && memory.is_file() == (source == DmaBufSource::Udmabuf));
             memory.access(Access::Write).unwrap()[4999] = 7;
-            // turns within a turn: a copy beside a run
+            // nested CPU accesses: a copy beside a run
             memory.shared.begin_run(true).unwrap();
             assert_eq!(memory.read_beside_runs().unwrap()[4998..], [0, 7]);
             memory.shared.end_run(true);

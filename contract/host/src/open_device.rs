@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! 1. The device is closed after everything made on it, because everything holds it.
-//! 2. A loss that a reset has mended changes nothing any more.
+//! 2. A loss before the last reset has no effect.
 
 #![allow(unsafe_code)]
 
@@ -21,16 +21,16 @@ pub(crate) struct Open {
     pub(crate) raw: *mut abi::polychip_device,
     pub(crate) name: String,
     pub(crate) info: DeviceInfo,
-    /// Number of resets until now, and one more than the number of resets at which the device was last seen
-    /// to be lost or hung: it is lost where the second is above the first. A late word of a loss that a
-    /// reset has mended so changes nothing.
+    /// Number of resets so far. `lost` is one more than the number of resets at which the device
+    /// was last seen to be lost or hung; the device is lost while `lost` is above `resets`. A late
+    /// report of a loss that a reset has ended therefore has no effect.
     pub(crate) resets: AtomicU64,
     pub(crate) lost: AtomicU64,
-    /// What `resets` will be after the reset that was begun last.
+    /// Value of `resets` after the reset that was begun last.
     pub(crate) begun: AtomicU64,
-    /// What the device said when it was lost last.
+    /// The device's message when it was last lost.
     pub(crate) words: Mutex<String>,
-    /// One reset at a time.
+    /// Serialises resets.
     pub(crate) resetting: Mutex<()>,
 }
 
@@ -55,12 +55,12 @@ impl Open {
         &self.instance.table
     }
 
-    /// Turns a status into a result; a lost device is remembered.
+    /// Converts a status to a result, and records a lost device.
     pub(crate) fn check(&self, call: &str, status: u32, record: &abi::polychip_error) -> Result<()> {
         self.check_since(self.resets.load(Ordering::Acquire), call, status, record)
     }
 
-    /// As [`Open::check`] for something made after so many resets.
+    /// As [`Open::check`], for an object made after `resets` resets.
     pub(crate) fn check_since(
         &self,
         resets: u64,
@@ -78,7 +78,7 @@ impl Open {
         Err(error)
     }
 
-    /// Remembers a loss that something made after so many resets has seen.
+    /// Records a loss seen by an object made after `resets` resets.
     fn lose(&self, resets: u64, words: &str) {
         if self.lost.fetch_max(resets + 1, Ordering::AcqRel) <= resets {
             let mut kept = self.words.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,12 +86,12 @@ impl Open {
         }
     }
 
-    /// A run was given up: the device may still write.
+    /// Quarantines the device after an abandoned run: the device may still write.
     pub(crate) fn quarantine_after_hang(&self) {
         self.lose(self.resets.load(Ordering::Acquire), "a run did not end");
     }
 
-    /// Whether a reset was begun after so many of them.
+    /// Whether a reset was begun after the first `resets`.
     pub(crate) fn was_reset_since(&self, resets: u64) -> bool {
         self.begun.load(Ordering::Acquire) > resets
     }
@@ -100,7 +100,7 @@ impl Open {
         self.lost.load(Ordering::Acquire) > self.resets.load(Ordering::Acquire)
     }
 
-    /// An error where the device is lost or quarantined.
+    /// Returns an error if the device is lost or quarantined.
     pub(crate) fn usable(&self) -> Result<()> {
         if self.is_lost() {
             let words = self.words.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -22,7 +22,7 @@ use crate::services::{Services, Store};
 pub struct Plugin(Arc<Instance>);
 
 impl Plugin {
-    /// Asks a table who it is.
+    /// Reads the identity of a plugin from its table.
     pub(crate) fn identify(table: &abi::polychip_plugin_table, path: Option<PathBuf>) -> Result<PluginInfo> {
         let subject = path
             .as_ref()
@@ -35,7 +35,7 @@ impl Plugin {
             return Err(Error::new(
                 ErrorKind::of_status(status),
                 subject,
-                format!("plugin_info gave status {status}"),
+                format!("plugin_info returned status {status}"),
             ));
         }
         // SAFETY: the texts of a plugin's information are static.
@@ -56,7 +56,7 @@ impl Plugin {
         })
     }
 
-    /// Makes an instance of a table that has been checked.
+    /// Makes an instance from a checked table.
     pub(crate) fn create(
         table: abi::polychip_plugin_table,
         info: PluginInfo,
@@ -77,7 +77,7 @@ impl Plugin {
             return Err(Error::new(
                 ErrorKind::BadPlugin,
                 info.name,
-                "create gave no instance",
+                "create returned no instance",
             ));
         }
         Ok(Plugin(Arc::new(Instance {
@@ -88,13 +88,13 @@ impl Plugin {
         })))
     }
 
-    /// What the plugin says of itself.
+    /// The plugin's identity.
     #[must_use]
     pub fn info(&self) -> &PluginInfo {
         &self.0.info
     }
 
-    /// Opens all devices. A device that does not open is left out, with its error.
+    /// Opens all devices. A device that fails to open is left out, with its error. May block.
     ///
     /// # Errors
     /// The plugin cannot count its devices.
@@ -139,7 +139,7 @@ impl Plugin {
             return Err(Error::new(
                 ErrorKind::BadPlugin,
                 name,
-                "device_open gave no device",
+                "device_open returned no device",
             ));
         }
         Device::new(Arc::clone(&self.0), name, raw)

@@ -1,6 +1,6 @@
-//! The ports of an executable: what each takes or gives, and how it lies in memory.
+//! The ports of an executable: element type, shape and memory layout.
 //!
-//! Not here: what is bound to a port (`submission`).
+//! Not here: bindings of ports (`submission`).
 
 use polychip_abi as abi;
 use polychip_graph::Encoding;
@@ -51,7 +51,8 @@ pub struct Port {
     pub dtype: DType,
     /// Granted layout.
     pub layout: Layout,
-    /// Extents in ONNX order; upper bounds where `upper_bound`, or the elements there is room for where the graph has none.
+    /// Extents in ONNX order. Upper bounds if `upper_bound`; a single extent, the number of
+    /// elements that there is room for, if the graph has no bound.
     pub dims: Vec<i64>,
     /// Strides in bytes in ONNX order; empty for a dense port.
     pub strides: Vec<i64>,
@@ -61,10 +62,10 @@ pub struct Port {
     pub alignment: u64,
     /// The port is an output.
     pub output: bool,
-    /// The actual extents are known after the run.
+    /// The extents are upper bounds; the actual ones are known after the run.
     pub upper_bound: bool,
     /// The other port of an in-out pair.
     pub state_port: Option<u32>,
-    /// How its integers stand for real values.
+    /// Mapping of its integers to real values.
     pub encoding: Option<Encoding>,
 }

@@ -1,8 +1,8 @@
-//! What the host gives to a plugin: log sink, clock, key-value store, configuration.
+//! Services that the host passes to a plugin: log sink, clock, key-value store, configuration.
 //!
 //! Invariants:
 //! 1. The services outlive the plugin instance, which holds them.
-//! 2. No call panics or unwinds into the plugin; a store that fails is logged and read as empty.
+//! 2. No call panics or unwinds into the plugin. A failing store is logged and reads as empty.
 
 #![allow(unsafe_code)]
 
@@ -15,11 +15,12 @@ use polychip_abi::Sized;
 
 use crate::clock::Clock;
 
-/// Where a plugin's own values are kept between processes. Plugins never see each other's.
+/// Persistent storage for plugins' own values. A plugin never sees another plugin's values. Called
+/// from any thread.
 pub trait Store: Send + Sync {
-    /// Reads a value.
+    /// Reads a value; `None` if the key does not exist.
     fn read(&self, plugin: &str, key: &str) -> Option<Vec<u8>>;
-    /// Writes a value; an empty one removes the key. False where it could not be kept.
+    /// Writes a value; an empty one removes the key. Returns false if it could not be stored.
     fn write(&self, plugin: &str, key: &str, value: &[u8]) -> bool;
 }
 
@@ -38,7 +39,7 @@ unsafe impl Send for Services {}
 unsafe impl Sync for Services {}
 
 impl Services {
-    /// Services for a plugin, with the configuration strings of that plugin.
+    /// Makes services for a plugin, with its configuration strings.
     pub(crate) fn new(
         plugin: &str,
         clock: Clock,
@@ -64,7 +65,7 @@ impl Services {
         })
     }
 
-    /// The table to hand over; valid as long as the services.
+    /// The table to pass to the plugin; valid as long as the services.
     pub(crate) fn table(&self) -> *const abi::polychip_host_services {
         &raw const self.table
     }
@@ -79,7 +80,7 @@ unsafe fn services<'a>(user: *mut c_void) -> &'a Services {
     unsafe { &*user.cast::<Services>() }
 }
 
-/// The text behind a span; what is not UTF-8 is replaced.
+/// The text behind a span; bytes that are not UTF-8 are replaced.
 ///
 /// # Safety
 /// The span is valid for the call.

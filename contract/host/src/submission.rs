@@ -1,9 +1,9 @@
-//! A run to be started again and again: bindings made once, no allocation when started.
+//! A reusable run: bindings are made once, and starting it does not allocate.
 //!
 //! Invariants:
 //! 1. Bindings change only while no run of the submission is in flight.
 //! 2. Buffers and executable live until the run's fence has signalled.
-//! 3. A run is started only where every port has a buffer of the same device that is large enough.
+//! 3. A run starts only if every port has a buffer of the same device that is large enough.
 
 #![allow(unsafe_code)]
 
@@ -12,46 +12,47 @@ use std::sync::Arc;
 use polychip_abi as abi;
 use polychip_abi::Sized;
 
-use crate::bound::Bound;
 use crate::buffer::Buffer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::executable::Executable;
 use crate::fence::Fence;
+use crate::run_resources::RunResources;
 
-/// How urgent a run is.
+/// Urgency of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Priority {
-    /// Work that nobody waits for.
+    /// Background work.
     Batch,
-    /// The usual.
+    /// Normal work.
     #[default]
     Normal,
-    /// A frame that someone waits for.
+    /// Latency-critical work, such as a frame that a user waits for.
     Urgent,
 }
 
-/// The bindings of a run.
+/// The bindings and options of a run.
 pub struct Submission {
     /// Urgency of the next run.
     pub priority: Priority,
-    /// When the result is worthless, on the host's clock, in nanoseconds.
+    /// Time after which the result is worthless, on the host's clock, in nanoseconds.
     pub deadline_ns: Option<u64>,
-    /// Whether the device is to measure every step of the next run, where it can.
+    /// Whether the device measures every step of the next run, if it can.
     pub measures_steps: bool,
     bindings: Vec<abi::polychip_binding>,
     dims: Vec<[i64; abi::POLYCHIP_MAX_RANK]>,
     waits: Vec<*mut abi::polychip_fence>,
-    bound: Arc<Bound>,
+    resources: Arc<RunResources>,
 }
 
-// SAFETY: the raw pointers are addresses of objects that `bound` holds, or of `dims`, which moves with
+// SAFETY: the raw pointers are addresses of objects that `resources` holds, or of `dims`, which moves with
 // the submission without moving in memory; fences in `waits` are used during `start` only.
 unsafe impl Send for Submission {}
 // SAFETY: shared references give no access to the pointers.
 unsafe impl Sync for Submission {}
 
 impl Submission {
-    /// A submission of this executable with nothing bound yet; `most_waits` fences may be waited for.
+    /// A submission of this executable with nothing bound. Its runs wait for at most `most_waits`
+    /// fences without allocating.
     #[must_use]
     pub fn new(executable: &Executable, most_waits: usize) -> Submission {
         let count = executable.ports().len();
@@ -68,22 +69,23 @@ impl Submission {
             bindings,
             dims: vec![[0; abi::POLYCHIP_MAX_RANK]; count],
             waits: Vec::with_capacity(most_waits),
-            bound: Arc::new(Bound {
+            resources: Arc::new(RunResources {
                 executable: executable.clone(),
                 buffers: vec![None; count],
             }),
         }
     }
 
-    /// Binds a buffer of the executable's device to a port, from byte `offset` on.
+    /// Binds a buffer of the executable's device to a port, starting at byte `offset`.
     ///
     /// # Errors
-    /// A run is in flight, the port is not there, or the buffer is another device's or too small.
+    /// A run is in flight, the port does not exist, or the buffer is too small or belongs to
+    /// another device.
     pub fn bind(&mut self, port: u32, buffer: &Arc<Buffer>, offset: u64) -> Result<()> {
         self.bind_bytes(port, buffer, offset, 0)
     }
 
-    /// Binds all of a buffer to a port, which may then hold more than the bytes that it states.
+    /// Binds all of a buffer to a port, which may then hold more bytes than it states.
     ///
     /// # Errors
     /// As [`Submission::bind`].
@@ -91,17 +93,17 @@ impl Submission {
         self.bind_bytes(port, buffer, 0, buffer.bytes())
     }
 
-    /// Binds at least `bytes` bytes, and as many as the port states.
+    /// Binds `bytes` bytes, or as many as the port states if that is more.
     fn bind_bytes(&mut self, port: u32, buffer: &Arc<Buffer>, offset: u64, bytes: u64) -> Result<()> {
-        let Some(bound) = Arc::get_mut(&mut self.bound) else {
-            let name = &self.bound.executable.0.device.name;
+        let Some(resources) = Arc::get_mut(&mut self.resources) else {
+            let name = &self.resources.executable.0.device.name;
             return Err(Error::new(
                 ErrorKind::InUse,
                 name,
                 "a run of this submission is in flight",
             ));
         };
-        let device = &bound.executable.0.device;
+        let device = &resources.executable.0.device;
         let wrong = |words: String| {
             Error::new(
                 ErrorKind::BadArgument,
@@ -109,7 +111,7 @@ impl Submission {
                 format!("port {port}: {words}"),
             )
         };
-        let Some(described) = bound.executable.ports().get(port as usize) else {
+        let Some(described) = resources.executable.ports().get(port as usize) else {
             return Err(wrong("the executable has no such port".into()));
         };
         if !Arc::ptr_eq(&buffer.device, device) {
@@ -119,13 +121,13 @@ impl Submission {
         let end = offset.checked_add(bytes);
         if end.is_none_or(|end| end > buffer.bytes()) {
             return Err(wrong(format!(
-                "it needs {bytes} bytes from byte {offset} on, the buffer has {}",
+                "it needs {bytes} bytes at offset {offset}, the buffer has {}",
                 buffer.bytes()
             )));
         }
         if !offset.is_multiple_of(described.alignment) {
             return Err(wrong(format!(
-                "byte {offset} is not aligned to {}",
+                "offset {offset} is not a multiple of its alignment {}",
                 described.alignment
             )));
         }
@@ -133,14 +135,14 @@ impl Submission {
         binding.buffer = buffer.raw;
         binding.offset = offset;
         binding.bytes = bytes;
-        bound.buffers[port as usize] = Some(Arc::clone(buffer));
+        resources.buffers[port as usize] = Some(Arc::clone(buffer));
         Ok(())
     }
 
-    /// States the actual extents of an input whose port has upper bounds.
+    /// Sets the actual extents of an input whose port has upper bounds.
     ///
     /// # Errors
-    /// The port is not there, or the rank is too high.
+    /// The port does not exist, or the rank is too high.
     pub fn set_dims(&mut self, port: u32, dims: &[i64]) -> Result<()> {
         let (Some(slot), Some(binding)) = (
             self.dims.get_mut(port as usize),
@@ -149,7 +151,7 @@ impl Submission {
             let words = format!("port {port}: the executable has no such port");
             return Err(Error::new(
                 ErrorKind::BadArgument,
-                &self.bound.executable.0.device.name,
+                &self.resources.executable.0.device.name,
                 words,
             ));
         };
@@ -161,7 +163,7 @@ impl Submission {
             );
             return Err(Error::new(
                 ErrorKind::BadArgument,
-                &self.bound.executable.0.device.name,
+                &self.resources.executable.0.device.name,
                 words,
             ));
         };
@@ -170,14 +172,14 @@ impl Submission {
         Ok(())
     }
 
-    /// Starts a run of `executable`, which is the one the submission was made for.
+    /// Starts a run of `executable`, for which the submission was made.
     pub(crate) fn start(&mut self, executable: &Executable, waits: &[&Fence]) -> Result<Fence> {
         let device = Arc::clone(&executable.0.device);
         let wrong = |words: String| Error::new(ErrorKind::BadArgument, &device.name, words);
-        if !Arc::ptr_eq(&executable.0, &self.bound.executable.0) {
+        if !Arc::ptr_eq(&executable.0, &self.resources.executable.0) {
             return Err(wrong("the submission was made for another executable".into()));
         }
-        if let Some(port) = self.bound.buffers.iter().position(Option::is_none) {
+        if let Some(port) = self.resources.buffers.iter().position(Option::is_none) {
             return Err(wrong(format!("port {port} has no buffer")));
         }
         self.waits.clear();
@@ -197,7 +199,7 @@ impl Submission {
                 std::ptr::null()
             };
         }
-        let buffers = &self.bound.buffers;
+        let buffers = &self.resources.buffers;
         for (index, buffer) in buffers.iter().flatten().enumerate() {
             if let Err(words) = buffer.begin_run() {
                 buffers[..index]
@@ -229,30 +231,31 @@ impl Submission {
         let mut raw = std::ptr::null_mut();
         let mut record = abi::polychip_error::sized();
         // SAFETY: the executable is alive; bindings, dims and waits are valid for the call; buffers live
-        // until the fence has signalled, because it holds `bound`.
+        // until the fence has signalled, because it holds `resources`.
         let status = unsafe { call(executable.0.raw, &raw const submit, &raw mut raw, &raw mut record) };
         if let Err(error) = device.check_since(executable.0.resets, "execute", status, &record) {
-            self.bound.end_run();
+            self.resources.end_run();
             return Err(error);
         }
         if raw.is_null() {
-            self.bound.end_run();
+            self.resources.end_run();
             return Err(Error::new(
                 ErrorKind::BadPlugin,
                 &device.name,
-                "execute gave no fence",
+                "execute returned no fence",
             ));
         }
-        Ok(Fence::new(Arc::clone(&self.bound), raw))
+        Ok(Fence::new(Arc::clone(&self.resources), raw))
     }
 }
 
 impl Executable {
-    /// Starts a run. It goes on after this returns; the fence tells its end. `waits` signal first:
-    /// they come from the same plugin.
+    /// Starts a run and returns its fence without waiting for the run. The run first waits for
+    /// `waits`, which come from the same plugin.
     ///
     /// # Errors
-    /// A port has no buffer, memory is in use by the host, the device is quarantined, or it refused.
+    /// A port has no buffer, the host is accessing the memory, or the device is quarantined or
+    /// refused.
     pub fn execute(&self, submission: &mut Submission, waits: &[&Fence]) -> Result<Fence> {
         self.0.device.usable()?;
         if self.is_void() {

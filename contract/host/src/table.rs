@@ -1,7 +1,8 @@
-//! Reading a plugin's function table: the common prefix, after its version, size and calls are checked.
+//! Reading a plugin's function table: the common prefix, after its version, size and calls are
+//! checked.
 //!
 //! Invariants:
-//! 1. Only bytes that the plugin says it has are read.
+//! 1. Only as many bytes are read as the table states.
 //! 2. A size that ends inside a field is refused, and so is a missing required call.
 
 #![allow(unsafe_code)]
@@ -16,10 +17,10 @@ const NUMBERS: usize = 4 * size_of::<u32>();
 /// Bytes of one call.
 const CALL: usize = size_of::<usize>();
 
-/// Copies the table at `table`, or says why it is refused.
+/// Copies the table at `table`, or returns the reason for its refusal.
 ///
 /// # Safety
-/// `table` is null or points to a static table whose first field says how many bytes it has.
+/// `table` is null or points to a static table whose first field states its size in bytes.
 pub(crate) unsafe fn read(
     table: *const abi::polychip_plugin_table,
 ) -> std::result::Result<abi::polychip_plugin_table, String> {
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_an_older_or_a_later_build_is_read() {
+    fn table_of_older_or_later_build_is_read() {
         let mut table = *polychip_null::table();
         let whole = table.struct_size;
         table.struct_size = std::mem::offset_of!(abi::polychip_plugin_table, telemetry) as u32;
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn each_breach_is_named() {
+    fn every_violation_is_named() {
         // SAFETY: null is allowed.
         let nothing = unsafe { read(std::ptr::null()) };
         assert!(nothing.unwrap_err().contains("no table"));

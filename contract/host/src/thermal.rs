@@ -1,12 +1,13 @@
-//! Android's own word on heat: how near the phone is to slowing down, through `libandroid.so`.
+//! Android's thermal status: how close the phone is to throttling, read through `libandroid.so`.
 //!
-//! The functions are declared in the NDK's `android/thermal.h` (status since API level 30, headroom since 31). The
-//! library is opened when it is first asked for and stays open; on other systems there is none.
+//! The functions are declared in the NDK's `android/thermal.h` (status since API level 30, headroom
+//! since 31). The library is opened on first use and stays open. Other systems have no such
+//! service.
 //!
 //! Invariants:
-//! 1. A function that the system does not have is an absent figure, never an error of the app.
-//! 2. Android answers a headroom that is asked for more often than about once a second with "not a number"; the last
-//!    answer is given again until then.
+//! 1. A function that the system lacks yields an absent figure, never an error of the app.
+//! 2. Android answers "not a number" if the headroom is requested more often than about once a
+//!    second. Until then, the previous answer is returned.
 
 #![allow(unsafe_code)]
 
@@ -23,7 +24,7 @@ type Headroom = unsafe extern "C" fn(*mut c_void, c_int) -> f32;
 
 /// The library, by the name under which Android finds it.
 const LIBRARY: &str = "libandroid.so";
-/// How often a headroom is asked for anew.
+/// Shortest interval between two headroom requests.
 const EVERY: Duration = Duration::from_millis(1100);
 
 /// The thermal service of the system.
@@ -32,11 +33,11 @@ pub struct ThermalService {
     manager: Handle,
     status: Option<Status>,
     headroom: Option<Headroom>,
-    /// When the headroom was asked for last, how far ahead, and what it was.
+    /// Time of the last headroom request, seconds ahead, and the answer.
     last: Mutex<Option<(Instant, u32, Option<f32>)>>,
 }
 
-/// What `AThermal_acquireManager` gives; it is kept as long as the process.
+/// Result of `AThermal_acquireManager`; kept until the process ends.
 #[derive(Debug)]
 struct Handle(*mut c_void);
 
@@ -46,10 +47,10 @@ unsafe impl Send for Handle {}
 unsafe impl Sync for Handle {}
 
 impl ThermalService {
-    /// The service of this system; the reason where there is none.
+    /// Returns the thermal service of this system.
     ///
     /// # Errors
-    /// In words: the system is not Android, or older than API level 30.
+    /// The reason as text: the system is not Android, or its API level is below 30.
     pub fn of_this_system() -> Result<&'static ThermalService, String> {
         static SERVICE: OnceLock<Result<ThermalService, String>> = OnceLock::new();
         SERVICE
@@ -77,7 +78,7 @@ impl ThermalService {
         let acquire = unsafe { library.get::<Acquire>(b"AThermal_acquireManager\0") };
         let acquire = acquire.map_err(|_| {
             format!(
-                "{} has no AThermal_acquireManager: API level 30 or later has",
+                "{} has no AThermal_acquireManager: Android API level 30 or later is required",
                 path.display()
             )
         })?;
@@ -88,7 +89,7 @@ impl ThermalService {
         // SAFETY: it takes nothing, and gives a handle that is ours, or null.
         let manager = unsafe { acquire() };
         if manager.is_null() {
-            return Err("the system gives no thermal service".to_owned());
+            return Err("the system provides no thermal service".to_owned());
         }
         Ok(ThermalService {
             manager: Handle(manager),
@@ -98,8 +99,8 @@ impl ThermalService {
         })
     }
 
-    /// How much the system slows down now: 0 not at all, 1 lightly, 2 moderately, 3 severely, 4 critically, 5 in an
-    /// emergency, 6 as it shuts down. None where it does not say.
+    /// Current throttling: 0 none, 1 light, 2 moderate, 3 severe, 4 critical, 5 emergency, 6
+    /// shutdown. `None` if the system does not report it.
     #[must_use]
     pub fn status(&self) -> Option<u32> {
         let call = self.status?;
@@ -109,8 +110,8 @@ impl ThermalService {
         u32::try_from(status).ok()
     }
 
-    /// How much of the way to severe slowing down is used up, so many seconds from now (60 at most): 1.0 is there. None
-    /// where the system does not say.
+    /// Predicted share of the way to severe throttling, `seconds` seconds from now (60 at most):
+    /// 1.0 is severe throttling. `None` if the system does not report it.
     #[must_use]
     pub fn headroom(&self, seconds: u32) -> Option<f32> {
         let call = self.headroom?;
@@ -136,7 +137,7 @@ mod tests {
 
     #[test]
     #[cfg(not(target_os = "android"))]
-    fn another_system_has_no_thermal_service() {
+    fn other_systems_have_no_thermal_service() {
         assert_eq!(
             ThermalService::of_this_system().unwrap_err(),
             "not an Android system"
@@ -145,8 +146,8 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn a_library_without_the_symbols_is_refused_with_the_reason() {
-        // every process has this one, and it says nothing of heat
+    fn library_without_the_symbols_is_refused_with_the_reason() {
+        // every process has this library, and it has no thermal functions
         let words = ThermalService::open(Path::new("libc.so.6")).unwrap_err();
         assert!(words.contains("AThermal_acquireManager"), "{words}");
         let words = ThermalService::open(Path::new("/nowhere/libandroid.so")).unwrap_err();

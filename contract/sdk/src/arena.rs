@@ -1,12 +1,14 @@
-//! Offsets in the arena: pieces of memory placed one after the other at the lowest free offset, in the best of a few orders.
+//! Offsets in an arena: each piece of memory is placed at the lowest free offset, in the best of
+//! several orders.
 //!
 //! Invariants:
-//! 1. Two pieces that live at the same step never overlap; each starts at a multiple of the alignment.
-//! 2. Same pieces, same offsets.
-//! 3. No arena is smaller than [`bound`] says; none is larger than placing by decreasing size makes it, up to a number
-//!    of pieces that no network has.
+//! 1. Two pieces that live at the same step never overlap; each starts at a multiple of the
+//!    alignment.
+//! 2. The same pieces yield the same offsets.
+//! 3. No arena is smaller than [`bound`]. None is larger than placement by decreasing size makes
+//!    it, up to a number of pieces that no network reaches.
 //!
-//! Not here: what the pieces are and how long they live (a plugin's lowering), the memory itself.
+//! Not here: the pieces and their lifetimes (a plugin's lowering), the memory itself.
 
 /// How many neighbours are looked at for gaps, in all orders together: networks have thousands of pieces and need a
 /// thousandth of it. What is placed beyond goes to the end.
@@ -23,18 +25,18 @@ pub struct Piece {
     pub last: usize,
 }
 
-/// Places `pieces` at multiples of `align`: their offsets and the size of the arena, in bytes; `None` where the
-/// size is beyond `isize::MAX`.
+/// Places `pieces` at multiples of `align`. Returns their offsets and the size of the arena, in
+/// bytes; `None` if the size exceeds `isize::MAX`.
 ///
 /// ```
 /// use polychip_sdk::arena::{Piece, plan};
-/// // the third lives when the first does no more
+/// // the first and the third are never alive at the same step
 /// let pieces = [(0, 1), (1, 2), (2, 3)].map(|(first, last)| Piece { bytes: 100, first, last });
 /// assert_eq!(plan(&pieces, 64), Some((vec![0, 128, 0], 256)));
 /// ```
 ///
 /// # Panics
-/// Where `align` is 0.
+/// If `align` is 0.
 #[must_use]
 pub fn plan(pieces: &[Piece], align: u64) -> Option<(Vec<u64>, u64)> {
     let least = bound(pieces, align)?;
@@ -60,10 +62,11 @@ pub fn plan(pieces: &[Piece], align: u64) -> Option<(Vec<u64>, u64)> {
     best.filter(|(_, total)| *total <= isize::MAX as u64)
 }
 
-/// What no arena for `pieces` can go below: the most bytes alive at one step; `None` where `u64` does not hold them.
+/// A lower bound of every arena for `pieces`: the most bytes alive at one step; `None` if it
+/// exceeds `u64`.
 ///
 /// # Panics
-/// Where `align` is 0.
+/// If `align` is 0.
 #[must_use]
 pub fn bound(pieces: &[Piece], align: u64) -> Option<u64> {
     // at equal steps what has ended comes first
@@ -92,7 +95,8 @@ impl Piece {
     }
 }
 
-/// Places pieces in this order, each at the lowest offset that is free while it lives, as far as looks are left.
+/// Places pieces in this order, each at the lowest offset that is free while it lives, as long as
+/// `looks` are left.
 fn place(pieces: &[Piece], order: &[usize], align: u64, looks: &mut usize) -> Option<(Vec<u64>, u64)> {
     let mut offsets = vec![0u64; pieces.len()];
     // placed pieces by offset, so that one pass finds the lowest gap
@@ -136,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_needs_two_places() {
+    fn chain_needs_two_offsets() {
         let pieces: Vec<_> = (0..10)
             .map(|i| Piece {
                 bytes: 100,
@@ -150,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arena_beyond_the_address_space_is_refused() {
+    fn arena_beyond_the_address_space_is_refused() {
         let piece = Piece {
             bytes: isize::MAX as u64 - 100,
             first: 0,
@@ -160,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_pieces_alive_together_are_placed() {
+    fn hundred_thousand_overlapping_pieces_are_placed() {
         let piece = Piece {
             bytes: 8,
             first: 0,
@@ -175,7 +179,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_alive_together_never_overlap(
+        fn pieces_with_overlapping_lifetimes_never_overlap(
             pieces in prop::collection::vec((0u64..1000, 0usize..30, 0usize..6), 0..40)
         ) {
             let pieces: Vec<Piece> = pieces

@@ -1,4 +1,4 @@
-//! Buffers: memory that ports are bound to.
+//! Buffers: memory that is bound to ports.
 
 use polychip_abi as abi;
 
@@ -68,12 +68,12 @@ impl MemoryKinds {
     }
 }
 
-/// What the host is about to do with a buffer.
+/// Kind of host access to a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
-    /// It will read.
+    /// The host reads.
     pub read: bool,
-    /// It will write.
+    /// The host writes.
     pub write: bool,
 }
 
@@ -88,9 +88,10 @@ impl Access {
     };
 }
 
-/// A piece of memory: wanted, imported or exported.
+/// A region of memory: requested, imported or exported.
 ///
-/// Its address or handle can only come from the contract or from unsafe code, so importing it is safe.
+/// Its address or handle can only come from the contract or from unsafe code, so importing it is
+/// safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
     kind: MemoryKind,
@@ -103,7 +104,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Memory to be made: this many bytes at a multiple of `alignment`, a power of two.
+    /// A request for `bytes` bytes at a multiple of `alignment`, a power of two.
     #[must_use]
     pub fn wanted(kind: MemoryKind, bytes: u64, alignment: u64) -> Memory {
         Memory {
@@ -117,7 +118,7 @@ impl Memory {
         }
     }
 
-    /// Memory behind a file descriptor, which stays its owner's.
+    /// Memory behind a file descriptor, which still belongs to its owner.
     #[must_use]
     pub fn file(kind: MemoryKind, fd: i64, offset: u64, bytes: u64) -> Memory {
         Memory {
@@ -130,7 +131,8 @@ impl Memory {
     /// Memory behind a platform handle.
     ///
     /// # Safety
-    /// The handle is that of a live object of this kind, as long as whoever gets the value may use it.
+    /// The handle refers to a live object of this kind for as long as the receiver of the value may
+    /// use it.
     #[allow(unsafe_code, reason = "a handle becomes trusted here")]
     #[must_use]
     pub unsafe fn handle_of(kind: MemoryKind, handle: u64, offset: u64, bytes: u64) -> Memory {
@@ -144,8 +146,8 @@ impl Memory {
     /// Host memory.
     ///
     /// # Safety
-    /// `data` is valid for `bytes` bytes as long as whoever gets the value may use it: until the
-    /// exporting buffer is destroyed.
+    /// `data` is valid for `bytes` bytes for as long as the receiver of the value may use it: until
+    /// the exporting buffer is destroyed.
     #[allow(unsafe_code, reason = "an address becomes trusted here")]
     #[must_use]
     pub unsafe fn host(data: *mut u8, bytes: u64) -> Memory {
@@ -179,7 +181,7 @@ impl Memory {
         self.handle
     }
 
-    /// Where it starts in the file or handle, in bytes.
+    /// Start in the file or handle, in bytes.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
@@ -191,7 +193,7 @@ impl Memory {
         self.bytes
     }
 
-    /// Alignment wanted, in bytes; a power of two.
+    /// Requested alignment, in bytes; a power of two.
     #[must_use]
     pub fn alignment(&self) -> u64 {
         self.alignment
@@ -202,7 +204,7 @@ impl Memory {
             .ok_or_else(|| Error::unsupported(format!("memory kind {} is not known", record.kind)))?;
         if record.alignment != 0 && !record.alignment.is_power_of_two() {
             return Err(Error::bad_argument(format!(
-                "alignment {} is no power of two",
+                "alignment {} is not a power of two",
                 record.alignment
             )));
         }
@@ -237,34 +239,35 @@ impl Memory {
     }
 }
 
-/// Memory of a device that ports are bound to.
+/// Memory of a device that is bound to ports.
 pub trait Buffer: Send + Sync + Sized + 'static {
     /// Size, in bytes.
     fn bytes(&self) -> usize;
 
-    /// Makes a range, which lies in the buffer, readable or writable by the host, and gives its
-    /// address. This and [`Buffer::end_access`] are the only places for cache maintenance.
+    /// Makes a range inside the buffer readable or writable by the host, and returns its address.
+    /// Only this and [`Buffer::end_access`] may maintain caches. May block.
     ///
     /// # Errors
-    /// Where the memory cannot be mapped.
+    /// The memory cannot be mapped.
     fn begin_access(&self, access: Access, offset: usize, bytes: usize) -> Result<*mut u8>;
 
-    /// Ends an access, so that the device sees what the host wrote.
+    /// Ends an access, so that the device sees what the host wrote. May block.
     ///
     /// # Errors
-    /// Where cache maintenance fails.
+    /// Cache maintenance fails.
     fn end_access(&self) -> Result<()>;
 
-    /// Bytes that were copied between the host's and the device's side of the buffer since this was last asked: a run that
-    /// binds the buffer counts them ([`Timing::copied_bytes`](crate::Timing::copied_bytes)).
+    /// Returns and resets the number of bytes copied between the host's and the device's side of
+    /// the buffer. A run that binds the buffer counts them
+    /// ([`Timing::copied_bytes`](crate::Timing::copied_bytes)).
     fn take_copied_bytes(&self) -> u64 {
         0
     }
 
-    /// The memory, for another device to import; it lives as long as the buffer.
+    /// Exports the memory, for another device to import. It lives as long as the buffer.
     ///
     /// # Errors
-    /// `Unsupported` where it cannot be given as this kind.
+    /// `Unsupported` if it cannot be exported as this kind.
     fn export(&self, _kind: MemoryKind) -> Result<Memory> {
         Err(Error::unsupported("this buffer cannot be exported"))
     }

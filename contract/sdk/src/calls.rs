@@ -3,8 +3,9 @@
 //!
 //! Invariants:
 //! 1. Nothing unwinds out of an entry.
-//! 2. An output is written only when the call succeeds.
-//! 3. Handles are boxes or `Arc`s of the types named where the handle is read, made and freed here only.
+//! 2. An output is written only if the call succeeds.
+//! 3. Handles are boxes or `Arc`s of the types named where the handle is read. They are made and
+//!    freed only here.
 //!
 //! # Safety
 //! Each entry relies on the contract: handles are live ones of this plugin, pointers are null or

@@ -1,4 +1,4 @@
-//! Compiling and loading: options, blobs, and where a blob comes from.
+//! Compiling and loading: options, blobs and their sources.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use polychip_abi as abi;
 
 use crate::{Constant, Error, GraphView, Layout, Result};
 
-/// How exactly to compute.
+/// Precision of the computation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Precision {
@@ -17,25 +17,25 @@ pub enum Precision {
     Reduced = abi::POLYCHIP_PRECISION_REDUCED,
 }
 
-/// A layout that the host asks of a port.
+/// A layout that the host requests for a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PortRequest {
-    /// Number of the port: inputs first, then outputs.
+    /// Port number: inputs first, then outputs.
     pub port: u32,
-    /// Wanted layout.
+    /// Requested layout.
     pub layout: Layout,
 }
 
-/// What a compilation should aim at.
+/// Options of a compilation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CompileOptions {
-    /// How exactly to compute.
+    /// Precision of the computation.
     pub precision: Precision,
-    /// Threads that the part may use on a CPU; 0 leaves it to the plugin.
+    /// Threads that the part may use on a CPU; 0: the plugin chooses.
     pub threads: u32,
     /// Operating point to compile for.
     pub operating_point: Option<u32>,
-    /// Layouts wanted at ports; a port not listed is row-major.
+    /// Layouts requested at ports; a port that is not listed is row-major.
     pub ports: Vec<PortRequest>,
 }
 
@@ -44,7 +44,7 @@ pub trait Blob: Send + Sync + Sized + 'static {
     /// Its bytes, for a cache; they may be made on the first call.
     ///
     /// # Errors
-    /// Where they cannot be made.
+    /// They cannot be made.
     fn bytes(&self) -> Result<&[u8]>;
 }
 
@@ -55,7 +55,7 @@ impl Blob for Vec<u8> {
     }
 }
 
-/// What an executable is made of.
+/// Source of an executable.
 pub enum LoadedFrom<B> {
     /// A blob just compiled by this instance; its memory may be kept.
     Blob(B),
@@ -63,13 +63,13 @@ pub enum LoadedFrom<B> {
     Bytes(Constant),
 }
 
-/// Where [`crate::Device::load`] takes its blob from.
+/// Arguments of [`crate::Device::load`].
 pub struct LoadSource<'a, B> {
     /// The blob.
     pub from: LoadedFrom<B>,
-    /// The part that the blob was compiled from: its constants are where a blob may point to.
+    /// The part that the blob was compiled from; the executable may point into its constants.
     pub graph: Option<GraphView<'a>>,
-    /// Threads that the part may use on a CPU; 0 leaves it to the plugin.
+    /// Threads that the part may use on a CPU; 0: the plugin chooses.
     pub threads: u32,
 }
 
@@ -77,7 +77,7 @@ impl<B: std::ops::Deref<Target = [u8]>> LoadSource<'_, B> {
     /// The part and the blob's bytes, for plugins that need the part to load it.
     ///
     /// # Errors
-    /// The host gives no part.
+    /// The host passed no part.
     pub fn with_part(&self) -> Result<(&GraphView<'_>, &[u8])> {
         let graph = self.graph.as_ref();
         let graph = graph

@@ -1,15 +1,15 @@
-//! A container for blobs that guards itself: what a plugin's `blob_bytes` may give and its `load` reads.
+//! A self-checking container for blobs: written for a plugin's `blob_bytes`, read by its `load`.
 //!
-//! Layout, little-endian: magic (8 bytes), version u32, section count u32, total bytes u64, build id
-//! bytes u64, BLAKE3 hash of everything behind it (32 bytes), build id, table of sections (kind u32,
-//! zero u32, offset u64, bytes u64), sections at multiples of 64.
+//! Layout, little-endian: magic (8 bytes), version u32, section count u32, total bytes u64, build
+//! id bytes u64, BLAKE3 hash of everything behind it (32 bytes), build id, table of sections (kind
+//! u32, zero u32, offset u64, bytes u64), sections at multiples of 64.
 //!
 //! Invariants:
-//! 1. A reader exists only for bytes whose hash, version and build id are right; the reason of a
-//!    refusal is in the error.
+//! 1. A reader exists only for bytes with the right hash, version and build id; the error of a
+//!    refusal states the reason.
 //! 2. Sections lie inside the bytes, at multiples of 64 from their start.
 //!
-//! Not here: what sections mean.
+//! Not here: the contents of sections.
 
 use crate::memory::AlignedBytes;
 use crate::{Error, Result};
@@ -29,7 +29,7 @@ pub struct BlobWriter<'a> {
 }
 
 impl<'a> BlobWriter<'a> {
-    /// A blob of this build.
+    /// An empty blob of this build.
     #[must_use]
     pub fn new(build_id: &'a str) -> BlobWriter<'a> {
         BlobWriter {
@@ -38,17 +38,17 @@ impl<'a> BlobWriter<'a> {
         }
     }
 
-    /// Adds a section; several may have one kind.
+    /// Adds a section; several sections may have the same kind.
     #[must_use]
     pub fn section(mut self, kind: u32, bytes: &'a [u8]) -> BlobWriter<'a> {
         self.sections.push((kind, bytes));
         self
     }
 
-    /// The bytes, at a multiple of 64.
+    /// Returns the bytes, at a multiple of 64.
     ///
     /// # Errors
-    /// Where memory runs out.
+    /// Memory runs out.
     pub fn finish(self) -> Result<AlignedBytes> {
         let table = HASHED_FROM + self.build_id.len();
         let mut end = table + SECTION * self.sections.len();
@@ -89,7 +89,7 @@ fn hash(blob: &[u8]) -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-/// The sections of a blob that was checked.
+/// The sections of a checked blob.
 #[derive(Debug, Clone)]
 pub struct BlobReader<'a> {
     blob: &'a [u8],
@@ -101,7 +101,7 @@ impl<'a> BlobReader<'a> {
     /// Checks a blob.
     ///
     /// # Errors
-    /// `BadBlob` where it is torn, corrupt, of another version, or made by another build.
+    /// `BadBlob` if it is torn, corrupt, of another version, or from another build.
     pub fn open(blob: &'a [u8], build_id: &str) -> Result<BlobReader<'a>> {
         let Some(header) = blob.get(..HASHED_FROM) else {
             return Err(Error::bad_blob(format!(
@@ -136,7 +136,7 @@ impl<'a> BlobReader<'a> {
         let Some(table) =
             table.filter(|&table| sections <= MAX_SECTIONS && table + SECTION * sections <= blob.len())
         else {
-            return Err(Error::bad_blob("the blob's table leaves the blob"));
+            return Err(Error::bad_blob("the blob's table exceeds the blob"));
         };
         let made_by = &blob[HASHED_FROM..table];
         if made_by != build_id.as_bytes() {
@@ -176,7 +176,7 @@ impl<'a> BlobReader<'a> {
     /// The first section of a kind.
     ///
     /// # Errors
-    /// `BadBlob` where there is none.
+    /// `BadBlob` if there is none.
     pub fn section(&self, kind: u32) -> Result<&'a [u8]> {
         self.sections()
             .find_map(|(of, bytes)| (of == kind).then_some(bytes))
@@ -206,7 +206,7 @@ mod tests {
     use crate::ErrorKind;
 
     #[test]
-    fn sections_come_back_aligned() {
+    fn sections_are_read_back_aligned() {
         let blob = BlobWriter::new("null 1")
             .section(1, b"code")
             .section(2, &[7; 100])
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn any_changed_byte_and_any_cut_is_refused() {
+    fn every_changed_byte_and_truncation_is_refused() {
         let blob = BlobWriter::new("b").section(1, &[1, 2, 3]).finish().unwrap();
         for index in 0..blob.len() {
             let mut changed = blob.to_vec();

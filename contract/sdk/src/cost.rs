@@ -1,21 +1,21 @@
-//! What a plugin expects some work to cost.
+//! Cost estimates.
 
 use polychip_abi as abi;
 
 use crate::{Error, ErrorKind, Result};
 
-/// Expected cost of one run of a part; `None` where the plugin cannot say.
+/// Estimated cost of one run of a part; `None` if there is no estimate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Time of one run, without launch, in nanoseconds.
     pub time_ns: Option<u64>,
-    /// Time to start one run whatever its size, in nanoseconds.
+    /// Time to start one run independent of its size, in nanoseconds.
     pub launch_ns: Option<u64>,
     /// Energy of one run, in microjoules.
     pub energy_uj: Option<u64>,
-    /// Mean power while running, in milliwatts.
+    /// Mean power during the run, in milliwatts.
     pub power_mw: Option<u64>,
-    /// Device memory that the loaded part needs, in bytes.
+    /// Device memory of the loaded part, in bytes.
     pub memory_bytes: Option<u64>,
     /// Expected relative error of `time_ns`, in thousandths.
     pub error_permille: Option<u32>,
@@ -24,10 +24,11 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The cost of a part of which nothing can be said, as an `Unsupported` error tells; other errors stay errors.
+    /// The cost of a part without an estimate, for an `Unsupported` error; other errors are
+    /// returned.
     ///
     /// # Errors
-    /// The error, where it is of another kind.
+    /// The error, if it is of another kind.
     pub fn unknown(error: Error) -> Result<Cost> {
         match error.kind() {
             ErrorKind::Unsupported => Ok(Cost::default()),

@@ -1,4 +1,4 @@
-//! A device: what it is, what it runs, what that costs, and how parts get there.
+//! A device: its description, supported nodes, costs, compilation and memory.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::{
     MemoryKinds, Result, Support, Telemetry,
 };
 
-/// What sort of chip a device is.
+/// Kind of chip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum DeviceKind {
@@ -24,12 +24,12 @@ pub enum DeviceKind {
     Dsp = abi::POLYCHIP_DEVICE_DSP,
 }
 
-/// When a part that a device has begun gives way to one of a higher priority.
+/// When a running part yields to one of a higher priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Preemption {
-    /// It is not known.
+    /// Unknown.
     Unknown,
-    /// Never: it runs to its end.
+    /// Never: a part runs to its end.
     None,
     /// Between two of its commands.
     Commands {
@@ -44,7 +44,7 @@ pub enum Preemption {
 }
 
 impl Preemption {
-    /// The code of the contract, and the bound in nanoseconds; 0 where there is none.
+    /// The code of the contract, and the bound in nanoseconds; 0 if there is none.
     pub(crate) fn record(self) -> (u32, u64) {
         let bound = |bound: Option<NonZeroU64>| bound.map_or(0, NonZeroU64::get);
         match self {
@@ -56,54 +56,59 @@ impl Preemption {
     }
 }
 
-/// What a device is.
+/// Description of a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// Sort of chip.
+    /// Kind of chip.
     pub kind: DeviceKind,
-    /// Its figures are not a real chip's.
+    /// Its figures are not those of a real chip.
     pub emulated: bool,
-    /// It computes on host memory without a copy.
+    /// Runs use imported host memory without a copy.
     pub shares_host_memory: bool,
-    /// Its runs end one after the other, in the order of their `execute`. It says nothing of plans, in which the parts of
-    /// a device take turns anyway.
+    /// Its runs end one after the other, in the order of their `execute` calls. This does not
+    /// affect plans, in which the parts of a device run one at a time anyway.
     pub serial: bool,
-    /// Memory kinds that [`Device::buffer_import`] takes.
+    /// Memory kinds that [`Device::buffer_import`] accepts.
     pub import_kinds: MemoryKinds,
-    /// Memory kinds that [`Buffer::export`] gives.
+    /// Memory kinds that [`Buffer::export`] offers.
     pub export_kinds: MemoryKinds,
-    /// Alignment that host memory needs to be imported, in bytes.
+    /// Alignment required of imported host memory, in bytes.
     pub import_alignment: u32,
-    /// Name for people.
+    /// Human-readable name.
     pub name: String,
-    /// Maker.
+    /// Manufacturer.
     pub vendor: String,
     /// System on chip, or empty.
     pub soc: String,
     /// Version of the driver or the vendor's library.
     pub driver: String,
-    /// Memory that parts may use, in bytes; 0 where the device sets no limit.
+    /// Memory available to parts, in bytes; 0 if the device sets no limit.
     pub memory_bytes: u64,
-    /// Peak arithmetic rate for f32, in multiply-adds per second; 0 where not known.
+    /// Peak arithmetic rate for f32, in multiply-adds per second; 0 if unknown.
     pub peak_macs_per_s: u64,
-    /// Peak memory rate, in bytes per second; 0 where not known.
+    /// Peak memory rate, in bytes per second; 0 if unknown.
     pub peak_bytes_per_s: u64,
-    /// Everything else that changes how fast its parts run or what its blobs hold: cores and threads, instruction set,
-    /// clock, configuration; as [`settings`] writes it. Two devices or configurations of different speed differ in it.
+    /// Everything else that affects the speed of its parts or the contents of its blobs: cores and
+    /// threads, instruction set, clock, configuration; in the form that [`settings`] writes.
+    /// Devices or configurations of different speed must differ here.
     pub settings: String,
-    /// When the peak rates were measured, in seconds since 1970; none where they are stated.
+    /// Time at which the peak rates were measured, in seconds since 1970; `None` if they are stated
+    /// figures.
     pub rates_measured_s: Option<u64>,
-    /// Rate of the bus between memory of the host and the device's own, in bytes per second; 0 where there is none.
+    /// Rate of the bus between host memory and the device's own memory, in bytes per second; 0 if
+    /// there is no bus.
     pub link_bytes_per_s: u64,
-    /// When a part that it has begun gives way to a more urgent one.
+    /// When a running part yields to a more urgent one.
     pub preemption: Preemption,
-    /// Parts that it gains from having at once; 0 where not known.
+    /// Number of parts that the device benefits from having at once; 0 if unknown.
     pub queue_depth: u32,
-    /// Time that it loses where it goes from a part of one plan to one of another, in nanoseconds; 0 where not known.
+    /// Time lost when the device switches from a part of one plan to a part of another, in
+    /// nanoseconds; 0 if unknown.
     pub switch_ns: u64,
 }
 
-/// The text of what changes a device's speed: words `key=value` in the order of their keys. Blanks in values become `_`.
+/// Formats what affects a device's speed: entries `key=value`, sorted by key. Blanks in values
+/// become `_`.
 ///
 /// ```
 /// assert_eq!(polychip_sdk::settings([("tune", "off".into()), ("cores", "0 1".into())]), "cores=0_1 tune=off");
@@ -120,9 +125,9 @@ pub fn settings<const N: usize>(mut named: [(&str, String); N]) -> String {
 pub struct OperatingPoint {
     /// Name.
     pub name: String,
-    /// Clock, in kilohertz; 0 where not known.
+    /// Clock, in kilohertz; 0 if unknown.
     pub frequency_khz: u64,
-    /// Typical power under load, in milliwatts; 0 where not known.
+    /// Typical power under load, in milliwatts; 0 if unknown.
     pub power_mw: u64,
 }
 
@@ -146,7 +151,7 @@ pub struct Offers {
 }
 
 impl Offers {
-    /// None of them.
+    /// No optional call.
     pub const NONE: Offers = Offers {
         operating_points: false,
         set_operating_point: false,
@@ -164,112 +169,115 @@ impl Offers {
     };
 }
 
-/// An open device.
+/// An open device. Methods are called from several threads at once.
 pub trait Device: Send + Sync + Sized + 'static {
-    /// What [`Device::compile`] gives.
+    /// Result of [`Device::compile`].
     type Blob: Blob;
-    /// What [`Device::load`] gives.
+    /// Result of [`Device::load`].
     type Executable: Executable<Buffer = Self::Buffer, Fence = Self::Fence>;
-    /// Memory that ports are bound to.
+    /// Memory bound to ports.
     type Buffer: Buffer;
     /// The end of a run.
     type Fence: Fence;
     /// Optional calls that this plugin implements, here and in [`Buffer`] and [`Fence`].
     const OFFERS: Offers;
 
-    /// What it is.
+    /// Description of the device. Does not block.
     fn info(&self) -> &DeviceInfo;
 
-    /// Settings it can be put to.
+    /// Operating points that the device supports.
     fn operating_points(&self) -> &[OperatingPoint] {
         &[]
     }
 
-    /// Puts it to operating point `index`, for all sessions. May block.
+    /// Sets the device to operating point `index`, for all sessions. May block.
     ///
     /// # Errors
-    /// Where there is no such point or the driver refuses.
+    /// There is no such point, or the driver refuses.
     fn set_operating_point(&self, _index: u32) -> Result<()> {
         Err(Error::unsupported("operating points cannot be set"))
     }
 
-    /// Says for each node of the whole graph whether this device runs it.
+    /// Reports for each node of the whole graph whether this device runs it. May block.
     ///
     /// # Errors
-    /// Where the question itself fails; a node that is not supported is an answer.
+    /// The query itself fails; a node that is not supported is an answer.
     fn query_support(&self, graph: &GraphView<'_>) -> Result<Vec<Support>>;
 
-    /// Estimates the cost of the listed nodes run as one part. Does not measure.
+    /// Estimates the cost of the listed nodes run as one part. Does not measure or block.
     ///
     /// # Errors
-    /// Where nothing can be said.
+    /// There is no estimate.
     fn estimate(&self, _graph: &GraphView<'_>, _nodes: &[u32]) -> Result<Cost> {
         Err(Error::unsupported("this device estimates nothing"))
     }
 
-    /// Estimates each of several parts of one graph, as [`Device::estimate`] does; a part of which nothing can be said
-    /// has a cost without figures. The host asks so for all nodes of a model, each as a part of its own: a plugin that
-    /// reads the whole graph before it can say anything implements this, so that it does so once.
+    /// Estimates each of several parts of one graph, as [`Device::estimate`] does; a part without
+    /// an estimate has a cost without figures. The host passes all nodes of a model, each as a part
+    /// of its own. A plugin that must read the whole graph first implements this method, so that it
+    /// does so once.
     ///
     /// # Errors
-    /// Where the question itself fails.
+    /// The query itself fails.
     fn estimate_parts(&self, graph: &GraphView<'_>, parts: &[&[u32]]) -> Result<Vec<Cost>> {
         let estimate = |nodes: &&[u32]| self.estimate(graph, nodes).or_else(Cost::unknown);
         parts.iter().map(estimate).collect()
     }
 
-    /// Compiles a part: everything that depends on constants only. May block for long.
+    /// Compiles a part: all work that depends on constants only. May block for a long time.
     ///
     /// # Errors
-    /// Where a node is not supported after all, or the compiler fails.
+    /// A node turns out not to be supported, or the compiler fails.
     fn compile(&self, graph: &GraphView<'_>, options: &CompileOptions) -> Result<Self::Blob>;
 
-    /// Makes an executable of a blob. May block.
+    /// Makes an executable from a blob. May block.
     ///
     /// # Errors
-    /// `BadBlob` where the bytes are torn, stale or foreign.
+    /// `BadBlob` if the bytes are torn, stale or foreign.
     fn load(&self, source: LoadSource<'_, Self::Blob>) -> Result<Arc<Self::Executable>>;
 
-    /// Makes a buffer of `wanted.bytes` bytes.
+    /// Makes a buffer of `wanted.bytes` bytes. May block.
     ///
     /// # Errors
-    /// Where memory runs out or the kind is not offered.
+    /// Memory runs out, or the kind is not offered.
     fn buffer_create(&self, wanted: &Memory) -> Result<Arc<Self::Buffer>>;
 
-    /// Makes a buffer over memory of the host without a copy. The host keeps it valid until the
-    /// buffer is destroyed; a file descriptor is the host's: duplicate or map it.
+    /// Makes a buffer over the host's memory without a copy. May block. The host keeps the memory
+    /// valid until the buffer is destroyed. A file descriptor belongs to the host: duplicate or map
+    /// it.
     ///
     /// # Errors
-    /// `Unsupported` where this memory cannot be used without a copy.
+    /// `Unsupported` if this memory cannot be used without a copy.
     fn buffer_import(&self, memory: &Memory) -> Result<Arc<Self::Buffer>>;
 
-    /// Resets a lost or hung device: all its runs end and its executables are void. May block.
+    /// Resets a lost or hung device: all its runs end and its executables become invalid. May
+    /// block.
     ///
     /// # Errors
-    /// Where the device does not come back.
+    /// The device does not recover.
     fn reset(&self) -> Result<()> {
         Err(Error::unsupported("this device cannot be reset"))
     }
 
-    /// Makes a fence of a sync file; the descriptor stays the host's.
+    /// Makes a fence from a sync file. The descriptor belongs to the host.
     ///
     /// # Errors
-    /// Where the file is no sync file.
+    /// The file is not a sync file.
     fn fence_import(&self, _fd: i64) -> Result<Arc<Self::Fence>> {
         Err(Error::unsupported("sync files are not offered"))
     }
 
-    /// Reads the sensors.
+    /// Reads the sensors. May block briefly.
     ///
     /// # Errors
-    /// Where a sensor does not answer.
+    /// A sensor does not respond.
     fn telemetry(&self) -> Result<Telemetry> {
         Err(Error::unsupported("this device has no sensors"))
     }
 }
 
 impl DeviceInfo {
-    /// A device of this kind and name that imports host memory and nothing else, with no limits known.
+    /// A device of this kind and name that imports only host memory, without known limits.
     #[must_use]
     pub fn new(kind: DeviceKind, name: impl Into<String>) -> DeviceInfo {
         DeviceInfo {

@@ -1,14 +1,17 @@
-//! A buffer with two sides: host memory that a device uses in place, or where its driver cannot, memory of the device
-//! with a copy for the host.
+//! A buffer with two sides: host memory that a device uses in place, or, if its driver cannot,
+//! memory of the device with a copy for the host.
 //!
 //! Invariants:
-//! 1. Where the device shares memory, the host's bytes are the device's: nothing is copied, here or in a run.
-//! 2. A mirrored buffer is copied in `begin_access` and `end_access` only, as memory behind a link must be, and where a
-//!    run asks for its bytes because it cannot bind them.
-//! 3. What the device made of a buffer is made once per opening of the device, and goes before the host's memory.
-//! 4. A reset takes what runs wrote and the host did not read: reading it is an error. What the host wrote stays.
+//! 1. If the device shares memory, the host's bytes are the device's bytes: nothing is copied, here
+//!    or in a run.
+//! 2. A mirrored buffer is copied in `begin_access` and `end_access`, and in a run that asks for
+//!    its bytes because it cannot bind them, and nowhere else.
+//! 3. The device's side of a buffer is made once per opening of the device, and is destroyed before
+//!    the host's memory.
+//! 4. A reset discards what runs wrote and the host did not read: reading it is an error. What the
+//!    host wrote remains.
 //!
-//! Not here: how a driver takes memory ([`Side`]).
+//! Not here: how a driver imports memory ([`Side`]).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,38 +25,38 @@ pub trait Side: Send + Sync + 'static {
     /// The buffer's memory as the device sees it.
     type Piece: Send + Sync;
 
-    /// The device as it is open now; `None` where it is gone.
+    /// The open device; `None` if it is lost.
     fn opening(&self) -> Option<Arc<Self::Opening>>;
 
-    /// Which opening of the process it is.
+    /// Number of the opening, unique in the process.
     fn number(opening: &Self::Opening) -> u64;
 
-    /// Memory of the device's own.
+    /// Allocates memory of the device.
     ///
     /// # Errors
-    /// Where it runs out.
+    /// It runs out.
     fn local(&self, opening: &Arc<Self::Opening>, bytes: u64) -> Result<Self::Piece>;
 
-    /// The first `bytes` bytes of host memory, which outlives what comes of it.
+    /// Imports the first `bytes` bytes of host memory, which outlives the result.
     ///
     /// # Errors
-    /// `Unsupported` where the driver does not take this memory.
+    /// `Unsupported` if the driver cannot import this memory.
     fn in_place(&self, opening: &Arc<Self::Opening>, host: &HostBuffer, bytes: u64) -> Result<Self::Piece>;
 
-    /// Reads the first bytes, and waits for them.
+    /// Reads the first bytes. Blocks until they have arrived.
     ///
     /// # Errors
-    /// Where the device is lost.
+    /// The device is lost.
     fn read(&self, opening: &Arc<Self::Opening>, piece: &Self::Piece, to: &mut [u8]) -> Result<()>;
 
-    /// Writes the first bytes, and waits until they are there.
+    /// Writes the first bytes. Blocks until they have arrived.
     ///
     /// # Errors
-    /// Where the device is lost.
+    /// The device is lost.
     fn write(&self, opening: &Arc<Self::Opening>, piece: &Self::Piece, from: &[u8]) -> Result<()>;
 }
 
-/// A buffer.
+/// A buffer with a host side and a device side. Thread-safe.
 pub struct DeviceBuffer<S: Side> {
     /// Bytes that the contract knows of.
     bytes: usize,
@@ -79,19 +82,20 @@ impl<S: Side> DeviceBuffer<S> {
     /// Bytes that kernels may write behind the end of memory that is a buffer's own: a whole vector of theirs.
     const ROUND: u64 = 256;
 
-    /// A buffer in host memory of its own, of which it takes the first `bytes`; `mirrored` where the device does not
-    /// use that in place. Memory runs out here, not in a run.
+    /// A buffer in host memory of its own, of which it uses the first `bytes`; `mirrored` if the
+    /// device cannot use that memory in place. Allocates all memory here, so a run cannot run out
+    /// of it.
     ///
     /// # Errors
-    /// Where the device does not take the memory.
+    /// The device cannot use the memory.
     pub fn made(side: S, host: HostBuffer, bytes: u64, mirrored: bool) -> Result<DeviceBuffer<S>> {
         Self::over(side, host, bytes, bytes.next_multiple_of(Self::ROUND), mirrored)
     }
 
-    /// A buffer over memory of the host, which the device uses in place.
+    /// A buffer over the host's memory, which the device uses in place.
     ///
     /// # Errors
-    /// `Unsupported` where the device does not take the memory.
+    /// `Unsupported` if the device cannot use the memory.
     pub fn imported(side: S, memory: &Memory) -> Result<DeviceBuffer<S>> {
         let host = HostBuffer::import(memory)?;
         Self::over(side, host, memory.bytes(), memory.bytes(), false)
@@ -123,7 +127,7 @@ impl<S: Side> DeviceBuffer<S> {
         &self.side
     }
 
-    /// Bytes from the start that kernels may write to without touching what is another's.
+    /// Bytes from the start that kernels may write to without touching other data.
     pub fn writable(&self) -> u64 {
         self.writable
     }
@@ -131,7 +135,7 @@ impl<S: Side> DeviceBuffer<S> {
     /// The buffer's memory for this opening of the device.
     ///
     /// # Errors
-    /// Where the device does not take the memory, or has none.
+    /// The device cannot use the memory, or has none.
     pub fn piece(&self, opening: &Arc<S::Opening>) -> Result<Arc<S::Piece>> {
         let number = S::number(opening);
         let mut view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
@@ -153,7 +157,7 @@ impl<S: Side> DeviceBuffer<S> {
         Ok(piece)
     }
 
-    /// Says that a run writes to the buffer.
+    /// Records that a run writes to the buffer.
     pub fn set_stale(&self) {
         if self.mirrored {
             self.lost.store(false, Ordering::Release);
@@ -164,7 +168,7 @@ impl<S: Side> DeviceBuffer<S> {
     /// Copies a range out, for a run that cannot bind it.
     ///
     /// # Errors
-    /// Where the range leaves the buffer, or the device is lost.
+    /// The range exceeds the buffer, or the device is lost.
     pub fn copy_out(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         self.refresh()?;
         self.host.copy_out(offset, to)
@@ -173,7 +177,7 @@ impl<S: Side> DeviceBuffer<S> {
     /// Copies a range in, for a run that cannot bind it.
     ///
     /// # Errors
-    /// Where the range leaves the buffer, or the device is lost.
+    /// The range exceeds the buffer, or the device is lost.
     pub fn copy_in(&self, offset: usize, from: &[u8]) -> Result<()> {
         self.refresh_what_is_left()?;
         self.host.copy_in(offset, from)?;
@@ -187,7 +191,7 @@ impl<S: Side> DeviceBuffer<S> {
         Ok(all)
     }
 
-    /// Brings what the device wrote to the host's copy.
+    /// Copies what the device wrote to the host's side.
     fn refresh(&self) -> Result<()> {
         if self.stale.swap(false, Ordering::AcqRel) {
             self.read_back()
@@ -199,7 +203,7 @@ impl<S: Side> DeviceBuffer<S> {
         Ok(())
     }
 
-    /// The same for who is about to write: what is gone hinders nobody then.
+    /// As `refresh`, before a write: discarded contents are no error then.
     fn refresh_what_is_left(&self) -> Result<()> {
         match self.refresh() {
             Err(error) if error.kind() == ErrorKind::DeviceLost => {
@@ -223,7 +227,7 @@ impl<S: Side> DeviceBuffer<S> {
         self.host.copy_in(0, &all)
     }
 
-    /// Brings what the host wrote to the device.
+    /// Copies what the host wrote to the device.
     fn push(&self) -> Result<()> {
         let Some(opening) = self.side.opening().filter(|_| self.mirrored) else {
             return Ok(());
@@ -238,7 +242,7 @@ impl<S: Side> DeviceBuffer<S> {
 fn gone() -> Error {
     Error::new(
         ErrorKind::DeviceLost,
-        "what a run wrote to the buffer is gone: the device was reset since",
+        "the buffer's contents, written by a run, are lost: the device was reset before they were read",
     )
 }
 
@@ -373,7 +377,7 @@ mod tests {
     };
 
     #[test]
-    fn a_copy_that_failed_is_made_by_the_next_access() {
+    fn failed_copy_is_repeated_by_the_next_access() {
         let buffer = mirrored();
         let fails = |fails| buffer.side().fails.store(fails, Ordering::Relaxed);
         let piece = buffer.piece(&Arc::new(1)).unwrap();
@@ -395,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_wrote_is_gone_with_the_opening_and_what_the_host_wrote_is_not() {
+    fn reset_discards_writes_of_runs_but_not_of_the_host() {
         let buffer = mirrored();
         let reset = |number| buffer.side().opening.store(number, Ordering::Relaxed);
         write(&buffer, WRITE, [1, 2, 3]).unwrap();
@@ -422,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mirrored_buffer_is_copied_where_a_side_has_written() {
+    fn mirrored_buffer_is_copied_only_after_a_write() {
         let host = HostBuffer::create(&Memory::wanted(MemoryKind::Host, 4096, 64)).unwrap();
         let opening = Arc::new(1);
         let buffer = DeviceBuffer::made(Far::new(), host, 3, true).unwrap();
@@ -453,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_a_device_does_not_take_is_refused() {
+    fn unsuitable_memory_is_refused() {
         let host = HostBuffer::create(&Memory::wanted(MemoryKind::Host, 64, 64)).unwrap();
         let refused = DeviceBuffer::made(Far::new(), host, 3, false).err().unwrap();
         assert_eq!(refused.kind(), ErrorKind::Unsupported);

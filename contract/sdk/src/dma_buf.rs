@@ -1,4 +1,4 @@
-//! The processor's turns on a Linux dma-buf, which keep its caches and the devices' views the same.
+//! CPU access to a Linux dma-buf, which keeps the CPU's caches coherent with devices.
 //!
 //! Not here: the mapping (`memory`).
 
@@ -26,14 +26,14 @@ fn sync(fd: &OwnedFd, flags: u64) -> Result<()> {
             Ok(()) => return Ok(()),
             Err(Errno::INTR | Errno::AGAIN) => {}
             Err(error) => {
-                let what = format!("the kernel does not open or close the dma-buf to the processor: {error}");
+                let what = format!("the kernel refused to begin or end CPU access to the dma-buf: {error}");
                 return Err(Error::new(ErrorKind::Persistent, what));
             }
         }
     }
 }
 
-/// What an access does, as [`begin`] and [`end`] take it.
+/// Flags of an access, for [`begin`] and [`end`].
 pub(crate) fn flags(access: Access) -> u64 {
     let mut flags = if access.read { READ } else { 0 };
     if access.write {
@@ -42,12 +42,12 @@ pub(crate) fn flags(access: Access) -> u64 {
     flags
 }
 
-/// The processor is about to use the memory.
+/// Begins a CPU access.
 pub(crate) fn begin(fd: &OwnedFd, flags: u64) -> Result<()> {
     sync(fd, flags)
 }
 
-/// The processor has done.
+/// Ends a CPU access.
 pub(crate) fn end(fd: &OwnedFd, flags: u64) -> Result<()> {
     sync(fd, flags | END)
 }

@@ -3,10 +3,10 @@
 use polychip_abi as abi;
 use polychip_ops::{BlockLayout, DType};
 
-/// Which elements share a scale.
+/// Elements that share a scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EncodingKind {
-    /// All of the tensor.
+    /// All elements of the tensor.
     PerTensor,
     /// Those of one index of `axis`.
     PerAxis {
@@ -20,15 +20,15 @@ pub enum EncodingKind {
         /// Elements in a block, at least 1.
         block: usize,
     },
-    /// Blocks along the last axis of a constant that hold their scales beside their values; the tensor is of `u8`, and
-    /// its extents count values.
+    /// Blocks along the last axis of a constant that hold their scales beside their values. The
+    /// tensor is `u8`, and its extents count values.
     Blocks(BlockLayout),
 }
 
-/// How stored integers stand for real values: (stored − zero point) × scale.
+/// Mapping of stored integers to real values: (stored − zero point) × scale.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Encoding {
-    /// Which elements share a scale.
+    /// Elements that share a scale.
     pub kind: EncodingKind,
     /// Scales.
     pub scales: Vec<f32>,

@@ -1,5 +1,5 @@
-//! What a call of a plugin fails with: a class, words, and where there are any the vendor's code and
-//! the node or tensor concerned.
+//! The error of a plugin's call: a class, a message, and optionally the vendor's code and the node
+//! or tensor concerned.
 //!
 //! Invariant: the kind is the status that the host sees; it is never `OK`.
 
@@ -8,30 +8,30 @@ use std::fmt;
 
 use polychip_abi::{self as abi, POLYCHIP_NO_INDEX, polychip_error};
 
-/// Result of a call of a plugin.
+/// Result of a plugin's call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What the host may do next.
+/// Class of an error, which determines what the host does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// An argument breaks the contract; the same call will fail again.
+    /// An argument violates the contract; the same call will fail again.
     BadArgument,
     /// The device cannot do this; another device may.
     Unsupported,
-    /// A passing fault; the same call may succeed later.
+    /// A temporary fault; the same call may succeed later.
     Transient,
     /// The device failed and will fail again with this executable.
     Persistent,
-    /// The device is gone until it is reset or opened anew.
+    /// The device is unusable until it is reset or opened again.
     DeviceLost,
     /// The run was cancelled on request.
     Cancelled,
-    /// A wait ran out of time; the work goes on.
+    /// A wait timed out; the work continues.
     Timeout,
     /// Host or device memory ran out.
     OutOfMemory,
-    /// A blob is torn, stale or made by another build.
+    /// A blob is torn, stale or from another build.
     BadBlob,
 }
 
@@ -70,7 +70,7 @@ impl ErrorKind {
     }
 }
 
-/// Why a call failed.
+/// Reason for a failed call.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
@@ -82,7 +82,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of this kind. A message that is a literal allocates nothing.
+    /// An error of this kind. A literal message is not allocated.
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Error {
         Error {
             kind,
@@ -93,12 +93,12 @@ impl Error {
         }
     }
 
-    /// An argument that breaks the contract.
+    /// An argument that violates the contract.
     pub fn bad_argument(message: impl Into<Cow<'static, str>>) -> Error {
         Error::new(ErrorKind::BadArgument, message)
     }
 
-    /// Something that this device cannot do.
+    /// An operation that this device does not offer.
     pub fn unsupported(message: impl Into<Cow<'static, str>>) -> Error {
         Error::new(ErrorKind::Unsupported, message)
     }
@@ -129,13 +129,13 @@ impl Error {
         self
     }
 
-    /// What the host may do next.
+    /// Class of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// The vendor's own code, 0 when there is none.
+    /// The vendor's own code; 0 if there is none.
     #[must_use]
     pub fn vendor_code(&self) -> i64 {
         self.vendor_code

@@ -7,19 +7,19 @@ use polychip_abi as abi;
 
 use crate::{Error, Result};
 
-/// Wait for ever.
+/// Waits without limit.
 pub const NO_TIMEOUT: u64 = u64::MAX;
 
-/// What a device measured of a run. Times are on the host's clock, in nanoseconds.
+/// Measurements of a run by its device. Times are on the host's clock, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Timing {
-    /// When the device took the run into its queue.
+    /// Time at which the device queued the run.
     pub queued_ns: Option<u64>,
-    /// When it began to compute and when it was done.
+    /// Times at which it started and finished computing.
     pub span_ns: Option<(u64, u64)>,
     /// Energy of the run, in microjoules.
     pub energy_uj: Option<u64>,
-    /// Bytes of ports that were copied or converted for the run instead of being used where they lie.
+    /// Bytes of ports that were copied or converted for the run instead of being used in place.
     pub copied_bytes: Option<u64>,
 }
 
@@ -42,20 +42,21 @@ impl Timing {
     }
 }
 
-/// A step of a run, measured.
+/// A measured step of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// The kernel, in the plugin's words.
+    /// Name of the kernel, as the plugin calls it.
     pub name: Cow<'static, str>,
-    /// Indices in the part's graph of the nodes that it computes; none where it serves the whole part.
+    /// Indices in the part's graph of the nodes that the step computes; empty if it serves the
+    /// whole part.
     pub nodes: Arc<[u32]>,
-    /// Its time, in nanoseconds.
+    /// Time of the step, in nanoseconds.
     pub time_ns: u64,
-    /// Arithmetic operations, where they are known: a multiplication and an addition are two.
+    /// Arithmetic operations, if known; a multiplication and an addition count as two.
     pub operations: Option<u64>,
-    /// Bytes read and written, where they are known.
+    /// Bytes read and written, if known.
     pub moved_bytes: Option<u64>,
-    /// It is computed by plain loops that stand in for a kernel.
+    /// Plain loops compute the step in place of a kernel.
     pub is_reference: bool,
 }
 
@@ -80,52 +81,53 @@ impl Step {
 
 pub use crate::services::SignalCallback;
 
-/// The end of one run. Signals once, with the run's result.
+/// The end of one run. Signals once, with the run's result. Methods are called from several threads
+/// at once.
 pub trait Fence: Send + Sync + Sized + 'static {
-    /// Waits at most `timeout_ns` ([`NO_TIMEOUT`]: for ever) and gives the run's result.
+    /// Waits at most `timeout_ns` (or without limit: [`NO_TIMEOUT`]) and returns the run's result.
     ///
     /// # Errors
-    /// `Timeout` where the run goes on, else the run's own error.
+    /// `Timeout` if the run has not ended, otherwise the run's own error.
     fn wait(&self, timeout_ns: u64) -> Result<()>;
 
-    /// Keeps the callback and calls it once when the run ends, at once where it has.
+    /// Stores the callback and calls it once when the run ends, or immediately if it has ended.
     ///
     /// # Errors
-    /// Where the callback cannot be kept.
+    /// The callback cannot be stored.
     fn on_signal(&self, _signalled: SignalCallback) -> Result<()> {
-        Err(Error::unsupported("this fence calls nobody"))
+        Err(Error::unsupported("this fence offers no callbacks"))
     }
 
-    /// What the device measured of a run that has ended.
+    /// Measurements of a run that has ended. Does not block.
     ///
     /// # Errors
-    /// Where the run goes on or nothing was measured.
+    /// The run has not ended, or nothing was measured.
     fn timing(&self) -> Result<Timing> {
         Err(Error::unsupported("this device measures nothing"))
     }
 
-    /// The steps of a run that was to measure them and has ended. The fence keeps this very allocation until it is destroyed: the
-    /// host holds addresses in it.
+    /// Steps of a run that was to measure them and has ended. The fence keeps this allocation until
+    /// it is destroyed, because the host holds addresses in it.
     ///
     /// # Errors
-    /// Where the run goes on or nothing was measured.
+    /// The run has not ended, or nothing was measured.
     fn steps(&self) -> Result<Arc<[Step]>> {
         Err(Error::unsupported("this device measures no steps"))
     }
 
-    /// Writes the actual extents of an output of a run that has ended, as many as fit, and gives the
-    /// rank.
+    /// Writes the actual extents of an output of a run that has ended, as many as fit, and returns
+    /// the rank.
     ///
     /// # Errors
-    /// Where the run goes on or there is no such port.
+    /// The run has not ended, or the port does not exist.
     fn output_shape(&self, _port: u32, _dims: &mut [i64]) -> Result<usize> {
         Err(Error::unsupported("no port of this device states an upper bound"))
     }
 
-    /// Asks the run to end early.
+    /// Asks the run to end early. Does not block.
     ///
     /// # Errors
-    /// Where it cannot be stopped.
+    /// It cannot be stopped.
     fn cancel(&self) -> Result<()> {
         Err(Error::unsupported("runs cannot be cancelled"))
     }
@@ -133,7 +135,7 @@ pub trait Fence: Send + Sync + Sized + 'static {
     /// A sync file that the caller closes.
     ///
     /// # Errors
-    /// Where there is none.
+    /// There is none.
     fn export_fd(&self) -> Result<i64> {
         Err(Error::unsupported("sync files are not offered"))
     }

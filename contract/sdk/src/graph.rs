@@ -1,11 +1,11 @@
 //! Safe views over the flat graph of a call.
 //!
 //! Invariants:
-//! 1. [`GraphView::new`] checks the whole graph, bodies and decompositions included: indices are in
-//!    range, text is UTF-8, sizes agree, each tensor is produced once and before it is used. Views read
-//!    without further errors.
+//! 1. [`GraphView::new`] checks the whole graph, including bodies and decompositions: indices are
+//!    in range, text is UTF-8, sizes agree, each tensor is produced once and before it is used.
+//!    Reading a view cannot fail.
 //! 2. A view lives as long as the call; [`Constant`] data live as long as the model.
-//! 3. An op code of a later contract is seen as `Custom`, so that a plugin refuses the node only.
+//! 3. An op code of a later contract appears as `Custom`, so that a plugin refuses that node only.
 //!
 //! Not here: the checks themselves (`graph/check.rs`).
 
@@ -98,7 +98,7 @@ impl<'a> GraphView<'a> {
     /// A node.
     ///
     /// # Panics
-    /// Where there is no such node.
+    /// If there is no such node.
     #[must_use]
     pub fn node(&self, index: usize) -> NodeView<'a> {
         NodeView {
@@ -124,7 +124,7 @@ impl<'a> GraphView<'a> {
     /// A tensor.
     ///
     /// # Panics
-    /// Where there is no such tensor.
+    /// If there is no such tensor.
     #[must_use]
     pub fn tensor(&self, index: u32) -> TensorView<'a> {
         TensorView {
@@ -141,14 +141,14 @@ impl<'a> GraphView<'a> {
         (0..self.tensor_count()).map(move |index| graph.tensor(index as u32))
     }
 
-    /// Tensors fed from outside, in port order.
+    /// Tensors supplied from outside, in port order.
     #[must_use]
     pub fn inputs(&self) -> &'a [u32] {
         // SAFETY: checked slice of the call.
         unsafe { raw::slice(self.raw.inputs, self.raw.input_count, "inputs") }.expect(CHECKED)
     }
 
-    /// Tensors given back, in port order.
+    /// Tensors returned, in port order.
     #[must_use]
     pub fn outputs(&self) -> &'a [u32] {
         // SAFETY: checked slice of the call.
@@ -221,7 +221,7 @@ impl<'a> NodeView<'a> {
         self.index
     }
 
-    /// The op; `Custom` where only domain and name tell.
+    /// The op; `Custom` if only its domain and name identify it.
     #[must_use]
     pub fn op(&self) -> Op {
         Op::from_code(self.raw.op).unwrap_or(Op::Custom)
@@ -258,23 +258,23 @@ impl<'a> NodeView<'a> {
         unsafe { raw::slice(self.raw.outputs, self.raw.output_count, "outputs") }.expect(CHECKED)
     }
 
-    /// Tensors it reads; `None` for an input left out.
+    /// Tensors it reads; `None` for an omitted input.
     pub fn inputs(&self) -> impl ExactSizeIterator<Item = Option<u32>> + 'a {
         self.raw_inputs().iter().map(|&tensor| index(tensor))
     }
 
-    /// Tensors it writes; `None` for an output nobody wants.
+    /// Tensors it writes; `None` for an unused output.
     pub fn outputs(&self) -> impl ExactSizeIterator<Item = Option<u32>> + 'a {
         self.raw_outputs().iter().map(|&tensor| index(tensor))
     }
 
-    /// The input at a place, where it is given.
+    /// The input at an index, if it is present.
     #[must_use]
     pub fn input(&self, place: usize) -> Option<u32> {
         self.raw_inputs().get(place).copied().and_then(index)
     }
 
-    /// The output at a place, where it is wanted.
+    /// The output at an index, if it is used.
     #[must_use]
     pub fn output(&self, place: usize) -> Option<u32> {
         self.raw_outputs().get(place).copied().and_then(index)
@@ -331,7 +331,7 @@ impl<'a> NodeView<'a> {
         self.attribute_views().find(|view| view.raw.code == attr.code())
     }
 
-    /// An attribute, where it is one integer.
+    /// An attribute, if it is one integer.
     #[must_use]
     pub fn int(&self, attr: Attr) -> Option<i64> {
         match self.attribute(attr)?.value() {
@@ -340,13 +340,13 @@ impl<'a> NodeView<'a> {
         }
     }
 
-    /// An attribute, where it is a list of integers.
+    /// An attribute, if it is a list of integers.
     #[must_use]
     pub fn ints(&self, attr: Attr) -> Option<&'a [i64]> {
         self.attribute(attr)?.ints()
     }
 
-    /// An attribute, where it is one float.
+    /// An attribute, if it is one float.
     #[must_use]
     pub fn float(&self, attr: Attr) -> Option<f32> {
         match self.attribute(attr)?.value() {
@@ -481,7 +481,7 @@ impl<'a> AttributeView<'a> {
         }
     }
 
-    /// The values, where they are integers: one, or a list.
+    /// The values, if they are integers: one, or a list.
     #[must_use]
     pub fn ints(&self) -> Option<&'a [i64]> {
         (self.raw.value_type == abi::POLYCHIP_ATTRIBUTE_TYPE_INTS).then(|| {
@@ -490,7 +490,7 @@ impl<'a> AttributeView<'a> {
         })
     }
 
-    /// The values, where they are floats: one, or a list.
+    /// The values, if they are floats: one, or a list.
     #[must_use]
     pub fn floats(&self) -> Option<&'a [f32]> {
         (self.raw.value_type == abi::POLYCHIP_ATTRIBUTE_TYPE_FLOATS).then(|| {
@@ -499,7 +499,7 @@ impl<'a> AttributeView<'a> {
         })
     }
 
-    /// The values, where they are texts: one, or a list.
+    /// The values, if they are texts: one, or a list.
     pub fn texts(&self) -> Option<impl ExactSizeIterator<Item = &'a str> + 'a> {
         (self.raw.value_type == abi::POLYCHIP_ATTRIBUTE_TYPE_TEXTS).then(|| {
             let texts: &'a [abi::polychip_text] =
@@ -512,7 +512,7 @@ impl<'a> AttributeView<'a> {
         })
     }
 
-    /// The value, where it is a tensor.
+    /// The value, if it is a tensor.
     #[must_use]
     pub fn tensor(&self) -> Option<TensorView<'a>> {
         (self.raw.value_type == abi::POLYCHIP_ATTRIBUTE_TYPE_TENSOR).then(|| TensorView {
@@ -586,20 +586,20 @@ impl<'a> TensorView<'a> {
         DType::from_code(self.raw.dtype).expect(CHECKED)
     }
 
-    /// Whether it is a tensor of a known data type, and not a sequence or optional of them.
+    /// Whether it is a tensor of a known data type, rather than a sequence or optional.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.raw.flags & (abi::POLYCHIP_TENSOR_UNTYPED | abi::POLYCHIP_TENSOR_CONTAINER) == 0
     }
 
     /// Whether it is a sequence or optional of tensors, packed into bytes ([`polychip_ops::Packed`]): then the data type
-    /// is `u8` and the one extent is the most bytes.
+    /// is `u8` and the one extent is the maximum number of bytes.
     #[must_use]
     pub fn is_container(&self) -> bool {
         self.raw.flags & abi::POLYCHIP_TENSOR_CONTAINER != 0
     }
 
-    /// Extents, −1 where not known; `None` where not even the rank is known.
+    /// Extents, −1 if unknown; `None` if even the rank is unknown.
     #[must_use]
     pub fn dims(&self) -> Option<&'a [i64]> {
         (self.raw.flags & abi::POLYCHIP_TENSOR_UNRANKED == 0).then(|| {
@@ -608,7 +608,7 @@ impl<'a> TensorView<'a> {
         })
     }
 
-    /// Extents, where all of them are known.
+    /// Extents, if all of them are known.
     #[must_use]
     pub fn shape(&self) -> Option<Vec<usize>> {
         self.dims()?
@@ -683,7 +683,7 @@ pub struct EncodingView<'a> {
 }
 
 impl<'a> EncodingView<'a> {
-    /// Which elements share a scale.
+    /// Elements that share a scale.
     #[must_use]
     pub fn kind(&self) -> EncodingKind {
         let axis = self.raw.axis as usize;

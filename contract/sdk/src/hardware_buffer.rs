@@ -1,8 +1,8 @@
-//! Android's `AHardwareBuffer`s of bytes: held, and open to the processor between lock and unlock.
+//! Android `AHardwareBuffer`s of bytes, accessible to the CPU between lock and unlock.
 //!
 //! Invariants:
 //! 1. The buffer is acquired once and released once.
-//! 2. Its address holds until the unlock only.
+//! 2. Its address is valid only until the unlock.
 
 #![allow(unsafe_code, reason = "calls of Android's native library")]
 
@@ -29,10 +29,10 @@ unsafe impl Send for HardwareBuffer {}
 unsafe impl Sync for HardwareBuffer {}
 
 impl HardwareBuffer {
-    /// Holds the buffer behind a handle.
+    /// Acquires the buffer behind a handle.
     ///
     /// # Errors
-    /// `Unsupported` where it holds a picture and not bytes.
+    /// `Unsupported` if it holds a picture rather than bytes.
     ///
     /// # Safety
     /// The handle is that of a live buffer.
@@ -53,7 +53,7 @@ impl HardwareBuffer {
         unsafe { AHardwareBuffer_describe(raw.as_ptr(), &raw mut said) };
         if said.format != AHardwareBuffer_Format::AHARDWAREBUFFER_FORMAT_BLOB.0 {
             return Err(Error::unsupported(format!(
-                "a hardware buffer of format {} is no buffer of bytes (AHARDWAREBUFFER_FORMAT_BLOB)",
+                "a hardware buffer of format {} is not a buffer of bytes (AHARDWAREBUFFER_FORMAT_BLOB)",
                 said.format
             )));
         }
@@ -70,10 +70,10 @@ impl HardwareBuffer {
         self.raw.as_ptr() as usize as u64
     }
 
-    /// Opens the whole to the processor, and gives the address of the first byte.
+    /// Begins CPU access to the whole buffer, and returns the address of its first byte.
     ///
     /// # Errors
-    /// Where the buffer was not made for the processor.
+    /// The buffer was not made for CPU access.
     pub(crate) fn lock(&self, access: Access) -> Result<*mut u8> {
         let mut usage = 0;
         if access.read {
@@ -87,21 +87,21 @@ impl HardwareBuffer {
         let status =
             unsafe { AHardwareBuffer_lock(self.raw.as_ptr(), usage, -1, std::ptr::null(), &raw mut data) };
         if status != 0 || data.is_null() {
-            let what = format!("a hardware buffer is not opened to the processor (status {status})");
+            let what = format!("Android refused CPU access to a hardware buffer (status {status})");
             return Err(Error::new(ErrorKind::Unsupported, what).with_vendor_code(i64::from(status)));
         }
         Ok(data.cast())
     }
 
-    /// Ends what [`HardwareBuffer::lock`] began.
+    /// Ends the access that [`HardwareBuffer::lock`] began.
     ///
     /// # Errors
-    /// Where Android refuses.
+    /// Android refuses.
     pub(crate) fn unlock(&self) -> Result<()> {
         // SAFETY: held; without a place for a fence the call waits.
         let status = unsafe { AHardwareBuffer_unlock(self.raw.as_ptr(), std::ptr::null_mut()) };
         if status != 0 {
-            let what = format!("a hardware buffer is not closed to the processor (status {status})");
+            let what = format!("Android refused to end CPU access to a hardware buffer (status {status})");
             return Err(Error::new(ErrorKind::Persistent, what).with_vendor_code(i64::from(status)));
         }
         Ok(())

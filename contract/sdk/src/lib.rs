@@ -1,16 +1,16 @@
-//! Safe Rust for plugin authors: implement [`Plugin`] and four more traits, get the C table from
-//! [`plugin_table`].
+//! Safe Rust for plugin authors: implement [`Plugin`] and four more traits, and get the C table
+//! from [`plugin_table`].
 //!
 //! Invariants:
-//! 1. A plugin author writes no unsafe code for the contract: arguments are checked and unwinds are
-//!    caught at each entry, before and after the author's code.
+//! 1. A plugin author writes no unsafe code for the contract: each entry checks the arguments
+//!    before the author's code and catches unwinds after it.
 //! 2. Structs from the host may be smaller or larger than ours: only the common prefix is read or
 //!    written, and a size that ends inside a field is refused.
-//! 3. A [`GraphView`] is checked whole when it is made, so that reading it cannot fail later.
+//! 3. A [`GraphView`] is checked as a whole when it is made, so reading it cannot fail later.
 //! 4. Objects behind handles are `Arc`s: a run keeps its executable and its buffers alive.
 //!
-//! Not here: loading plugins (`contract/host`), any device.
-//! Start reading at [`Plugin`], then [`Device`]; `cargo xtask new-plugin NAME` writes a plugin that works.
+//! Not here: loading plugins (`contract/host`), any device. Start reading at [`Plugin`], then
+//! [`Device`]. `cargo xtask new-plugin NAME` writes a working plugin.
 
 #![deny(unsafe_code)]
 
@@ -27,13 +27,13 @@ mod dma_buf;
 mod encoding;
 mod error;
 mod executable;
+mod execution_slots;
 mod fence;
 mod graph;
 #[cfg(target_os = "android")]
 mod hardware_buffer;
 mod memory;
 pub mod onnx;
-mod places;
 mod plugin;
 mod port;
 mod queue;
@@ -62,8 +62,8 @@ pub use graph::{
 pub use memory::{AlignedBytes, HostBuffer};
 pub use plugin::{Plugin, PluginInfo};
 pub use port::{Layout, Port};
-pub use queue::{QueuedRun, RunQueue, Runner, Turn};
-pub use run::{Bound, Compute, Pace, Run, RunContext, Span};
+pub use queue::{QueueGrant, QueuedRun, RunQueue, Runner};
+pub use run::{Compute, Pace, PortBuffer, Run, RunContext, Span};
 pub use run_fence::RunFence;
 pub use services::{HostServices, LogLevel, RatesWanted};
 pub use submit::{Binding, Priority, Shared, Submit};

@@ -1,11 +1,11 @@
-//! Host memory: aligned bytes, and the buffer that devices on host memory share.
+//! Host memory: aligned bytes, and the buffer shared by devices that compute on host memory.
 //!
 //! Invariants:
-//! 1. `data` is valid for `bytes` bytes as long as the buffer lives: it is ours, a mapping of ours, or
-//!    the host's, which keeps it until `buffer_destroy`. A hardware buffer of Android's has an address only while it
-//!    is locked, and none is taken for `data`.
-//! 2. Who reads or writes at one time is the host's plan; the contract forbids it to bind memory to two
-//!    runs of which one writes.
+//! 1. `data` is valid for `bytes` bytes as long as the buffer lives: the buffer owns it, maps it,
+//!    or the host keeps it until `buffer_destroy`. An Android hardware buffer has an address only
+//!    while it is locked; `data` never holds one.
+//! 2. The host decides which code reads or writes at a time. The contract forbids binding memory to
+//!    two runs of which one writes.
 
 #![allow(unsafe_code, reason = "allocations and mappings are handled here")]
 
@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 
 use crate::{Access, Buffer, Error, ErrorKind, Memory, MemoryKind, MemoryKinds, Result};
 
-/// Zeroed bytes with an alignment of their own.
+/// Zeroed bytes at a chosen alignment.
 pub struct AlignedBytes {
     data: NonNull<u8>,
     bytes: usize,
@@ -28,10 +28,10 @@ unsafe impl Send for AlignedBytes {}
 unsafe impl Sync for AlignedBytes {}
 
 impl AlignedBytes {
-    /// Zeroed bytes at a multiple of `alignment`, a power of two.
+    /// Allocates zeroed bytes at a multiple of `alignment`, a power of two.
     ///
     /// # Errors
-    /// Where memory runs out or the size does not fit the address space.
+    /// Memory runs out, or the size exceeds the address space.
     pub fn zeroed(bytes: usize, alignment: usize) -> Result<AlignedBytes> {
         let full = || Error::new(ErrorKind::OutOfMemory, format!("no memory for {bytes} bytes"));
         let layout = Layout::from_size_align(bytes.max(1), alignment.max(1)).map_err(|_| full())?;
@@ -76,9 +76,9 @@ impl crate::Blob for AlignedBytes {
 }
 
 enum Hold {
-    /// Ours; never read, it frees the memory when dropped.
+    /// Owned; never read, freed on drop.
     Owned(#[allow(dead_code, reason = "held for its drop")] AlignedBytes),
-    /// The host's.
+    /// Owned by the host.
     Host,
     /// A mapping of a file, with the file where it is ours.
     #[cfg(unix)]
@@ -105,8 +105,8 @@ enum Hold {
     },
 }
 
-/// A buffer in host memory: created, or imported from a host pointer, an anonymous memory file, a dma-buf or a
-/// hardware buffer of Android's.
+/// A buffer in host memory: created, or imported from a host pointer, an anonymous memory file, a
+/// dma-buf or an Android hardware buffer.
 pub struct HostBuffer {
     data: NonNull<u8>,
     bytes: usize,
@@ -119,17 +119,18 @@ unsafe impl Send for HostBuffer {}
 unsafe impl Sync for HostBuffer {}
 
 impl HostBuffer {
-    /// Memory kinds that every system has, and that a device on the host's own memory takes and gives.
+    /// Memory kinds that every system has, and that a device on host memory imports and exports.
     pub const KINDS: MemoryKinds = if cfg!(any(target_os = "linux", target_os = "android")) {
         MemoryKinds::of(&[MemoryKind::Host, MemoryKind::Memfd])
     } else {
         MemoryKinds::of(&[MemoryKind::Host])
     };
 
-    /// A zeroed buffer of the wanted size, alignment (64 at least) and kind (`Host`, and `Memfd` on Linux).
+    /// Makes a zeroed buffer of the requested size, alignment (at least 64) and kind (`Host`, and
+    /// `Memfd` on Linux).
     ///
     /// # Errors
-    /// Where memory runs out or the kind is another one.
+    /// Memory runs out, or the kind is another one.
     pub fn create(wanted: &Memory) -> Result<HostBuffer> {
         let bytes = to_usize(wanted.bytes())?;
         match wanted.kind() {
@@ -162,10 +163,11 @@ impl HostBuffer {
         }
     }
 
-    /// A buffer over memory of the host, without a copy.
+    /// Makes a buffer over the host's memory, without a copy.
     ///
     /// # Errors
-    /// `Unsupported` where the kind is not `Host`, `Memfd`, `DmaBuf` or `HardwareBuffer`, or a file cannot be mapped.
+    /// `Unsupported` if the kind is not `Host`, `Memfd`, `DmaBuf` or `HardwareBuffer`, or a file
+    /// cannot be mapped.
     pub fn import(memory: &Memory) -> Result<HostBuffer> {
         let bytes = to_usize(memory.bytes())?;
         match memory.kind() {
@@ -198,7 +200,7 @@ impl HostBuffer {
                 let end = memory.offset().saturating_add(memory.bytes());
                 if end > buffer.bytes {
                     return Err(Error::bad_argument(format!(
-                        "{bytes} bytes at {} leave a hardware buffer of {}",
+                        "{bytes} bytes at offset {} exceed a hardware buffer of {} bytes",
                         memory.offset(),
                         buffer.bytes
                     )));
@@ -243,11 +245,11 @@ impl HostBuffer {
             .len(bytes.max(1))
             .map_raw(&fd)
             .map_err(|error| Error::unsupported(format!("a dma-buf cannot be mapped: {error}")))?;
-        // a file that is none is told apart before it is relied on
+        // a file that is not a dma-buf is detected before it is used as one
         let probe = crate::dma_buf::flags(Access::READ);
         crate::dma_buf::begin(&fd, probe)
             .and_then(|()| crate::dma_buf::end(&fd, probe))
-            .map_err(|_| Error::unsupported("the descriptor is no dma-buf"))?;
+            .map_err(|_| Error::unsupported("the descriptor is not a dma-buf"))?;
         Ok(HostBuffer {
             data: NonNull::new(map.as_mut_ptr()).expect("invariant: a mapping is not null"),
             bytes,
@@ -260,7 +262,7 @@ impl HostBuffer {
         })
     }
 
-    /// The dma-buf that the memory was imported from, and where it starts there, in bytes.
+    /// The dma-buf that the memory was imported from, and the start of the memory in it, in bytes.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[must_use]
     pub fn dma_buf(&self) -> Option<(std::os::fd::BorrowedFd<'_>, u64)> {
@@ -270,8 +272,8 @@ impl HostBuffer {
         }
     }
 
-    /// Android's hardware buffer that the memory was imported from, an `AHardwareBuffer *`, and where it starts
-    /// there, in bytes.
+    /// The Android hardware buffer (`AHardwareBuffer *`) that the memory was imported from, and the
+    /// start of the memory in it, in bytes.
     #[cfg(target_os = "android")]
     #[must_use]
     pub fn hardware_buffer(&self) -> Option<(u64, u64)> {
@@ -281,7 +283,7 @@ impl HostBuffer {
         }
     }
 
-    /// First byte; of a hardware buffer no address that may be used.
+    /// Address of the first byte; not usable for a hardware buffer.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.data.as_ptr()
@@ -290,9 +292,9 @@ impl HostBuffer {
     /// Copies a range out.
     ///
     /// # Errors
-    /// Where the range leaves the buffer.
+    /// The range exceeds the buffer.
     pub fn copy_out(&self, offset: usize, to: &mut [u8]) -> Result<()> {
-        self.turn(Access::READ, offset, to.len(), |from| {
+        self.access_by_cpu(Access::READ, offset, to.len(), |from| {
             // SAFETY: in range; `to` is a borrowed slice, which the host's memory cannot overlap.
             unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) }
         })
@@ -301,16 +303,23 @@ impl HostBuffer {
     /// Copies a range in.
     ///
     /// # Errors
-    /// Where the range leaves the buffer.
+    /// The range exceeds the buffer.
     pub fn copy_in(&self, offset: usize, from: &[u8]) -> Result<()> {
-        self.turn(Access::BOTH, offset, from.len(), |to| {
+        self.access_by_cpu(Access::BOTH, offset, from.len(), |to| {
             // SAFETY: in range; `from` is a borrowed slice, which the host's memory cannot overlap.
             unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
         })
     }
 
-    /// A use of a range by the processor; the kernel knows of it where the memory is a dma-buf.
-    fn turn(&self, access: Access, offset: usize, bytes: usize, used: impl FnOnce(*mut u8)) -> Result<()> {
+    /// Calls `used` with the address of a range, as a CPU access that the kernel knows of if the
+    /// memory is a dma-buf.
+    fn access_by_cpu(
+        &self,
+        access: Access,
+        offset: usize,
+        bytes: usize,
+        used: impl FnOnce(*mut u8),
+    ) -> Result<()> {
         self.check(offset, bytes)?;
         match &self.hold {
             #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -339,23 +348,25 @@ impl HostBuffer {
     /// A range as a slice.
     ///
     /// # Errors
-    /// Where the range leaves the buffer.
+    /// The range exceeds the buffer.
     ///
     /// # Safety
-    /// Nobody writes to the range while the slice lives: it is bound to an input of a run in flight.
+    /// Nothing writes to the range while the slice lives: it is bound to an input of a run in
+    /// flight.
     pub unsafe fn slice(&self, offset: usize, bytes: usize) -> Result<&[u8]> {
         let data = self.range(offset, bytes)?;
         // SAFETY: in range, initialised (zeroed or the host's), not written as the caller promises.
         Ok(unsafe { std::slice::from_raw_parts(data, bytes) })
     }
 
-    /// A range as a slice to write to.
+    /// A range as a mutable slice.
     ///
     /// # Errors
-    /// Where the range leaves the buffer.
+    /// The range exceeds the buffer.
     ///
     /// # Safety
-    /// Nobody else uses the range while the slice lives: it is bound to an output of a run in flight.
+    /// Nothing else uses the range while the slice lives: it is bound to an output of a run in
+    /// flight.
     #[allow(clippy::mut_from_ref, reason = "exclusive by the caller's promise")]
     pub unsafe fn slice_mut(&self, offset: usize, bytes: usize) -> Result<&mut [u8]> {
         let data = self.range(offset, bytes)?;
@@ -363,10 +374,10 @@ impl HostBuffer {
         Ok(unsafe { std::slice::from_raw_parts_mut(data, bytes) })
     }
 
-    /// The first bytes of the memory, for another device to import, as [`Buffer::export`] gives all of it.
+    /// Exports the first `bytes` bytes of the memory; [`Buffer::export`] exports all of it.
     ///
     /// # Errors
-    /// `Unsupported` where it cannot be given as this kind.
+    /// `Unsupported` if it cannot be exported as this kind.
     pub fn export_first(&self, kind: MemoryKind, bytes: usize) -> Result<Memory> {
         self.check(0, bytes)?;
         let all = self.export(kind)?;
@@ -380,14 +391,14 @@ impl HostBuffer {
     fn check(&self, offset: usize, bytes: usize) -> Result<()> {
         if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
             return Err(Error::bad_argument(format!(
-                "{bytes} bytes at {offset} leave a buffer of {}",
+                "{bytes} bytes at offset {offset} exceed a buffer of {} bytes",
                 self.bytes
             )));
         }
         Ok(())
     }
 
-    /// The address of a range of memory that always has one.
+    /// The address of a range of memory that always has an address.
     fn range(&self, offset: usize, bytes: usize) -> Result<*mut u8> {
         self.check(offset, bytes)?;
         #[cfg(target_os = "android")]
@@ -473,7 +484,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_go_in_and_out_within_range() {
+    fn copies_stay_within_range() {
         let buffer = HostBuffer::create(&Memory::wanted(MemoryKind::Host, 10, 128)).unwrap();
         assert_eq!(buffer.as_ptr() as usize % 128, 0);
         buffer.copy_in(6, &[1, 2, 3, 4]).unwrap();
@@ -486,13 +497,13 @@ mod tests {
 
     #[test]
     #[cfg(all(target_os = "linux", not(miri)))] // Miri has no memory files
-    fn a_file_that_is_no_dma_buf_is_refused() {
+    fn file_that_is_not_a_dma_buf_is_refused() {
         let ours = HostBuffer::create(&Memory::wanted(MemoryKind::Memfd, 4096, 1)).unwrap();
         let file = ours.export(MemoryKind::Memfd).unwrap();
         let given = Memory::file(MemoryKind::DmaBuf, file.fd().unwrap(), 0, 4096);
         let error = HostBuffer::import(&given).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(error.to_string().contains("no dma-buf"), "{error}");
+        assert!(error.to_string().contains("not a dma-buf"), "{error}");
         let given = Memory::wanted(MemoryKind::DmaBuf, 4096, 1);
         assert_eq!(
             HostBuffer::import(&given).err().unwrap().kind(),
@@ -502,7 +513,7 @@ mod tests {
 
     #[test]
     #[cfg(all(target_os = "linux", not(miri)))] // Miri has no memory files
-    fn a_memory_file_is_the_same_memory_on_both_sides() {
+    fn memory_file_is_shared_by_both_sides() {
         let ours = HostBuffer::create(&Memory::wanted(MemoryKind::Memfd, 5000, 1)).unwrap();
         let exported = ours.export(MemoryKind::Memfd).unwrap();
         let theirs = HostBuffer::import(&exported).unwrap();

@@ -1,14 +1,15 @@
-//! A flat graph written as an ONNX model, for vendors' libraries that read one.
+//! A flat graph written as an ONNX model, for vendors' libraries that read ONNX.
 //!
 //! Invariants:
-//! 1. The model means what the graph means, in the opset that graphs are in: attributes that a node leaves to
-//!    their default are written out, encodings become QuantizeLinear and DequantizeLinear.
-//! 2. Inputs and outputs of the model stand in the graph's order and are named `i0, i1, …` and `o0, o1, …`;
-//!    node 7 of the graph is named `n7`, so that a vendor's words about it can be mapped back.
-//! 3. Each output of the model is made by a node, and no two are the same tensor.
+//! 1. The model means what the graph means, in the opset of graphs: attributes that a node leaves
+//!    to their default are written out, and encodings become QuantizeLinear and DequantizeLinear.
+//! 2. Inputs and outputs of the model are in the graph's order and named `i0, i1, …` and `o0, o1,
+//!    …`. Node 7 of the graph is named `n7`, so that a vendor's message about it can be mapped
+//!    back.
+//! 3. Each output of the model is made by a node, and no two outputs are the same tensor.
 //!
-//! Not here: the bytes of the protocol (`onnx/wire`), reading (the host does that).
-//! Start reading at [`write`].
+//! Not here: protobuf encoding (`onnx/wire`), reading models (the host does that). Start reading at
+//! [`write`].
 
 mod message;
 mod options;
@@ -23,14 +24,15 @@ use crate::{GraphView, NodeView, Result};
 /// Writes a part.
 ///
 /// # Errors
-/// `Unsupported` where ONNX cannot say it: an input that is no tensor, constant strings, an encoding that its
-/// quantising ops do not have; or where the model would be longer than protobuf takes.
+/// `Unsupported` if ONNX cannot express it (an input that is not a tensor, constant strings, an
+/// encoding that its quantising ops lack), or if the model would exceed protobuf's size limit.
 pub fn write(graph: &GraphView<'_>, options: &Options<'_>) -> Result<Vec<u8>> {
     write_as(graph, options, Release::NEWEST)
 }
 
-/// Writes a part for a reader of an older release. Only the header differs: the caller vouches that each node means
-/// in that opset what it means in the newest one, with the same inputs and attributes.
+/// Writes a part for a reader of an older release. Only the header differs: the caller guarantees
+/// that each node means the same in that opset as in the newest one, with the same inputs and
+/// attributes.
 ///
 /// # Errors
 /// As [`write`].
@@ -45,9 +47,9 @@ pub fn write_as(graph: &GraphView<'_>, options: &Options<'_>, release: Release) 
     )
 }
 
-/// Writes one node of a graph as a model: what it and its bodies read and is no constant are the inputs, what it
-/// writes the outputs. Gives the tensors that are the inputs and outputs, too. Nodes that do the same to the same
-/// types, extents and constants have equal models, wherever they stand.
+/// Writes one node of a graph as a model. Its inputs are the non-constant tensors that the node and
+/// its bodies read; its outputs are those that the node writes. Also returns these tensors. Nodes
+/// with the same op, types, extents and constants yield equal models, wherever they are in a graph.
 ///
 /// # Errors
 /// As [`write`].

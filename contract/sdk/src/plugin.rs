@@ -1,16 +1,16 @@
-//! The plugin itself: what it is, and the devices it finds.
+//! The plugin itself: its identity and its devices.
 
 use crate::{Device, HostServices, Result};
 
-/// What a plugin is.
+/// Identity of a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PluginInfo {
     /// Short lower-case name, as in `name:index`.
     pub name: &'static str,
     /// Version of the plugin.
     pub version: &'static str,
-    /// Another one for every build whose blobs or figures may differ, as [`build_id!`](crate::build_id) makes it; part of
-    /// every cache key.
+    /// Identifier of the build, part of every cache key. It differs for every build whose blobs or
+    /// figures may differ; [`build_id!`](crate::build_id) makes it.
     pub build_id: &'static str,
 }
 
@@ -29,28 +29,29 @@ macro_rules! build_id {
     };
 }
 
-/// A plugin. Dropping the value ends the instance: join every thread that uses the host's services.
+/// A plugin. Dropping the value ends the instance; it must join every thread that uses the host's
+/// services.
 pub trait Plugin: Send + Sync + Sized + 'static {
-    /// Its devices. All devices of a plugin have one type, so that one can wait for another's fences.
+    /// Type of all its devices. A common type lets one device wait for another's fences.
     type Device: Device;
-    /// What it is; read before anything runs.
+    /// Identity, read before any code of the plugin runs.
     const INFO: PluginInfo;
 
-    /// Makes an instance; loads the vendor's library. May block.
+    /// Makes an instance and loads the vendor's library. May block.
     ///
     /// # Errors
-    /// Where the vendor's library or driver is missing or too old, or the configuration is wrong.
+    /// The vendor's library or driver is missing or too old, or the configuration is wrong.
     fn create(host: HostServices) -> Result<Self>;
 
     /// Counts the devices. May block.
     ///
     /// # Errors
-    /// Where the driver does not answer.
+    /// The driver does not respond.
     fn device_count(&self) -> Result<u32>;
 
     /// Opens a device. May block.
     ///
     /// # Errors
-    /// Where there is no such device or it cannot be opened.
+    /// The device does not exist or cannot be opened.
     fn open(&self, index: u32) -> Result<Self::Device>;
 }

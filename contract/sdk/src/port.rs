@@ -5,7 +5,7 @@ use polychip_ops::DType;
 
 use crate::{Encoding, Error, GraphView, MemoryKind, MemoryKinds, Result};
 
-/// How a tensor lies in memory.
+/// Memory layout of a tensor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Layout {
@@ -37,7 +37,7 @@ impl Layout {
     }
 }
 
-/// What memory a port wants.
+/// Memory that a port requires.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Port {
     /// It is an output.
@@ -56,7 +56,7 @@ pub struct Port {
     pub strides: Vec<i64>,
     /// Alignment of the first element, in bytes.
     pub alignment: u32,
-    /// Kinds that can be bound without a copy.
+    /// Memory kinds that can be bound without a copy.
     pub memory_kinds: MemoryKinds,
     /// Bytes that a bound buffer must hold.
     pub bytes: u64,
@@ -68,7 +68,7 @@ impl Port {
     /// A dense row-major port on host memory.
     ///
     /// # Errors
-    /// Where the rank or size is too large, or elements have no fixed size.
+    /// The rank or size is too large, or elements have no fixed size.
     pub fn dense(output: bool, dtype: DType, dims: &[usize]) -> Result<Port> {
         let too_large = || Error::unsupported(format!("a port of shape {dims:?} is too large"));
         let elements = dims
@@ -97,7 +97,7 @@ impl Port {
     /// The ports of a part: inputs, then outputs, dense and row-major, of these memory kinds.
     ///
     /// # Errors
-    /// Where a port has no known shape, or is too large.
+    /// A port has no known shape, or is too large.
     pub fn of_graph(graph: &GraphView<'_>, memory_kinds: MemoryKinds) -> Result<Vec<Port>> {
         let inputs = graph.inputs().len();
         let mut ports = Vec::with_capacity(inputs + graph.outputs().len());

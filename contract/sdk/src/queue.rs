@@ -1,189 +1,200 @@
-//! A device's queue of runs that compute on the host: its turns, and the threads that serve runs nobody waits for.
+//! A device's queue of runs that compute on the host, its execution slots, and the threads that
+//! serve runs without a waiting host.
 //!
-//! `execute` must not wait, and handing a run of some microseconds to another thread costs as much as the run. So a
-//! run is queued; a host that then waits computes it in place, and a host that does something else is served by
-//! the [`Runner`]. A device computes one run at a time, or several on the places it has ([`RunQueue::with_places`]).
+//! `execute` must not wait, and passing a run of a few microseconds to another thread costs as much
+//! as the run. A run is therefore queued. If the host waits for it, the host's thread computes it;
+//! otherwise the [`Runner`] does. A device computes one run at a time, or several at once if it has
+//! several slots ([`RunQueue::with_slots`]).
 //!
 //! Invariants:
-//! 1. A thread of the runner takes the most urgent run that waits for nothing, the oldest of those; where all wait, the
-//!    oldest. One of its threads at a time looks for one and waits for the places of one.
-//! 2. Nothing is allocated once as many runs have been in flight as there will be.
-//! 3. Dropping the [`Runner`] ends and joins its threads; the host's services are not used after that.
-//! 4. Of a device that may hang ([`QueuedRun::MAY_HANG`]) only the runner computes runs: the most urgent that waits for
-//!    nothing, the oldest of those; where all wait, the oldest, which waits for none of this queue, as a run waits only
-//!    for those that were there before. Abandoning the queue ends all its runs as lost and leaves a thread behind that
-//!    does not come back; no such thread is joined.
-//! 5. While runs follow each other fast and their hosts compute them all, no push wakes the runner: waking a thread
-//!    costs a host some microseconds, and the runner a core that the run may want. It looks by itself, within [`LONG_DOZE`].
-//! 6. A thread of the runner holds places only for a run that waits for nothing but them.
+//! 1. A runner thread takes the most urgent run that is ready (its dependencies have ended), the
+//!    oldest of those. If none is ready, it takes the oldest. One runner thread at a time looks for
+//!    a run and waits for its slots.
+//! 2. Nothing is allocated once the number of runs in flight has reached its maximum.
+//! 3. Dropping the [`Runner`] ends and joins its threads; the host's services are not used
+//!    afterwards.
+//! 4. On a device that may hang ([`QueuedRun::MAY_HANG`]) only the runner computes runs, in the
+//!    order of 1. The oldest run waits for no run of this queue, because a run waits only for
+//!    earlier runs. Abandoning the queue ends all its runs as lost and leaves behind a thread that
+//!    does not return; such a thread is never joined.
+//! 5. While runs follow each other quickly and their hosts compute them all, no push wakes the
+//!    runner: waking a thread costs a host some microseconds, and the runner a core that the run
+//!    may need. The runner then polls, at most [`LONGEST_POLL`] apart.
+//! 6. A runner thread holds slots only for a run that waits for nothing else.
 //!
-//! Not here: what a run is, and when a wait computes it in place (`run`); who goes first (`places`).
+//! Not here: the run itself, and when a wait computes it (`run`); the order of runs
+//! (`execution_slots`).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::places::{Claim, Places};
+use crate::execution_slots::{Claim, ExecutionSlots};
 use crate::{Error, ErrorKind, HostServices, Result};
 
-/// How long the runner leaves a run to a host that is about to wait for it: longer than the way from `execute` to
-/// `fence_wait`, shorter than waking a thread twice.
+/// Time for which the runner leaves a run to a host that is about to wait for it: longer than from
+/// `execute` to `fence_wait`, shorter than waking a thread twice.
 const GRACE: Duration = Duration::from_micros(20);
 
-/// How soon, at first, the runner looks for a run that nobody waits for in a stream of runs that were all waited for;
-/// then after twice that, and so on.
-const DOZE: Duration = Duration::from_micros(500);
+/// First polling interval of the runner during a stream of runs that hosts compute. Every interval
+/// is twice the one before.
+const FIRST_POLL: Duration = Duration::from_micros(500);
 
-/// The longest that it leaves such a run: waking takes a virtual machine's core some 30 µs.
-const LONG_DOZE: Duration = Duration::from_millis(4);
+/// Longest polling interval. Waking takes a virtual machine's core some 30 µs.
+const LONGEST_POLL: Duration = Duration::from_millis(4);
 
-/// Runs in a row, computed by hosts that waited for them, after which the next ones are taken to be such too.
+/// Number of consecutive runs computed by their hosts after which the next ones are expected to be,
+/// too.
 const STREAM: u32 = 16;
 
-/// How long the end of a queue waits for a run that is with a device that may hang.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time for which closing a queue waits for the run that is on a device that may hang.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Runs are made so many at once, before they are short: there are twice as many as are under way, and half of this.
-/// Whoever signals a run holds it longer than whoever waits for it, on a busy machine for some milliseconds: the next
-/// one needs another, and must not be the one to make it.
+/// Number of runs allocated at once, before they run out: the pool holds twice as many as are in
+/// flight, plus half of this. A signalling thread holds a run longer than its waiter does, on a
+/// busy machine for some milliseconds. The next run then needs another object, and must not be the
+/// one to allocate it.
 const GROWTH: usize = 8;
 
-/// A run that waits in a [`RunQueue`].
+/// A run in a [`RunQueue`].
 pub trait QueuedRun: Send + Sync + 'static {
-    /// Computing it may never come back.
+    /// Whether computing it may never return.
     const MAY_HANG: bool;
 
-    /// A run that is filled later.
+    /// An empty run, to be filled later.
     fn new() -> Self;
 
-    /// Whether it is queued or computed.
+    /// Whether it is queued or being computed.
     fn is_under_way(&self) -> bool;
 
-    /// Makes a run that has ended as new. Allocates nothing.
+    /// Resets a run that has ended. Does not allocate.
     fn renew(&mut self);
 
-    /// How urgent it is: the greater, the sooner.
+    /// Urgency; higher goes first.
     fn priority(&self) -> u8;
 
-    /// When it was queued.
+    /// Time at which it was queued.
     fn since(&self) -> Instant;
 
-    /// On how many of the device's places it computes; more than there are stands for all.
-    fn places(&self) -> usize;
+    /// Number of execution slots that it occupies; a number above the device's means all.
+    fn slots(&self) -> usize;
 
-    /// Whether all that it waits for has ended, as far as can be told without waiting.
+    /// Whether all runs that it waits for have ended, as far as is known without waiting.
     fn is_ready(&self) -> bool;
 
-    /// Computes it, unless another thread does or has, and tells its fence. Takes it out of the queue. In this turn
-    /// where there is one, else it waits for its own.
-    fn compute(&self, turn: Option<Turn<'_, Self>>)
+    /// Computes it and signals its fence, unless another thread does or did. Removes it from the
+    /// queue. Uses `grant` if there is one; otherwise waits for slots.
+    fn compute(&self, grant: Option<QueueGrant<'_, Self>>)
     where
         Self: Sized;
 
-    /// Ends it with this error, unless it has ended; true where a thread computes it, which then tells nobody.
+    /// Ends it with this error, unless it has ended. Returns true if a thread is computing it; that
+    /// thread then reports to nothing.
     fn lose(&self, error: Error) -> bool;
 }
 
 struct State<R> {
     queued: VecDeque<Arc<R>>,
-    places: Places,
-    /// What the runner computes, of a device that may hang.
+    slots: ExecutionSlots,
+    /// The run that the runner computes, on a device that may hang.
     current: Option<Arc<R>>,
-    /// The runner's thread that serves; earlier ones were left behind.
+    /// Number of the runner's serving thread. Earlier threads were left behind.
     serving: u64,
     stop: bool,
-    /// Threads of the runner, and how many of them wait for news: one does not while it is busy or watches.
+    /// Threads of the runner, and how many of them sleep. A thread that is busy or watches does not
+    /// sleep.
     threads: usize,
     asleep: usize,
-    /// One of those that are asleep has been woken and has not looked yet.
-    rung: bool,
-    /// A thread of the runner watches: it leaves a run its grace, dozes, or waits for a run's places.
+    /// One of the sleeping threads has been woken and has not looked yet.
+    woken: bool,
+    /// A runner thread watches: it gives a run its grace time, polls, or waits for a run's slots.
     watch: Option<Watch<R>>,
-    /// Places on which threads of the runner compute.
-    served: usize,
-    /// Runs pushed so far, wrapping.
+    /// Slots on which runner threads compute.
+    runner_slots: usize,
+    /// Number of runs pushed so far, wrapping.
     pushed: u32,
-    /// Runs that left the queue since the runner took one last.
-    in_place: u32,
+    /// Number of runs that left the queue since the runner last took one.
+    computed_by_hosts: u32,
 }
 
-/// What the runner's thread that watches does.
+/// Activity of the runner thread that watches.
 enum Watch<R> {
-    /// It looks again by itself.
+    /// It polls.
     Looks,
-    /// It waits for the places of a run, until this bell rings.
-    InLine(Arc<R>, Arc<Condvar>),
+    /// It waits for the slots of a run, until this condition variable is notified.
+    WaitsForSlots(Arc<R>, Arc<Condvar>),
 }
 
-/// Runs of one device.
+/// The runs of one device. Thread-safe.
 pub struct RunQueue<R> {
     host: HostServices,
     lane: usize,
     state: Mutex<State<R>>,
     news: Condvar,
-    /// The runner has no run any more.
+    /// Notified when the runner has no run.
     idle: Condvar,
     runs: Mutex<Vec<Arc<R>>>,
     /// Threads of the runner beside the first.
     others: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// Places of a device, to compute on; dropping it gives them back.
-pub struct Turn<'a, R: QueuedRun> {
+/// Permission to compute on some execution slots of a device. Dropping it releases them.
+pub struct QueueGrant<'a, R: QueuedRun> {
     queue: &'a RunQueue<R>,
-    places: usize,
-    /// Of a thread of the runner.
-    served: bool,
+    slots: usize,
+    /// Held by a runner thread.
+    is_runners: bool,
 }
 
-impl<R: QueuedRun> Drop for Turn<'_, R> {
+impl<R: QueuedRun> Drop for QueueGrant<'_, R> {
     fn drop(&mut self) {
         let mut state = self.queue.state();
-        state.places.give_back(self.places);
-        if self.served {
-            state.served -= self.places;
+        state.slots.give_back(self.slots);
+        if self.is_runners {
+            state.runner_slots -= self.slots;
         }
     }
 }
 
 impl<R: QueuedRun> RunQueue<R> {
-    /// An empty queue.
+    /// An empty queue of a device with one slot.
     #[must_use]
     pub fn new(host: HostServices) -> Self {
         Self::of_lane(host, 0)
     }
 
-    /// An empty queue of one of the lanes of a device whose runs take turns by lane.
+    /// An empty queue for one lane of a device whose lanes run separately.
     #[must_use]
     pub fn of_lane(host: HostServices, lane: usize) -> Self {
         Self::made(host, lane, 1)
     }
 
-    /// An empty queue of a device that computes several runs at once: it has so many places, and a run takes as many
-    /// as [`QueuedRun::places`] says. Of a device that may hang the one thread computes its runs, whatever its places.
+    /// An empty queue of a device that computes several runs at once on `slots` slots. A run
+    /// occupies as many as [`QueuedRun::slots`] states. On a device that may hang, one thread
+    /// computes all runs, whatever the number of slots.
     #[must_use]
-    pub fn with_places(host: HostServices, places: usize) -> Self {
-        Self::made(host, 0, places)
+    pub fn with_slots(host: HostServices, slots: usize) -> Self {
+        Self::made(host, 0, slots)
     }
 
-    fn made(host: HostServices, lane: usize, places: usize) -> Self {
+    fn made(host: HostServices, lane: usize, slots: usize) -> Self {
         Self {
             host,
             lane,
             state: Mutex::new(State {
                 queued: VecDeque::with_capacity(64),
-                places: Places::new(places),
+                slots: ExecutionSlots::new(slots),
                 current: None,
                 serving: 0,
                 stop: false,
                 threads: 0,
                 asleep: 0,
-                rung: false,
+                woken: false,
                 watch: None,
-                served: 0,
+                runner_slots: 0,
                 pushed: 0,
-                in_place: 0,
+                computed_by_hosts: 0,
             }),
             news: Condvar::new(),
             idle: Condvar::new(),
@@ -192,12 +203,12 @@ impl<R: QueuedRun> RunQueue<R> {
         }
     }
 
-    /// Which lane it is; 0 where the device has one.
+    /// Index of the lane; 0 if the device has one.
     pub fn lane(&self) -> usize {
         self.lane
     }
 
-    /// The host's clock.
+    /// Time on the host's clock, in nanoseconds.
     pub fn now_ns(&self) -> u64 {
         self.host.now_ns()
     }
@@ -206,63 +217,65 @@ impl<R: QueuedRun> RunQueue<R> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many places the device has.
-    pub fn places(&self) -> usize {
-        self.state().places.all()
+    /// Number of execution slots of the device.
+    pub fn slots(&self) -> usize {
+        self.state().slots.all()
     }
 
-    /// All places of the device, before any run that waits for some.
-    pub fn turn(&self) -> Turn<'_, R> {
+    /// Waits for all slots of the device, ahead of every waiting run. Blocks.
+    pub fn acquire_all(&self) -> QueueGrant<'_, R> {
         self.wait_for(Claim {
             priority: u8::MAX,
             since: Instant::now(),
-            places: usize::MAX,
+            slots: usize::MAX,
         })
     }
 
-    /// The turn of a run.
-    pub(crate) fn turn_of(&self, run: &R) -> Turn<'_, R> {
+    /// Waits for the slots of a run.
+    pub(crate) fn acquire(&self, run: &R) -> QueueGrant<'_, R> {
         self.wait_for(claim_of(run))
     }
 
-    /// The turn of a run that need not wait for it.
-    pub(crate) fn try_turn_of(&self, run: &R) -> Option<Turn<'_, R>> {
+    /// Takes the slots of a run if they are free now.
+    pub(crate) fn try_acquire(&self, run: &R) -> Option<QueueGrant<'_, R>> {
         let claim = claim_of(run);
         let mut state = self.state();
-        state.places.take(claim).then(|| self.granted(&state, claim))
+        state.slots.take(claim).then(|| self.granted(&state, claim))
     }
 
-    fn wait_for(&self, claim: Claim) -> Turn<'_, R> {
+    fn wait_for(&self, claim: Claim) -> QueueGrant<'_, R> {
         let mut state = self.state();
-        if !state.places.take(claim) {
-            let ticket = state.places.join(claim);
-            let bell = Arc::clone(&ticket.bell);
-            while !state.places.settle(&ticket) {
-                state = bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+        if !state.slots.take(claim) {
+            let ticket = state.slots.join(claim);
+            let condvar = Arc::clone(&ticket.condvar);
+            while !state.slots.settle(&ticket) {
+                state = condvar.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
-            state.places.leave(ticket);
+            state.slots.leave(ticket);
         }
         self.granted(&state, claim)
     }
 
-    fn granted(&self, state: &State<R>, claim: Claim) -> Turn<'_, R> {
-        Turn {
+    fn granted(&self, state: &State<R>, claim: Claim) -> QueueGrant<'_, R> {
+        QueueGrant {
             queue: self,
-            places: state.places.possible(claim).places,
-            served: false,
+            slots: state.slots.possible(claim).slots,
+            is_runners: false,
         }
     }
 
-    /// Wakes a thread of the runner that shall watch, where none does and one may be needed: where all places are
-    /// with its threads, the first of them to end looks.
+    /// Decides whether to wake a runner thread to watch: none watches and one may be needed. If
+    /// runner threads occupy all slots, the first of them to finish looks.
     fn wake(&self, state: &mut State<R>) -> bool {
-        let needed =
-            state.watch.is_none() && state.asleep > 0 && !state.rung && state.served < state.places.all();
-        state.rung |= needed;
+        let needed = state.watch.is_none()
+            && state.asleep > 0
+            && !state.woken
+            && state.runner_slots < state.slots.all();
+        state.woken |= needed;
         needed
     }
 
-    /// A run that nobody holds.
+    /// An unused run from the pool.
     pub fn take(&self) -> Arc<R> {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         let under_way = runs.iter().filter(|run| run.is_under_way()).count();
@@ -280,15 +293,15 @@ impl<R: QueuedRun> RunQueue<R> {
         unreachable!("invariant: a run that was just made is free")
     }
 
-    /// Queues a run that was filled.
+    /// Queues a filled run.
     pub fn push(&self, run: &Arc<R>) {
         let mut state = self.state();
         state.queued.push_back(Arc::clone(run));
         state.pushed = state.pushed.wrapping_add(1);
-        if let Some(Watch::InLine(other, bell)) = &state.watch
+        if let Some(Watch::WaitsForSlots(other, condvar)) = &state.watch
             && other.priority() < run.priority()
         {
-            bell.notify_one();
+            condvar.notify_one();
         }
         let wakes = self.wake(&mut state);
         drop(state);
@@ -297,20 +310,20 @@ impl<R: QueuedRun> RunQueue<R> {
         }
     }
 
-    /// Takes a run out that a thread has claimed.
+    /// Removes a run that a thread has claimed.
     pub fn remove(&self, run: &R) {
         let mut state = self.state();
         if state.take(run) {
-            state.in_place = state.in_place.saturating_add(1);
-            if let Some(Watch::InLine(other, bell)) = &state.watch
+            state.computed_by_hosts = state.computed_by_hosts.saturating_add(1);
+            if let Some(Watch::WaitsForSlots(other, condvar)) = &state.watch
                 && std::ptr::eq(&**other, run)
             {
-                bell.notify_one();
+                condvar.notify_one();
             }
         }
     }
 
-    /// Takes note that a run has ended, before its fence says so.
+    /// Records the end of a run, before its fence signals it.
     pub(crate) fn ended(&self, run: &R) {
         if R::MAY_HANG {
             self.state()
@@ -320,8 +333,9 @@ impl<R: QueuedRun> RunQueue<R> {
         }
     }
 
-    /// Ends all runs as lost, of a device that was reset. True where one was with the device: its thread is left
-    /// behind, with all that the run holds, and [`Runner::keep_serving`] starts another.
+    /// Ends all runs as lost, because the device was reset. Returns true if one was on the device:
+    /// its thread is left behind with everything that the run holds, and [`Runner::keep_serving`]
+    /// starts another.
     pub fn abandon(&self) -> bool {
         let mut state = self.state();
         let current = state.current.take();
@@ -338,9 +352,9 @@ impl<R: QueuedRun> RunQueue<R> {
         left
     }
 
-    /// The next run for thread `serving`, and its turn where it need not wait for other runs first; `None` when the
-    /// thread is to end.
-    fn next(&self, serving: u64) -> Option<(Arc<R>, Option<Turn<'_, R>>)> {
+    /// The next run for thread `serving`, with its grant if it need not wait for other runs first.
+    /// `None` if the thread must end.
+    fn next(&self, serving: u64) -> Option<(Arc<R>, Option<QueueGrant<'_, R>>)> {
         if R::MAY_HANG {
             self.next_ready(serving).map(|run| (run, None))
         } else {
@@ -368,16 +382,16 @@ impl<R: QueuedRun> RunQueue<R> {
         state.asleep += 1;
         state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
         state.asleep -= 1;
-        state.rung = false;
+        state.woken = false;
         state
     }
 
-    /// The next run, once its grace is over and there are places for it; `None` when the queue ends.
-    fn next_unclaimed(&self) -> Option<(Arc<R>, Option<Turn<'_, R>>)> {
+    /// The next run, after its grace time and once its slots are free; `None` if the queue ends.
+    fn next_unclaimed(&self) -> Option<(Arc<R>, Option<QueueGrant<'_, R>>)> {
         let mut state = self.state();
-        // when the queue was found empty last, and how much had been pushed then
+        // time at which the queue was last found empty, and the number of pushes then
         let (mut last, mut seen) = (None::<Instant>, state.pushed);
-        let mut doze = DOZE;
+        let mut poll = FIRST_POLL;
         while !state.stop {
             if state.watch.is_some() {
                 state = self.sleep(state);
@@ -385,18 +399,18 @@ impl<R: QueuedRun> RunQueue<R> {
             }
             let Some((at, ready)) = state.best() else {
                 let now = Instant::now();
-                let fast = last.replace(now).is_some_and(|last| now - last < 2 * doze);
+                let fast = last.replace(now).is_some_and(|last| now - last < 2 * poll);
                 let news = std::mem::replace(&mut seen, state.pushed) != state.pushed;
-                if fast && news && state.in_place >= STREAM {
+                if fast && news && state.computed_by_hosts >= STREAM {
                     state.watch = Some(Watch::Looks);
-                    state = match self.news.wait_timeout(state, doze) {
+                    state = match self.news.wait_timeout(state, poll) {
                         Ok((state, _)) => state,
                         Err(poisoned) => poisoned.into_inner().0,
                     };
                     state.watch = None;
-                    doze = LONG_DOZE.min(2 * doze);
+                    poll = LONGEST_POLL.min(2 * poll);
                 } else {
-                    doze = DOZE;
+                    poll = FIRST_POLL;
                     state = self.sleep(state);
                 }
                 continue;
@@ -411,60 +425,63 @@ impl<R: QueuedRun> RunQueue<R> {
                 continue;
             }
             let claim = claim_of(&*run);
-            let mut granted = ready && state.places.take(claim);
+            let mut granted = ready && state.slots.take(claim);
             if ready && !granted {
-                let ticket = state.places.join(claim);
-                state.watch = Some(Watch::InLine(Arc::clone(&run), Arc::clone(&ticket.bell)));
-                let bell = Arc::clone(&ticket.bell);
-                state = bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+                let ticket = state.slots.join(claim);
+                state.watch = Some(Watch::WaitsForSlots(
+                    Arc::clone(&run),
+                    Arc::clone(&ticket.condvar),
+                ));
+                let condvar = Arc::clone(&ticket.condvar);
+                state = condvar.wait(state).unwrap_or_else(PoisonError::into_inner);
                 state.watch = None;
-                granted = state.places.settle(&ticket);
-                state.places.leave(ticket);
+                granted = state.slots.settle(&ticket);
+                state.slots.leave(ticket);
                 if !granted {
                     continue;
                 }
             }
-            let mut turn = granted.then(|| self.granted(&state, claim));
-            // its host may have claimed it while this thread waited for its places
+            let mut grant = granted.then(|| self.granted(&state, claim));
+            // its host may have claimed it while this thread waited for the slots
             let taken = state.take(&run);
-            state.in_place *= u32::from(!taken);
-            if let Some(turn) = turn.as_mut().filter(|_| taken) {
-                turn.served = true;
-                state.served += turn.places;
+            state.computed_by_hosts *= u32::from(!taken);
+            if let Some(grant) = grant.as_mut().filter(|_| taken) {
+                grant.is_runners = true;
+                state.runner_slots += grant.slots;
             }
-            // another thread watches
+            // let another thread watch
             let wakes = taken && !state.queued.is_empty() && self.wake(&mut state);
             drop(state);
             if wakes {
                 self.news.notify_one();
             }
             if taken {
-                return Some((run, turn));
+                return Some((run, grant));
             }
-            drop(turn);
+            drop(grant);
             state = self.state();
         }
         None
     }
 
-    /// Whether a thread of the runner that begins to compute leaves none behind that would serve the next run, while
-    /// the device may have a place for it. The caller then starts one.
+    /// Whether a runner thread that starts to compute leaves none to serve the next run, although
+    /// the device may have a slot for it. The caller then starts another thread.
     fn needs_thread(&self) -> bool {
         let mut state = self.state();
         let needs = !R::MAY_HANG
             && !state.stop
             && state.asleep == 0
             && state.watch.is_none()
-            && state.served < state.places.all()
-            && state.threads < state.places.all();
+            && state.runner_slots < state.slots.all()
+            && state.threads < state.slots.all();
         state.threads += usize::from(needs);
         needs
     }
 }
 
 impl<R: QueuedRun> State<R> {
-    /// The most urgent run that is ready, the oldest of those, else the oldest of all; where it is, and whether it is
-    /// ready.
+    /// The position of the most urgent ready run, the oldest of those, else of the oldest run; and
+    /// whether it is ready.
     fn best(&self) -> Option<(usize, bool)> {
         let mut best: Option<usize> = None;
         for (at, run) in self.queued.iter().enumerate() {
@@ -477,7 +494,7 @@ impl<R: QueuedRun> State<R> {
         best.map(|at| (at, true)).or(oldest)
     }
 
-    /// Takes a run out of the queue, where it is in it.
+    /// Removes a run from the queue, if it is there.
     fn take(&mut self, run: &R) -> bool {
         let mut queued = self.queued.iter();
         let at = queued.position(|queued| std::ptr::eq(&**queued, run));
@@ -489,11 +506,12 @@ fn claim_of<R: QueuedRun>(run: &R) -> Claim {
     Claim {
         priority: run.priority(),
         since: run.since(),
-        places: run.places(),
+        slots: run.slots(),
     }
 }
 
-/// The threads that serve runs nobody waits for: as many as the device has places, each made when the others are busy.
+/// The threads that serve runs without a waiting host: at most one per slot, each started when the
+/// others are busy.
 pub struct Runner<R: QueuedRun> {
     queue: Arc<RunQueue<R>>,
     name: String,
@@ -502,7 +520,7 @@ pub struct Runner<R: QueuedRun> {
 }
 
 impl<R: QueuedRun> Runner<R> {
-    /// Starts the first under this name.
+    /// Starts the first thread, named `name`.
     ///
     /// # Errors
     /// The system has no thread left.
@@ -518,7 +536,7 @@ impl<R: QueuedRun> Runner<R> {
         })
     }
 
-    /// Starts another thread in place of one that was left behind, where none serves.
+    /// Starts a thread to replace one that was left behind, if none serves.
     ///
     /// # Errors
     /// The system has no thread left.
@@ -526,28 +544,28 @@ impl<R: QueuedRun> Runner<R> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         let serving = self.queue.state().serving;
         if thread.0 != serving {
-            // the old one is dropped, not joined: it may never come back
+            // the old one is dropped, not joined: it may never return
             *thread = (serving, Some(spawn(&self.queue, serving, &self.name)?));
         }
         Ok(())
     }
 
-    /// Ends what runs on a device that may hang; true where its thread does not come back.
+    /// Ends the runs of a device that may hang. Returns true if its thread does not return.
     fn hangs(&self) -> bool {
         let queue = &*self.queue;
         let lost = || Error::new(ErrorKind::DeviceLost, "the device was closed under the run");
         let current = queue.state().current.clone();
         if let Some(current) = current {
-            // one that waits for another gives up; one with the device ends by itself
+            // a run that waits for another gives up; a run on the device ends by itself
             current.lose(lost());
         }
         let (mut state, _) = queue
             .idle
-            .wait_timeout_while(queue.state(), PATIENCE, |state| state.current.is_some())
+            .wait_timeout_while(queue.state(), CLOSE_TIMEOUT, |state| state.current.is_some())
             .unwrap_or_else(PoisonError::into_inner);
         let hangs = state.current.is_some();
         if hangs {
-            // left behind, with all that it holds
+            // left behind, with everything that it holds
             state.serving += 1;
         }
         let queued = std::mem::take(&mut state.queued);
@@ -565,17 +583,22 @@ fn spawn<R: QueuedRun>(queue: &Arc<RunQueue<R>>, serving: u64, name: &str) -> Re
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(move || {
-            while let Some((run, turn)) = queue.next(serving) {
+            while let Some((run, grant)) = queue.next(serving) {
                 if queue.needs_thread() {
                     start_another(&queue, serving, &own);
                 }
-                run.compute(turn);
+                run.compute(grant);
             }
         })
-        .map_err(|error| Error::new(ErrorKind::OutOfMemory, format!("no thread for runs: {error}")))
+        .map_err(|error| {
+            Error::new(
+                ErrorKind::OutOfMemory,
+                format!("cannot start a thread for runs: {error}"),
+            )
+        })
 }
 
-/// Starts a thread that serves beside others; where the system has none left, they do alone.
+/// Starts another runner thread. If the system has none left, the existing ones serve alone.
 fn start_another<R: QueuedRun>(queue: &Arc<RunQueue<R>>, serving: u64, name: &str) {
     if let Ok(thread) = spawn(queue, serving, name) {
         let mut others = queue.others.lock().unwrap_or_else(PoisonError::into_inner);
@@ -587,8 +610,8 @@ impl<R: QueuedRun> Drop for Runner<R> {
     fn drop(&mut self) {
         let mut state = self.queue.state();
         state.stop = true;
-        if let Some(Watch::InLine(_, bell)) = &state.watch {
-            bell.notify_one();
+        if let Some(Watch::WaitsForSlots(_, condvar)) = &state.watch {
+            condvar.notify_one();
         }
         drop(state);
         self.queue.news.notify_all();
@@ -598,7 +621,7 @@ impl<R: QueuedRun> Drop for Runner<R> {
         while let Some(thread) = next {
             // a run reports through its fence, so there is nothing to report here
             let _ = thread.join();
-            // whoever was joined starts no more
+            // a joined thread starts no more threads
             let mut others = self.queue.others.lock().unwrap_or_else(PoisonError::into_inner);
             next = others.pop();
         }

@@ -237,7 +237,7 @@ mod tests {
     use polychip_abi::{Sized as _, polychip_cost, polychip_node};
 
     #[test]
-    fn a_smaller_struct_keeps_our_defaults() {
+    fn smaller_struct_keeps_our_defaults() {
         let mut node = polychip_node::sized();
         node.op = 7;
         node.input_count = 3;
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_larger_struct_is_read_and_written_in_part() {
+    fn larger_struct_is_read_and_written_in_part() {
         #[repr(C)]
         struct Later {
             cost: polychip_cost,
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_null_and_endless_are_refused() {
+    fn torn_null_and_oversized_inputs_are_refused() {
         let mut node = polychip_node::sized();
         node.struct_size = 50;
         // SAFETY: readable for more than its size.

@@ -1,26 +1,26 @@
-//! A run of a loaded part, and the fence that tells its end: the one state machine of runs whose computing is a
-//! call that waits.
+//! A run of a loaded part, which is also its fence: the one state machine for runs whose
+//! computation is a blocking call.
 //!
 //! ```text
 //!          start              a waiter or the runner              the call returns
 //!  idle ──────────> queued ─────────────────────────> claimed ──────────────────────> ended
 //!   ^                  └──────────── the queue is abandoned ───────────┴───────────────┤
-//!   └──────────────────────── nobody holds its fence any more ─────────────────────────┘
+//!   └──────────────────────── its fence has been destroyed ────────────────────────────┘
 //! ```
 //!
-//! Why: `execute` must not wait, and handing a run of some microseconds to another thread costs as much as the run.
-//! So a run is queued; a host that then waits computes it in place, and a host that does something else is served by
-//! the queue's thread ([`Runner`](crate::Runner)). A device whose calls may hang ([`Compute::MAY_HANG`]) is served by
-//! that thread alone.
+//! `execute` must not wait, and passing a run of a few microseconds to another thread costs as much
+//! as the run. A run is therefore queued. If the host waits for it, the host's thread computes it;
+//! otherwise the queue's thread does ([`Runner`](crate::Runner)). For a device whose calls may hang
+//! ([`Compute::MAY_HANG`]), only that thread computes.
 //!
 //! Invariants:
-//! 1. Exactly one thread claims a run; it computes, lets go of executable and buffers, and signals.
-//! 2. Whoever moves a run to `ended` signals its fence, once. A thread that finds its run ended by another (the queue
-//!    was abandoned) tells nobody, and does not use the host any more.
-//! 3. A run that began, or whose deadline passed before it could, has a timing, without a figure where the device is
-//!    emulated. One that was cancelled before it
-//!    began, or that waited for a failed one, has none: it never had the device.
-//! 4. A run is used again only when nobody holds its fence any more; then nothing is allocated.
+//! 1. Exactly one thread claims a run. It computes, releases executable and buffers, and signals.
+//! 2. The thread that moves a run to `ended` signals its fence, once. A thread that finds its run
+//!    ended by another (the queue was abandoned) signals nothing and no longer uses the host.
+//! 3. A run that started, or whose deadline passed before it could, has a timing, without a figure
+//!    if the device is emulated. A run that was cancelled before it started, or that waited for a
+//!    failed run, has none: it never had the device.
+//! 4. A run is reused only after its fence has been destroyed. Reuse does not allocate.
 //!
 //! Not here: the order of runs and the thread (`queue`), the memory of a fence (`pool`).
 
@@ -35,8 +35,8 @@ use polychip_abi::POLYCHIP_MAX_RANK;
 use polychip_ops::DType;
 
 use crate::{
-    Binding, Buffer, Error, ErrorKind, Fence, HostBuffer, NO_TIMEOUT, QueuedRun, Result, RunFence, RunQueue,
-    SignalCallback, Step, Submit, Timing, Turn,
+    Binding, Buffer, Error, ErrorKind, Fence, HostBuffer, NO_TIMEOUT, QueueGrant, QueuedRun, Result,
+    RunFence, RunQueue, SignalCallback, Step, Submit, Timing,
 };
 
 const IDLE: u8 = 0;
@@ -44,75 +44,78 @@ const QUEUED: u8 = 1;
 const CLAIMED: u8 = 2;
 const ENDED: u8 = 3;
 
-/// How often a run of a device that may hang, while it waits for another, looks whether it still shall.
+/// Interval at which a waiting run of a device that may hang checks whether it should still wait,
+/// in nanoseconds.
 const POLL_NS: u64 = 20_000_000;
 
-/// Ports and waits of a run for which nothing is allocated, not even when it is used first.
+/// Ports and waits of a run for which nothing is allocated, not even on first use.
 const USUAL_PORTS: usize = 8;
 const USUAL_WAITS: usize = 4;
 
-/// A loaded part that computes its runs in a call that waits.
+/// A loaded part that computes its runs in a blocking call.
 pub trait Compute: Send + Sync + Sized + 'static {
-    /// Memory that its ports are bound to.
+    /// Memory bound to its ports.
     type Buffer: Buffer;
 
-    /// The call may never come back (a chip behind a driver): only the queue's thread makes it, and a reset leaves
-    /// that thread behind ([`RunQueue::abandon`]).
+    /// The call may never return (a chip behind a driver): only the queue's thread makes it, and a
+    /// reset leaves that thread behind ([`RunQueue::abandon`]).
     const MAY_HANG: bool = false;
 
-    /// [`Compute::interrupt`] ends a call that is under way.
+    /// [`Compute::interrupt`] can end a call in progress.
     const INTERRUPTS: bool = false;
 
-    /// Refuses memory that runs cannot be computed on, before the run is queued.
+    /// Refuses unsuitable memory before the run is queued.
     ///
     /// # Errors
-    /// What is wrong with it.
-    fn admit(&self, _port: u32, _bound: &Bound<Self::Buffer>) -> Result<()> {
+    /// The reason for the refusal.
+    fn admit(&self, _port: u32, _bound: &PortBuffer<Self::Buffer>) -> Result<()> {
         Ok(())
     }
 
-    /// On how many of the places of its queue ([`RunQueue::with_places`]) a run computes; more than there are stands
-    /// for all.
-    fn places(&self) -> usize {
+    /// Number of execution slots of its queue ([`RunQueue::with_slots`]) that a run occupies; a
+    /// number above the queue's means all.
+    fn slots(&self) -> usize {
         usize::MAX
     }
 
-    /// How long runs take, where that tells of the next one: a wait with a limit well above it may then compute the
-    /// run itself. `None` where a run may take any time.
+    /// Time of the last run, if it predicts the next one: a wait with a limit well above it may
+    /// then compute the run itself. `None` if run times vary freely.
     fn pace(&self) -> Option<&Pace> {
         None
     }
 
-    /// Whether times of runs are the device's: those of one that is emulated are the computer's that emulates.
+    /// Whether run times are the device's. On an emulated device they are those of the emulating
+    /// computer.
     fn is_measured(&self) -> bool {
         true
     }
 
-    /// Computes a run over memory bound to the ports, in the order of ports. Called in the device's turn.
+    /// Computes a run over the memory bound to the ports, in port order. Called while the run holds
+    /// its slots.
     ///
     /// # Errors
-    /// The run's own error. A panic ends the run with an error too.
-    fn compute(&self, bound: &[Bound<Self::Buffer>], run: &RunContext<'_>) -> Result<Span>;
+    /// The run's own error. A panic also ends the run with an error.
+    fn compute(&self, bound: &[PortBuffer<Self::Buffer>], run: &RunContext<'_>) -> Result<Span>;
 
-    /// Asks the call that computes now to come back early; only where [`Compute::INTERRUPTS`].
+    /// Asks the call in progress to return early; called only if [`Compute::INTERRUPTS`].
     ///
     /// # Errors
-    /// Where it cannot be stopped.
+    /// The call cannot be stopped.
     fn interrupt(&self) -> Result<()> {
         Ok(())
     }
 }
 
-/// When a device worked on a run.
+/// Time during which a device worked on a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Span {
-    /// As long as the call took.
+    /// The duration of the call.
     Call,
-    /// For so many nanoseconds, up to the end of the call.
+    /// This many nanoseconds, up to the end of the call.
     Device(u64),
 }
 
-/// How long the last run of a part took.
+/// Time of the last run of a part.
 #[derive(Debug)]
 pub struct Pace(AtomicU64);
 
@@ -123,7 +126,7 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// In nanoseconds; without end before the first run.
+    /// In nanoseconds; `u64::MAX` before the first run.
     #[must_use]
     pub fn ns(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -134,7 +137,7 @@ impl Pace {
     }
 }
 
-/// What a run may ask and say while it computes.
+/// Access of a computing run to its options and results.
 pub struct RunContext<'a> {
     fence: &'a RunFence,
     lane: usize,
@@ -149,10 +152,10 @@ impl RunContext<'_> {
         self.fence.is_cancelled()
     }
 
-    /// The error of a run that looks and finds itself cancelled.
+    /// Returns an error if the run is cancelled.
     ///
     /// # Errors
-    /// Where the host asked the run to end early.
+    /// The host asked the run to end early.
     pub fn check_cancelled(&self) -> Result<()> {
         if self.is_cancelled() {
             return Err(cancelled());
@@ -160,28 +163,28 @@ impl RunContext<'_> {
         Ok(())
     }
 
-    /// Whether the host wants to know what each step takes ([`RunContext::set_steps`]).
+    /// Whether the host requests the time of each step ([`RunContext::set_steps`]).
     #[must_use]
     pub fn measures_steps(&self) -> bool {
         self.measures_steps
     }
 
-    /// Says what each step took.
+    /// Reports the time of each step.
     pub fn set_steps(&self, steps: Vec<Step>) {
         self.fence.set_steps(steps);
     }
 
-    /// Says that bytes of a port were copied or converted, instead of being used where they lie.
+    /// Reports bytes of a port that were copied or converted instead of being used in place.
     pub fn add_copied_bytes(&self, bytes: usize) {
         self.copied_bytes.set(self.copied_bytes.get() + bytes as u64);
     }
 
-    /// Says the actual extents of an output that states upper bounds.
+    /// Reports the actual extents of an output that states upper bounds.
     pub fn set_output_shape(&self, port: u32, dims: &[i64]) {
         self.fence.set_output_shape(port, dims);
     }
 
-    /// The lane of the queue that the run is in ([`RunQueue::of_lane`]).
+    /// Lane of the queue that the run is in ([`RunQueue::of_lane`]).
     #[must_use]
     pub fn lane(&self) -> usize {
         self.lane
@@ -189,7 +192,7 @@ impl RunContext<'_> {
 }
 
 /// A buffer bound to a port of a run.
-pub struct Bound<B> {
+pub struct PortBuffer<B> {
     buffer: Arc<B>,
     offset: usize,
     bytes: usize,
@@ -197,9 +200,9 @@ pub struct Bound<B> {
     rank: usize,
 }
 
-impl<B: Buffer> Bound<B> {
-    fn new(binding: &Binding<'_, B>) -> Bound<B> {
-        let mut bound = Bound {
+impl<B: Buffer> PortBuffer<B> {
+    fn new(binding: &Binding<'_, B>) -> PortBuffer<B> {
+        let mut bound = PortBuffer {
             buffer: Arc::clone(&binding.buffer),
             offset: binding.offset,
             bytes: binding.bytes,
@@ -219,36 +222,36 @@ impl<B: Buffer> Bound<B> {
         &self.buffer
     }
 
-    /// Where the tensor starts in the buffer, in bytes.
+    /// Start of the tensor in the buffer, in bytes.
     #[must_use]
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// Bytes from there that belong to the tensor.
+    /// Bytes from `offset` that belong to the tensor.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Actual extents of an input whose port states upper bounds; empty where the host gave none.
+    /// Actual extents of an input whose port states upper bounds; empty if the host gave none.
     #[must_use]
     pub fn dims(&self) -> &[i64] {
         &self.dims[..self.rank]
     }
 }
 
-impl Bound<HostBuffer> {
-    /// The first byte.
+impl PortBuffer<HostBuffer> {
+    /// Address of the first byte.
     #[must_use]
     pub fn address(&self) -> *mut u8 {
         self.buffer.as_ptr().wrapping_add(self.offset)
     }
 
-    /// Copies bytes of the tensor out, from byte `from` on.
+    /// Copies bytes of the tensor out, starting at byte `from`.
     ///
     /// # Errors
-    /// Where the range leaves the buffer.
+    /// The range exceeds the buffer.
     pub fn copy_out(&self, from: usize, to: &mut [u8]) -> Result<()> {
         self.buffer.copy_out(self.offset + from, to)
     }
@@ -256,7 +259,7 @@ impl Bound<HostBuffer> {
     /// Copies bytes to the start of the tensor.
     ///
     /// # Errors
-    /// Where the range leaves the buffer.
+    /// The range exceeds the buffer.
     pub fn copy_in(&self, from: &[u8]) -> Result<()> {
         self.buffer.copy_in(self.offset, from)
     }
@@ -264,7 +267,7 @@ impl Bound<HostBuffer> {
     /// Refuses an address at which elements of this type cannot be read in place.
     ///
     /// # Errors
-    /// `BadArgument` where the memory is not aligned to an element.
+    /// `BadArgument` if the memory is not aligned to an element.
     pub fn check_aligned(&self, port: u32, dtype: DType) -> Result<()> {
         let align = dtype.byte_width().unwrap_or(1).min(8);
         if (self.address() as usize).is_multiple_of(align) {
@@ -275,15 +278,15 @@ impl Bound<HostBuffer> {
     }
 }
 
-/// What a run works on.
+/// Executable, bindings and options of a run.
 struct Work<C: Compute> {
     executable: Option<Arc<C>>,
     queue: Option<Arc<RunQueue<Run<C>>>>,
-    bound: Vec<Bound<C::Buffer>>,
+    bound: Vec<PortBuffer<C::Buffer>>,
     waits: Vec<Arc<Run<C>>>,
     queued_ns: u64,
     deadline_ns: Option<u64>,
-    /// How long it is expected to take, in nanoseconds.
+    /// Expected time, in nanoseconds.
     expected_ns: u64,
     measures_steps: bool,
 }
@@ -295,16 +298,16 @@ impl<C: Compute> Work<C> {
     }
 }
 
-/// A run, and the fence that tells its end.
+/// A run, and the fence of its end. Thread-safe.
 pub struct Run<C: Compute> {
     fence: RunFence,
     state: AtomicU8,
     priority: AtomicU8,
-    places: AtomicUsize,
+    slots: AtomicUsize,
     work: Mutex<Work<C>>,
-    /// What computes it now, for who cancels; only where [`Compute::INTERRUPTS`].
+    /// The part that computes it now, for cancellation; only if [`Compute::INTERRUPTS`].
     running: Mutex<Option<Arc<C>>>,
-    /// When it was queued, on the process's own clock.
+    /// Time at which it was queued, on the process's own clock.
     queued: Mutex<Option<Instant>>,
 }
 
@@ -322,7 +325,7 @@ fn panicked(payload: &(dyn Any + Send)) -> Error {
         .downcast_ref::<String>()
         .map(String::as_str)
         .or_else(|| payload.downcast_ref::<&str>().copied())
-        .unwrap_or("without words");
+        .unwrap_or("no message");
     Error::new(ErrorKind::Persistent, format!("the run panicked: {words}"))
 }
 
@@ -334,7 +337,7 @@ impl<C: Compute> QueuedRun for Run<C> {
             fence: RunFence::new(),
             state: AtomicU8::new(IDLE),
             priority: AtomicU8::new(0),
-            places: AtomicUsize::new(usize::MAX),
+            slots: AtomicUsize::new(usize::MAX),
             work: Mutex::new(Work {
                 executable: None,
                 queue: None,
@@ -367,12 +370,12 @@ impl<C: Compute> QueuedRun for Run<C> {
         lock(&self.queued).unwrap_or_else(Instant::now)
     }
 
-    fn places(&self) -> usize {
-        self.places.load(Ordering::Relaxed)
+    fn slots(&self) -> usize {
+        self.slots.load(Ordering::Relaxed)
     }
 
     fn is_ready(&self) -> bool {
-        // the queue asks, and who has the lock may be about to ask the queue
+        // called by the queue, and the lock's holder may be about to call the queue
         let work = match self.work.try_lock() {
             Ok(work) => work,
             Err(TryLockError::Poisoned(work)) => work.into_inner(),
@@ -381,8 +384,8 @@ impl<C: Compute> QueuedRun for Run<C> {
         work.waits.iter().all(|wait| wait.fence.result().is_some())
     }
 
-    fn compute(&self, turn: Option<Turn<'_, Self>>) {
-        self.compute_in(turn);
+    fn compute(&self, grant: Option<QueueGrant<'_, Self>>) {
+        self.compute_in(grant);
     }
 
     fn lose(&self, error: Error) -> bool {
@@ -395,7 +398,7 @@ impl<C: Compute> QueuedRun for Run<C> {
             self.fence.signal(Err(error));
             return false;
         }
-        // what a claimed run holds stays with the thread that computes it
+        // the resources of a claimed run stay with the thread that computes it
         let computing = self.claim(CLAIMED, ENDED);
         if computing {
             self.fence.signal(Err(error));
@@ -405,10 +408,11 @@ impl<C: Compute> QueuedRun for Run<C> {
 }
 
 impl<C: Compute> Run<C> {
-    /// Queues a run of a part and gives it as its own fence: what [`crate::Executable::execute`] does.
+    /// Queues a run of a part and returns it as its own fence: the implementation of
+    /// [`crate::Executable::execute`].
     ///
     /// # Errors
-    /// Where [`Compute::admit`] refuses a binding.
+    /// [`Compute::admit`] refuses a binding.
     pub fn start(
         executable: &Arc<C>,
         queue: &Arc<RunQueue<Run<C>>>,
@@ -420,7 +424,7 @@ impl<C: Compute> Run<C> {
         Ok(run)
     }
 
-    /// Takes what a submit says.
+    /// Copies the arguments of a submit.
     fn fill(
         &self,
         executable: &Arc<C>,
@@ -430,7 +434,7 @@ impl<C: Compute> Run<C> {
         let mut work = lock(&self.work);
         work.clear();
         for binding in submit.bindings() {
-            let bound = Bound::new(&binding);
+            let bound = PortBuffer::new(&binding);
             if let Err(error) = executable.admit(binding.port, &bound) {
                 work.clear();
                 return Err(error);
@@ -441,13 +445,13 @@ impl<C: Compute> Run<C> {
         work.queued_ns = queue.now_ns();
         work.deadline_ns = submit.deadline_ns();
         work.expected_ns = executable.pace().map_or(u64::MAX, Pace::ns);
-        // those of an emulated device are the computer's that emulates
+        // times of an emulated device would be those of the emulating computer
         work.measures_steps = submit.measures_steps() && executable.is_measured();
         work.executable = Some(Arc::clone(executable));
         work.queue = Some(Arc::clone(queue));
         drop(work);
         self.priority.store(submit.priority() as u8, Ordering::Relaxed);
-        self.places.store(executable.places(), Ordering::Relaxed);
+        self.slots.store(executable.slots(), Ordering::Relaxed);
         *lock(&self.queued) = Some(Instant::now());
         self.state.store(QUEUED, Ordering::Release);
         Ok(())
@@ -459,8 +463,9 @@ impl<C: Compute> Run<C> {
             .is_ok()
     }
 
-    /// Claims a queued run and computes it, whatever that takes, in the device's turn where the caller has it.
-    fn compute_in(&self, turn: Option<Turn<'_, Self>>) {
+    /// Claims a queued run and computes it. Uses `grant` if there is one; otherwise waits for
+    /// slots.
+    fn compute_in(&self, grant: Option<QueueGrant<'_, Self>>) {
         if !self.claim(QUEUED, CLAIMED) {
             return;
         }
@@ -469,16 +474,16 @@ impl<C: Compute> Run<C> {
             return;
         };
         queue.remove(self);
-        let mut turn = turn;
-        let (start_ns, copied_bytes, result) = self.perform(&work, &executable, &queue, &mut turn);
+        let mut grant = grant;
+        let (start_ns, copied_bytes, result) = self.perform(&work, &executable, &queue, &mut grant);
         let lost = !self.claim(CLAIMED, ENDED);
         if let Some(start_ns) = start_ns.filter(|_| !lost) {
             self.measure(&work, &executable, &queue, (start_ns, copied_bytes), &result);
         }
         work.clear();
         drop(work);
-        drop(turn);
-        // the executable is let go of before the host can know that the run has ended
+        drop(grant);
+        // the executable is released before the host can learn that the run has ended
         drop(executable);
         queue.ended(self);
         if !lost {
@@ -486,26 +491,26 @@ impl<C: Compute> Run<C> {
         }
     }
 
-    /// Waits for what the run depends on and for the device's turn, and computes; when the run began, or would have
-    /// but for its deadline, the bytes that were copied for it, and how it went.
+    /// Waits for the run's dependencies and its slots, and computes. Returns the time at which the
+    /// run started (or would have, but for its deadline), the bytes copied for it, and its result.
     fn perform<'q>(
         &self,
         work: &Work<C>,
         executable: &Arc<C>,
         queue: &'q RunQueue<Run<C>>,
-        turn: &mut Option<Turn<'q, Self>>,
+        grant: &mut Option<QueueGrant<'q, Self>>,
     ) -> (Option<u64>, u64, Result<Span>) {
         for wait in &work.waits {
             if let Err(error) = self.wait_for(wait) {
                 return (None, 0, Err(error));
             }
         }
-        // the one thread of a device that may hang needs no turn, and one that was left behind must not keep it
-        if !C::MAY_HANG && turn.is_none() {
-            *turn = Some(queue.turn_of(self));
+        // the one thread of a device that may hang needs no grant, and must not keep one if it is left behind
+        if !C::MAY_HANG && grant.is_none() {
+            *grant = Some(queue.acquire(self));
         }
         {
-            // from here on a cancellation reaches the call
+            // from here on, cancellation reaches the call
             let mut running = C::INTERRUPTS.then(|| lock(&self.running));
             if self.fence.is_cancelled() {
                 return (None, 0, Err(cancelled()));
@@ -551,7 +556,7 @@ impl<C: Compute> Run<C> {
             if error.kind() != ErrorKind::Timeout || wait.fence.result().is_some() {
                 return Err(failed(error));
             }
-            // lost meanwhile, or not wanted any more
+            // lost meanwhile, or cancelled
             if self.fence.is_cancelled() || self.state.load(Ordering::Acquire) != CLAIMED {
                 return Err(cancelled());
             }
@@ -559,7 +564,7 @@ impl<C: Compute> Run<C> {
         Ok(())
     }
 
-    /// Takes the measure of a run that has the device's turn still.
+    /// Measures a run that still holds its slots.
     fn measure(
         &self,
         work: &Work<C>,
@@ -581,7 +586,7 @@ impl<C: Compute> Run<C> {
             });
             return;
         }
-        // what the device measured ends where the host saw the end
+        // the span that the device measured ends when the host saw the end
         let start_ns = match result {
             Ok(Span::Device(ns)) => end_ns.saturating_sub(*ns).max(start_ns),
             _ => start_ns,
@@ -594,8 +599,9 @@ impl<C: Compute> Run<C> {
         });
     }
 
-    /// The queue of a run that surely takes less than a wait, which may then compute it in place: only where it is
-    /// its turn at once, for a run before it may take any time.
+    /// The queue of a run that certainly ends before a wait of `timeout_ns` does, so that the
+    /// waiting thread may compute it, provided that its slots are free now: an earlier run may take
+    /// any time.
     fn queue_of_short_run(&self, timeout_ns: u64) -> Option<Arc<RunQueue<Run<C>>>> {
         let work = self.work.try_lock().ok()?;
         let short = work.waits.is_empty() && work.expected_ns.saturating_mul(4) < timeout_ns;
@@ -609,9 +615,9 @@ impl<C: Compute> Fence for Run<C> {
             if timeout_ns == NO_TIMEOUT {
                 self.compute_in(None);
             } else if let Some(queue) = self.queue_of_short_run(timeout_ns)
-                && let Some(turn) = queue.try_turn_of(self)
+                && let Some(grant) = queue.try_acquire(self)
             {
-                self.compute_in(Some(turn));
+                self.compute_in(Some(grant));
             }
         }
         self.fence.wait(timeout_ns)

@@ -1,4 +1,4 @@
-//! The fence of a run on real time, used again: no allocation when warm.
+//! The reusable fence of a run on real time: no allocation when warm.
 //!
 //! Invariant: it signals once between two uses.
 
@@ -28,7 +28,7 @@ struct Shape {
     dims: [i64; POLYCHIP_MAX_RANK],
 }
 
-/// The end of a run on real time.
+/// The end of a run on real time. Thread-safe.
 pub struct RunFence {
     state: Mutex<State>,
     signalled: Condvar,
@@ -58,7 +58,7 @@ impl RunFence {
         }
     }
 
-    /// Makes a fence that nobody else holds ready to signal again; what it has allocated stays.
+    /// Resets a fence without other holders, so that it can signal again. Keeps its allocations.
     pub fn renew(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         state.result = None;
@@ -69,13 +69,13 @@ impl RunFence {
         *self.cancelled.get_mut() = false;
     }
 
-    /// Says what was measured; before [`RunFence::signal`].
+    /// Stores the timing; to be called before [`RunFence::signal`].
     pub fn set_timing(&self, timing: Timing) {
         lock(&self.state).timing = Some(timing);
     }
 
-    /// Says what each step took; before [`RunFence::signal`]. Only the first call counts, and none after the end: the host may
-    /// look at them.
+    /// Stores the time of each step; to be called before [`RunFence::signal`]. Only the first call
+    /// counts, and none after the end, because the host may be reading them.
     pub fn set_steps(&self, steps: Vec<Step>) {
         let mut state = lock(&self.state);
         if state.result.is_none() && state.steps.is_none() {
@@ -83,8 +83,8 @@ impl RunFence {
         }
     }
 
-    /// Says the actual extents of an output; before [`RunFence::signal`]. Extents beyond the contract's
-    /// largest rank are dropped.
+    /// Stores the actual extents of an output; to be called before [`RunFence::signal`]. Extents
+    /// beyond the contract's largest rank are dropped.
     pub fn set_output_shape(&self, port: u32, dims: &[i64]) {
         let rank = dims.len().min(POLYCHIP_MAX_RANK);
         let mut shape = Shape {
@@ -102,7 +102,7 @@ impl RunFence {
         self.cancelled.load(Ordering::Acquire)
     }
 
-    /// The run's result, where it has ended.
+    /// The run's result, if it has ended.
     #[must_use]
     pub fn result(&self) -> Option<Result<()>> {
         lock(&self.state).result.clone()
@@ -138,7 +138,7 @@ impl Fence for RunFence {
             };
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(Error::new(ErrorKind::Timeout, "the run goes on"));
+                return Err(Error::new(ErrorKind::Timeout, "the run has not ended"));
             }
             state = self
                 .signalled
@@ -163,7 +163,7 @@ impl Fence for RunFence {
     fn timing(&self) -> Result<Timing> {
         let state = lock(&self.state);
         if state.result.is_none() {
-            return Err(Error::new(ErrorKind::Timeout, "the run goes on"));
+            return Err(Error::new(ErrorKind::Timeout, "the run has not ended"));
         }
         state
             .timing
@@ -173,7 +173,7 @@ impl Fence for RunFence {
     fn steps(&self) -> Result<Arc<[Step]>> {
         let state = lock(&self.state);
         if state.result.is_none() {
-            return Err(Error::new(ErrorKind::Timeout, "the run goes on"));
+            return Err(Error::new(ErrorKind::Timeout, "the run has not ended"));
         }
         state
             .steps
@@ -184,7 +184,7 @@ impl Fence for RunFence {
     fn output_shape(&self, port: u32, dims: &mut [i64]) -> Result<usize> {
         let state = lock(&self.state);
         if state.result.is_none() {
-            return Err(Error::new(ErrorKind::Timeout, "the run goes on"));
+            return Err(Error::new(ErrorKind::Timeout, "the run has not ended"));
         }
         let shape = state
             .shapes
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fence_signals_once_and_then_as_new() {
+    fn renewed_fence_signals_again() {
         let mut fence = RunFence::new();
         fence.set_output_shape(1, &[2, 3]);
         fence.signal(Ok(()));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiter_wakes_when_another_thread_signals() {
+    fn waiter_wakes_when_another_thread_signals() {
         let fence = RunFence::new();
         fence.set_output_shape(4, &[7, 8]);
         std::thread::scope(|scope| {

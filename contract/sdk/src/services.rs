@@ -1,7 +1,9 @@
-//! What the host offers to a plugin: log, clock, store, configuration; and the callback of a fence.
+//! Services of the host for a plugin: log, clock, store, configuration; and the callback of a
+//! fence.
 //!
 //! Invariants:
-//! 1. The services live as long as the plugin instance: a plugin joins its threads before it drops.
+//! 1. The services live as long as the plugin instance: a plugin joins its threads before it is
+//!    dropped.
 //! 2. A callback is called at most once.
 
 #![allow(unsafe_code, reason = "calls of the host are made here")]
@@ -12,7 +14,7 @@ use polychip_abi::{self as abi, polychip_host_services, polychip_text};
 
 use crate::{Error, ErrorKind, Result, raw};
 
-/// How important a line of log is.
+/// Severity of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum LogLevel {
@@ -28,21 +30,21 @@ pub enum LogLevel {
     Trace = abi::POLYCHIP_LOG_TRACE,
 }
 
-/// Which rates of its devices a plugin is to reckon with, as configuration `rates` says.
+/// Rates on which a plugin bases its estimates, selected by configuration `rates`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RatesWanted {
-    /// Those that were measured and are kept in the store, else stated ones (`kept`, the default). Nothing is measured.
+    /// Measured rates from the store, else stated ones (`kept`, the default). Nothing is measured.
     #[default]
     Kept,
-    /// Stated ones, whatever was measured (`stated`).
+    /// Stated rates, even if others were measured (`stated`).
     Stated,
-    /// Those that are kept, else measured now and kept (`measure`).
+    /// Rates from the store, else measured now and stored (`measure`).
     Measured,
-    /// Measured now, and kept in the place of those before (`measure-anew`).
+    /// Rates measured now, which replace those in the store (`measure-anew`).
     MeasuredAnew,
 }
 
-/// The host's services. Cheap to clone; use it only while the plugin instance lives.
+/// The host's services. Cheap to clone, thread-safe; valid only while the plugin instance lives.
 #[derive(Clone)]
 pub struct HostServices {
     table: polychip_host_services,
@@ -81,7 +83,7 @@ impl HostServices {
         unsafe { now(self.table.user) }
     }
 
-    /// Waits until [`HostServices::now_ns`] reaches `until_ns`; on virtual time, moves the clock there.
+    /// Waits until [`HostServices::now_ns`] reaches `until_ns`; advances virtual time to it.
     pub fn sleep_until_ns(&self, until_ns: u64) {
         let sleep = self.table.sleep_until_ns.expect("invariant: checked when made");
         // SAFETY: any thread may call.
@@ -91,7 +93,7 @@ impl HostServices {
     /// Reads a value of this plugin's store.
     ///
     /// # Errors
-    /// Where the store cannot be read.
+    /// The store cannot be read.
     pub fn store_read(&self, key: &str) -> Result<Option<Vec<u8>>> {
         let Some(read) = self.table.store_read else {
             return Ok(None);
@@ -130,10 +132,10 @@ impl HostServices {
         }
     }
 
-    /// Writes a value of this plugin's store; an empty one removes the key.
+    /// Writes a value to this plugin's store; an empty one removes the key.
     ///
     /// # Errors
-    /// Where the store cannot be written.
+    /// The store cannot be written.
     pub fn store_write(&self, key: &str, value: &[u8]) -> Result<()> {
         let Some(write) = self.table.store_write else {
             return Err(Error::unsupported("the host has no store"));
@@ -146,11 +148,11 @@ impl HostServices {
         }
     }
 
-    /// Which rates the host wants its estimates to be made of. A plugin measures nothing that it is not asked for:
-    /// two processes are to make the same plan, however busy the machine is.
+    /// Rates on which the host wants estimates to be based. A plugin measures only on request: two
+    /// processes must make the same plan, however busy the machine is.
     ///
     /// # Errors
-    /// The configuration says something else.
+    /// The configuration has an unknown value.
     pub fn rates_wanted(&self) -> Result<RatesWanted> {
         match self.configuration("rates").as_deref().map(str::trim) {
             None | Some("kept") => Ok(RatesWanted::Kept),
@@ -158,7 +160,7 @@ impl HostServices {
             Some("measure") => Ok(RatesWanted::Measured),
             Some("measure-anew") => Ok(RatesWanted::MeasuredAnew),
             Some(other) => Err(Error::bad_argument(format!(
-                "configuration rates is '{other}', none of kept, stated, measure and measure-anew"
+                "configuration rates is '{other}'; expected kept, stated, measure or measure-anew"
             ))),
         }
     }
@@ -209,7 +211,7 @@ impl SignalCallback {
         SignalCallback { signalled, user }
     }
 
-    /// Tells the host how the run ended.
+    /// Reports to the host how the run ended.
     pub fn call(self, result: &Result<()>) {
         let status = match result {
             Ok(()) => abi::POLYCHIP_STATUS_OK,

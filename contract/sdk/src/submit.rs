@@ -16,7 +16,7 @@ use polychip_abi::{self as abi, polychip_binding, polychip_fence, polychip_submi
 use crate::raw::{self, Rows};
 use crate::{Buffer, Error, Fence, Result};
 
-/// How urgent a run is.
+/// Urgency of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Priority {
@@ -28,7 +28,7 @@ pub enum Priority {
     Urgent = abi::POLYCHIP_PRIORITY_URGENT,
 }
 
-/// An `Arc` behind a handle of the host; `.clone()` gives an `Arc` of one's own.
+/// An `Arc` behind a handle of the host; `.clone()` returns an owned `Arc`.
 pub struct Shared<'a, T>(ManuallyDrop<Arc<T>>, PhantomData<&'a T>);
 
 impl<T> Shared<'_, T> {
@@ -48,13 +48,13 @@ impl<T> Deref for Shared<'_, T> {
     }
 }
 
-/// A buffer for a port.
+/// A buffer bound to a port.
 pub struct Binding<'a, B> {
-    /// Number of the port.
+    /// Port number.
     pub port: u32,
     /// Buffer.
     pub buffer: Shared<'a, B>,
-    /// Where the tensor starts in the buffer, in bytes.
+    /// Start of the tensor in the buffer, in bytes.
     pub offset: usize,
     /// Bytes from `offset` that belong to the tensor.
     pub bytes: usize,
@@ -62,7 +62,7 @@ pub struct Binding<'a, B> {
     pub dims: Option<&'a [i64]>,
 }
 
-/// A checked run.
+/// A run to start, already checked.
 pub struct Submit<'a, B, F> {
     raw: polychip_submit,
     bindings: Rows<'a, polychip_binding>,
@@ -163,7 +163,7 @@ impl<'a, B: Buffer, F: Fence> Submit<'a, B, F> {
         })
     }
 
-    /// How urgent the run is.
+    /// Urgency of the run.
     #[must_use]
     pub fn priority(&self) -> Priority {
         match self.raw.priority {
@@ -173,25 +173,25 @@ impl<'a, B: Buffer, F: Fence> Submit<'a, B, F> {
         }
     }
 
-    /// When the result is worthless, on the host's clock, in nanoseconds.
+    /// Time after which the result is worthless, on the host's clock, in nanoseconds.
     #[must_use]
     pub fn deadline_ns(&self) -> Option<u64> {
         (self.raw.deadline_ns != abi::POLYCHIP_NO_DEADLINE).then_some(self.raw.deadline_ns)
     }
 
-    /// Whether the device is to measure every step of the run.
+    /// Whether the device must measure every step of the run.
     #[must_use]
     pub fn measures_steps(&self) -> bool {
         self.raw.flags & abi::POLYCHIP_SUBMIT_STEPS != 0
     }
 
-    /// Number of bindings, which is that of ports.
+    /// Number of bindings, which equals the number of ports.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bindings.len()
     }
 
-    /// Whether the executable has no ports at all.
+    /// Whether the executable has no ports.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bindings.len() == 0
@@ -200,7 +200,7 @@ impl<'a, B: Buffer, F: Fence> Submit<'a, B, F> {
     /// The binding of a port.
     ///
     /// # Panics
-    /// Where there is no such port.
+    /// The port does not exist.
     #[must_use]
     pub fn binding(&self, port: u32) -> Binding<'a, B> {
         assert!((port as usize) < self.len(), "port {port} of {}", self.len());
@@ -227,12 +227,12 @@ impl<'a, B: Buffer, F: Fence> Submit<'a, B, F> {
         }
     }
 
-    /// The bindings in the order of ports.
+    /// The bindings in port order.
     pub fn bindings(&self) -> impl ExactSizeIterator<Item = Binding<'a, B>> {
         (0..self.len()).map(|port| self.binding(port as u32))
     }
 
-    /// Fences that must signal first.
+    /// Fences that must signal before the run starts.
     pub fn waits(&self) -> impl ExactSizeIterator<Item = Shared<'a, F>> {
         // SAFETY: live fences of this plugin, as the maker of `self` promised.
         self.waits
@@ -246,8 +246,8 @@ impl<'a, B: Buffer, F: Fence> Submit<'a, B, F> {
     }
 }
 
-/// Whether extents are those of a port or, where it states the most, within them. The one extent of a port whose rank is not
-/// known either is the room for a tensor of any rank.
+/// Whether extents equal those of a port or, if it states upper bounds, stay within them. A port of
+/// unknown rank states one extent: the room for a tensor of any rank.
 fn fits(dims: &[i64], bounds: &[i64], is_upper_bound: bool) -> bool {
     let elements = dims
         .iter()
@@ -267,7 +267,7 @@ mod tests {
     use super::fits;
 
     #[test]
-    fn extents_fit_bounds_of_their_rank_and_any_rank_fits_a_room() {
+    fn extents_are_checked_against_bounds_or_room() {
         assert!(fits(&[1, 3], &[2, 3], true));
         assert!(!fits(&[1, 4], &[2, 3], true));
         assert!(!fits(&[1, -1], &[2, 3], true));

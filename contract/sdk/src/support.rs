@@ -1,10 +1,10 @@
-//! Per node: supported, or the reason why not.
+//! Per node: supported, or the reason for the refusal.
 
 use std::borrow::Cow;
 
 use polychip_abi as abi;
 
-/// Why a device does not run a node.
+/// Reason for which a device does not run a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Reason {
@@ -39,7 +39,7 @@ pub enum Reason {
 /// Whether a device runs a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Support {
-    /// It does.
+    /// The device runs it.
     Yes,
     /// It does not.
     No {

@@ -1,8 +1,8 @@
-//! The C table of a plugin, made of its type.
+//! The C table of a plugin, made from its type.
 //!
 //! Invariants:
-//! 1. Required calls are never null; an optional one is there where [`crate::Offers`] says so.
-//! 2. The table is static: it costs nothing and never goes away.
+//! 1. Required calls are never null; an optional one is present if [`crate::Offers`] states so.
+//! 2. The table is static.
 
 use std::marker::PhantomData;
 
@@ -110,14 +110,14 @@ impl<P: Plugin> TableOf<P> {
     };
 }
 
-/// The table of a plugin, to link it statically.
+/// The table of a plugin, for static linking.
 #[must_use]
 pub fn plugin_table<P: Plugin>() -> &'static polychip_plugin_table {
     TableOf::<P>::TABLE
 }
 
-/// What the one export of a plugin library answers: the table, or null for another major version. A
-/// host takes this function itself for a plugin that is linked into the program.
+/// Implementation of the one export of a plugin library: returns the table, or null for another
+/// major version. A host calls this function directly for a plugin that is linked into the program.
 pub extern "C" fn plugin_query<P: Plugin>(host_major: u32, _host_minor: u32) -> *const polychip_plugin_table {
     if host_major == POLYCHIP_ABI_MAJOR {
         plugin_table::<P>()

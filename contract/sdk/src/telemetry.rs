@@ -1,8 +1,8 @@
-//! Sensors of a device.
+//! Sensor readings of a device.
 
 use polychip_abi as abi;
 
-/// Why clocks are lowered.
+/// Reasons for lowered clocks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Throttle {
     /// Because of heat.
@@ -11,16 +11,16 @@ pub struct Throttle {
     pub power: bool,
 }
 
-/// What the sensors say; `None` where there is no such sensor.
+/// Sensor readings; `None` for a missing sensor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Telemetry {
-    /// When the sensors were read, on the host's clock, in nanoseconds.
+    /// Time at which the sensors were read, on the host's clock, in nanoseconds.
     pub time_ns: u64,
     /// Temperature, in thousandths of a degree Celsius.
     pub temperature_mc: Option<i64>,
     /// Power, in milliwatts.
     pub power_mw: Option<u64>,
-    /// Energy since some fixed moment, in microjoules.
+    /// Energy since a fixed point in time, in microjoules.
     pub energy_uj: Option<u64>,
     /// Clock, in kilohertz.
     pub frequency_khz: Option<u64>,
@@ -28,7 +28,7 @@ pub struct Telemetry {
     pub memory_used_bytes: Option<u64>,
     /// Share of time spent computing, in thousandths.
     pub load_permille: Option<u32>,
-    /// Why clocks are lowered.
+    /// Reasons for lowered clocks.
     pub throttle: Option<Throttle>,
 }
 

@@ -12,8 +12,8 @@ use polychip_host::{
 };
 use polychip_ops::{DType, Op, TensorType};
 use polychip_sdk::{
-    Bound, Compute, Device, DeviceInfo, DeviceKind, Executable, ExecutableInfo, GraphView, HostBuffer,
-    HostServices, LoadSource, Memory, Offers, Pace, Plugin, PluginInfo, Port, Result, Run, RunContext,
+    Compute, Device, DeviceInfo, DeviceKind, Executable, ExecutableInfo, GraphView, HostBuffer, HostServices,
+    LoadSource, Memory, Offers, Pace, Plugin, PluginInfo, Port, PortBuffer, Result, Run, RunContext,
     RunQueue, Runner, Span, Submit, Support, plugin_query,
 };
 
@@ -53,7 +53,7 @@ impl<const MAY_HANG: bool> Compute for ToyPart<MAY_HANG> {
         Some(&self.pace)
     }
 
-    fn compute(&self, bound: &[Bound<HostBuffer>], run: &RunContext<'_>) -> Result<Span> {
+    fn compute(&self, bound: &[PortBuffer<HostBuffer>], run: &RunContext<'_>) -> Result<Span> {
         let mut byte = [0];
         bound[0].copy_out(0, &mut byte)?;
         self.order
@@ -272,7 +272,7 @@ fn both(judge: impl Fn(&Bench, bool)) {
 }
 
 #[test]
-fn issue_14_a_run_whose_deadline_passed_has_a_timing() {
+fn issue_14_run_past_its_deadline_has_a_timing() {
     both(|bench, _| {
         let late = bench.start(1, &[], |submission| submission.deadline_ns = Some(0));
         assert_eq!(late.ends_with(), Err(Kind::Cancelled));
@@ -288,7 +288,7 @@ fn issue_14_a_run_whose_deadline_passed_has_a_timing() {
 }
 
 #[test]
-fn a_run_that_panics_ends_with_an_error_and_the_next_one_runs() {
+fn panicking_run_ends_with_an_error_and_the_next_one_runs() {
     both(|bench, _| {
         let torn = bench.start(PANIC, &[], |_| {});
         let error = torn.fence.wait(LONG).unwrap_err();
@@ -303,7 +303,7 @@ fn a_run_that_panics_ends_with_an_error_and_the_next_one_runs() {
 }
 
 #[test]
-fn a_run_is_cancelled_before_it_begins_and_while_it_computes() {
+fn run_is_cancelled_before_and_during_computation() {
     both(|bench, _| {
         let long = bench.start(UNTIL_CANCELLED, &[], |_| {});
         while bench.order().is_empty() {
@@ -323,7 +323,7 @@ fn a_run_is_cancelled_before_it_begins_and_while_it_computes() {
 }
 
 #[test]
-fn a_run_waits_for_others_whoever_computes_them() {
+fn run_waits_for_others_on_any_thread() {
     both(|bench, _| {
         let first = bench.start(1, &[], |_| {});
         let second = bench.start(2, &[&first.fence], |_| {});
@@ -337,7 +337,7 @@ fn a_run_waits_for_others_whoever_computes_them() {
 }
 
 #[test]
-fn a_call_that_does_not_come_back_is_left_behind_by_a_reset() {
+fn reset_leaves_a_hung_call_behind() {
     both(|bench, may_hang| {
         if !may_hang {
             return;

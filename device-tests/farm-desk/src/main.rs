@@ -6,7 +6,7 @@
 //! 2. Nothing is written outside the folder that is given.
 //!
 //! `cargo xtask farm-desk` starts it with what it needs. Not here: fetching and building that (`xtask/src/farm_desk`), the
-//! page in a browser (`cli/page/test/farm-desk.test.js`).
+//! page in a browser (`apps/cli/page/test/farm-desk.test.js`).
 //!
 //! Start reading at [`run`].
 

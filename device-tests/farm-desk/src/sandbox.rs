@@ -81,7 +81,7 @@ mod tests {
     use std::process::Stdio;
     use std::time::{Duration, Instant};
 
-    use polychip_needs::{Need, absent};
+    use polychip_test_requirements::{Need, absent};
 
     use super::*;
 

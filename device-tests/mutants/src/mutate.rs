@@ -258,7 +258,7 @@ mod tests {
 
     use super::*;
 
-    const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/shapes/shapes.onnx");
+    const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/shapes/shapes.onnx");
 
     #[test]
     fn a_seed_gives_one_mutant_and_another_seed_another() {

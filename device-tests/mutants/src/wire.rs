@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_model_is_fields_down_to_its_sizes() {
-        let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/shapes/shapes.onnx");
+        let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/shapes/shapes.onnx");
         let fields = read(&std::fs::read(demo).unwrap()).unwrap();
         // ModelProto.graph, GraphProto.node
         let graph = fields.iter().find(|field| field.number == 7).unwrap();

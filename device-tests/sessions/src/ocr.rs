@@ -1,4 +1,4 @@
-//! The example `docs/examples/ocr` beside the same in ONNX Runtime: frames by turns, each side in a process of its own.
+//! The example `examples/ocr` beside the same in ONNX Runtime: frames by turns, each side in a process of its own.
 
 use std::fmt::Write as _;
 use std::io::BufRead;
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     recogniser: PathBuf,
     /// The picture, a PNG
-    #[arg(long, value_name = "FILE", default_value = "docs/examples/ocr/page.png")]
+    #[arg(long, value_name = "FILE", default_value = "examples/ocr/page.png")]
     page: PathBuf,
     /// Threads of each session
     #[arg(long, default_value_t = 1)]
@@ -81,7 +81,7 @@ struct Line {
     text: String,
 }
 
-/// Serves until its input ends, as `docs/examples/ocr/peer.py` does.
+/// Serves until its input ends, as `examples/ocr/peer.py` does.
 ///
 /// # Errors
 /// Whatever a user of the crate would get.
@@ -147,7 +147,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<String> {
     let given = [arguments.threads.to_string(), each.to_string()];
     let files = [&arguments.detector, &arguments.recogniser, &arguments.page];
     let start = |command: &mut Command| Runner::start(command.args(files).args(&given));
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples/ocr/peer.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/ocr/peer.py");
     let mut peer = start(Command::new(&arguments.python).arg("-B").arg(script))?;
     let peer_loaded: Loaded = peer.line().context("ONNX Runtime's side")?;
     let mut ours = start(Command::new(std::env::current_exe()?).arg("serve-ocr"))?;

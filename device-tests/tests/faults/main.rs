@@ -7,7 +7,7 @@
 #![allow(unsafe_code, reason = "the emulator's switch for faults is a C symbol")]
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../../cli/tests/command/model.rs"]
+#[path = "../../../apps/cli/tests/command/model.rs"]
 mod model;
 
 mod null;

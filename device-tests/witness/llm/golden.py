@@ -2,7 +2,7 @@
 
 Usage:
   golden.py dequantize FILE OUT     every tensor of a GGUF file as f32, in the order of their names, by the package gguf
-  golden.py write FOLDER MODEL      the golden files of llm/tests/golden; MODEL is SmolLM2-135M-Instruct.Q4_1.gguf
+  golden.py write FOLDER MODEL      the golden files of apps/llm/tests/golden; MODEL is SmolLM2-135M-Instruct.Q4_1.gguf
   golden.py llama-cpp FOLDER MODEL  compares those tokens with llama.cpp's, by the package xllamacpp
 """
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use libtest_mimic::{Failed, Trial};
 use polychip_gpu_kernels::{Generate, Kernel, Limits, Sample};
-use polychip_needs::{Need, skipped};
+use polychip_test_requirements::{Need, skipped};
 
 use crate::device::Gpu;
 

@@ -12,7 +12,7 @@ mod reduce;
 mod sample_shapes;
 
 use libtest_mimic::{Arguments, Trial};
-use polychip_needs::Need;
+use polychip_test_requirements::Need;
 
 /// Without which nothing is judged here.
 const NEED: Need = Need::Vulkan;

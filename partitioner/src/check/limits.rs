@@ -5,8 +5,8 @@
 
 use super::evidence::Evidence;
 use super::violation::{Violation, ViolationKind};
-use crate::held::Limit;
 use crate::index::DeviceIndex;
+use crate::limit_report::Limit;
 use crate::objective::Goal;
 use crate::unit::Time;
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,16 +4,16 @@
 
 use super::draw::{self, draw};
 use crate::error::{Error, Repr};
-use crate::held::{Held, Limit};
 use crate::index::DeviceIndex;
 use crate::instance::Inputs;
+use crate::limit_report::{Limit, LimitReport};
 use crate::plan::Plan;
 
 /// Where a plan stands at each limit there is.
-pub(crate) fn lines(inputs: &Inputs<'_>, plan: &Plan) -> Vec<Held> {
+pub(crate) fn lines(inputs: &Inputs<'_>, plan: &Plan) -> Vec<LimitReport> {
     let objective = inputs.objective;
     let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-    let line = |limit, device: Option<usize>, most, seen| Held {
+    let line = |limit, device: Option<usize>, most, seen| LimitReport {
         limit,
         device: device.map(DeviceIndex::new),
         most,
@@ -66,9 +66,9 @@ pub(crate) fn lines(inputs: &Inputs<'_>, plan: &Plan) -> Vec<Held> {
 }
 
 /// The limits that a plan is over.
-pub(crate) fn exceeded(inputs: &Inputs<'_>, plan: &Plan) -> Vec<Held> {
+pub(crate) fn exceeded(inputs: &Inputs<'_>, plan: &Plan) -> Vec<LimitReport> {
     let mut lines = lines(inputs, plan);
-    lines.retain(Held::is_exceeded);
+    lines.retain(LimitReport::is_exceeded);
     lines
 }
 
@@ -81,7 +81,7 @@ pub(super) fn excess(inputs: &Inputs<'_>, plan: &Plan) -> u64 {
 }
 
 /// The error of a limit that is exceeded.
-pub(super) fn error(inputs: &Inputs<'_>, over: &Held) -> Error {
+pub(super) fn error(inputs: &Inputs<'_>, over: &LimitReport) -> Error {
     let names: Vec<String> = inputs.targets.iter().map(|target| target.name.clone()).collect();
     Repr::OverLimit {
         what: over.what(&names),

@@ -1,16 +1,17 @@
 //! The vendor's compiler: a program that reads an ONNX model and writes an `.om` file.
 //!
 //! Invariants:
-//! 1. However the program ends, compiling ends with a part or with an error that names it and says what to do.
-//! 2. What it leaves is read up to a limit, and believed to be an `.om` file only where it begins like one; ports are
-//!    checked against the graph when it is loaded (`lower`).
+//! 1. However the program ends, compilation ends with a part or with an error that names it and the
+//!    remedy.
+//! 2. Its output is read up to a limit, and accepted only if it begins like an `.om` file; ports
+//!    are checked against the graph when it is loaded (`lower`).
 //!
-//! Not here: the process (`polychip_lowering::handed`), what is compiled (`lower`).
+//! Not here: the process (`polychip_lowering::vendor_compiler`), what is compiled (`lower`).
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
-use polychip_lowering::handed::{Child, Folder, read};
+use polychip_lowering::vendor_compiler::{Child, Folder, read};
 use polychip_sdk::{Error, GraphView, Result};
 use polychip_sys::ascend::HOME;
 
@@ -46,7 +47,7 @@ impl Atc {
     /// The compiler: of the settings, of the toolkit that the environment names, or of the system's path.
     ///
     /// # Errors
-    /// Words that say what is missing and how to get it.
+    /// A message that names what is missing and how to obtain it.
     pub(crate) fn find(settings: &Settings) -> std::result::Result<Atc, String> {
         let home = std::env::var_os(HOME).filter(|home| !home.is_empty());
         let of_home = home.map(|home| Path::new(&home).join("bin").join(NAME));
@@ -85,7 +86,7 @@ impl Atc {
     /// Compiles a model for a chip: the `.om` file.
     ///
     /// # Errors
-    /// `Unsupported` where the compiler refuses; `Transient` where the machine failed it; both name the compiler.
+    /// `Unsupported` if the compiler refuses; `Transient` where the machine failed it; both name the compiler.
     pub(crate) fn compile(&self, graph: &GraphView<'_>, model: &[u8], soc: &str) -> Result<Vec<u8>> {
         let folder = Folder::new(PREFIX)?;
         let onnx = folder.write("part.onnx", model)?;
@@ -203,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_compilers_reasons_are_told_from_its_other_words() {
+    fn compiler_reasons_are_extracted_from_its_output() {
         assert!(is_reason(
             "E10001: Value [x] for parameter [--soc_version] is invalid."
         ));
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_is_read_where_it_is_a_word() {
+    fn release_is_read_only_as_a_whole_word() {
         assert_eq!(stated("Name=x\nVersion=8.0.0.1\n"), Some("8.0.0.1".to_owned()));
         assert_eq!(stated("Version=8 0\n"), None);
         assert_eq!(stated("version 8"), None);

@@ -1,5 +1,5 @@
-//! Buffers: memory of the board's own, with a copy for the host. No memory of the host's is imported, none is exported:
-//! the library takes no dma-buf, and a model's ports are memory of the board.
+//! Buffers: memory of the board, with a copy for the host. Host memory is neither imported nor
+//! exported: the library takes no dma-buf, and a model's ports are memory of the board.
 //!
 //! Not here: the two sides of a buffer and when they are copied (`polychip_sdk::DeviceBuffer`).
 

@@ -1,16 +1,18 @@
-//! What the boards support: a table of our own, of what the vendor's compiler is known to take.
+//! Supported nodes: our table of the ops that the vendor's compiler reads.
 //!
-//! The compiler is not asked here: it takes seconds per question. A part whose nodes are all in the table is compiled; what
-//! the compiler then refuses is refused by its words in `lower`, and the host plans anew.
-//! Of quantised models the vendor says that the compiler takes those that its own tool rewrote (docs/vendors/ascend.md names the page).
-//! What of a node is asked beside its op stands in `polychip_lowering::handed`.
+//! The compiler is not queried here: a query takes seconds. A part whose nodes are all in the table
+//! is compiled. If the compiler refuses it, `lower` refuses it with the compiler's message, and the
+//! host plans again. For quantised models, the vendor states that the compiler takes those that its
+//! own tool rewrote (docs/vendors/ascend.md names the page). Conditions on a node beyond its op are
+//! in `polychip_lowering::vendor_compiler`.
 //!
-//! Ops whose answers jump (Ceil, Floor, Round, Sign) are not in it: what 16 bits round before is off by one behind them.
+//! Ops with discontinuous results (Ceil, Floor, Round, Sign) are not in the table: rounding to 16
+//! bits before them changes their result by one.
 //!
-//! Invariant: an op is in the table only where it means in opset 18, the newest that the compiler reads, what it means in
-//! the newest one, with the same inputs and attributes.
+//! Invariant: an op is in the table only if it means the same in opset 18, the newest that the
+//! compiler reads, as in the newest opset, with the same inputs and attributes.
 
-use polychip_lowering::handed::{Outcome, Quantised, Rules, refuse};
+use polychip_lowering::vendor_compiler::{Outcome, Quantised, Rules, refuse};
 use polychip_ops::{Attr, Op};
 use polychip_sdk::{CompileOptions, GraphView, NodeView, Reason, Result, Support};
 
@@ -26,7 +28,7 @@ const RULES: Rules = Rules {
     ),
 };
 
-/// Answers for all nodes of a graph.
+/// Support of all nodes of a graph.
 pub(crate) fn support(common: &Common, graph: &GraphView<'_>) -> Vec<Support> {
     let answer = |node| match ours(graph, &node).and_then(|()| allowed(common)) {
         Ok(()) => Support::Yes,

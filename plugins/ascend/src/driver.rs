@@ -1,9 +1,10 @@
-//! AscendCL as the plugin uses it: whether there are boards, what codes mean, a board's opening, its memory, its models.
+//! AscendCL: detection of boards, meaning of codes, a board's opening, its memory, its models.
 //!
 //! Invariants:
-//! 1. The library is initialised once in a process and never finalised: others in the process may use it.
+//! 1. The library is initialised once per process and never finalised: other code of the process
+//!    may use it.
 //! 2. Each call is made with its opening's context current in the calling thread.
-//! 3. What the library writes goes to memory that outlives the call.
+//! 3. The library writes only to memory that outlives the call.
 //!
 //! Start reading at [`Driver`], then [`Opening`].
 
@@ -112,7 +113,7 @@ impl Driver {
     }
 }
 
-/// A text of the library's, where there is one.
+/// A text of the library's, if there is one.
 fn text(from: *const std::ffi::c_char) -> Option<String> {
     if from.is_null() {
         return None;
@@ -161,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_have_a_class_and_words() {
+    fn codes_have_a_class_and_a_message() {
         for (code, kind, words) in [
             (100_000, ErrorKind::Unsupported, "parameter"),
             (100_011, ErrorKind::DeviceLost, "void"),

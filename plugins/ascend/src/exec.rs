@@ -1,16 +1,18 @@
-//! Loaded parts, and one run of one.
+//! Loaded parts and their runs.
 //!
-//! A run binds each port to the board's side of its buffer and enqueues the model on the opening's stream, between two
-//! events that tell the board's own time. A port that the library cannot be given (its start is at no multiple of 64 bytes,
-//! or an output lies on an input) goes through memory of the part's, copied on the board; that is counted, and said.
+//! A run binds each port to the board's side of its buffer and enqueues the model on the opening's
+//! stream, between two events that measure the board's own time. A port that cannot be passed to
+//! the library (its start is not a multiple of 64 bytes, or an output aliases an input) uses memory
+//! of the part, copied on the board; the copy is counted and reported.
 //!
 //! Invariants:
-//! 1. The library's calls of a run wait, and may hang: the queue's thread alone makes them, which a reset leaves behind.
-//! 2. A warm run allocates nothing on the board, and crosses the link with no byte.
-//! 3. A reset voids what was loaded before it.
+//! 1. The library's calls of a run block, and may hang: only the queue's thread makes them, and a
+//!    reset leaves that thread behind.
+//! 2. A warm run allocates nothing on the board, and transfers no byte over the link.
+//! 3. A reset invalidates parts loaded before it.
 //!
-//! Not here: runs, their queues and their fences (`polychip_sdk::Run`), what is compiled (`lower`), when the host's side
-//! of a buffer is copied (`polychip_sdk::DeviceBuffer`).
+//! Not here: runs, their queues and their fences (`polychip_sdk::Run`), compilation (`lower`),
+//! copies of the host's side of a buffer (`polychip_sdk::DeviceBuffer`).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -26,9 +28,9 @@ use crate::shared::Shared;
 /// Where the memory of a port may start: the library's alignment.
 const ALIGN: usize = 64;
 
-/// A run, and the fence that tells its end.
+/// A run, and the fence of its end.
 pub type AscendRun = Run<AscendExecutable>;
-type Bound = polychip_sdk::Bound<AscendBuffer>;
+type PortBuffer = polychip_sdk::PortBuffer<AscendBuffer>;
 
 /// What one run at a time works with. The model goes before memory that it names.
 struct Seat {
@@ -77,7 +79,7 @@ impl AscendExecutable {
     }
 
     /// Whether the library may be given a port's memory itself.
-    fn is_direct(&self, port: usize, bound: &[Bound]) -> bool {
+    fn is_direct(&self, port: usize, bound: &[PortBuffer]) -> bool {
         let bytes = |port: usize| self.ports[port].bytes as usize;
         let place = &bound[port];
         let overlaps = |other: usize| {
@@ -95,7 +97,7 @@ impl Compute for AscendExecutable {
     type Buffer = AscendBuffer;
     const MAY_HANG: bool = true;
 
-    fn compute(&self, bound: &[Bound], run: &RunContext<'_>) -> Result<Span> {
+    fn compute(&self, bound: &[PortBuffer], run: &RunContext<'_>) -> Result<Span> {
         self.opening.alive()?;
         let mut seat = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
         let Seat { model, spare, said } = &mut *seat;

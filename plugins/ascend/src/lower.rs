@@ -1,15 +1,16 @@
-//! Compiling and loading: the part as an ONNX model of opset 18, made an `.om` file by the vendor's compiler.
+//! Compiling and loading: the part as an ONNX model of opset 18, which the vendor's compiler turns
+//! into an `.om` file.
 //!
-//! A blob holds the `.om` file and the part's hash, so that a file of another part is told apart.
+//! A blob holds the `.om` file and the part's hash, so that the file of another part is detected.
 //!
-//! Invariant: what is loaded has the inputs and outputs that the graph says, in number, extents, type and bytes; a port
-//! whose extents only a run knows is refused.
+//! Invariant: a loaded model has the graph's inputs and outputs, in number, extents, type and
+//! bytes; a port whose extents are known only to a run is refused.
 //!
 //! Not here: the compiler's process (`atc`).
 
 use std::sync::Arc;
 
-use polychip_lowering::handed;
+use polychip_lowering::vendor_compiler;
 use polychip_sdk::onnx::Release;
 use polychip_sdk::{
     AlignedBytes, BlobReader, BlobWriter, CompileOptions, Constant, Error, GraphView, LoadSource, LoadedFrom,
@@ -30,7 +31,7 @@ const READ: Release = Release {
     ir_version: 8,
 };
 
-/// What an executable is made of.
+/// Contents of a loaded blob.
 pub(crate) struct Part {
     pub(crate) model: Model,
     pub(crate) ports: Vec<Port>,
@@ -48,12 +49,12 @@ pub(crate) fn compile(
         .atc
         .as_ref()
         .map_err(|why| Error::unsupported(why.clone()))?;
-    let model = handed::model(graph, READ)?;
+    let model = vendor_compiler::model(graph, READ)?;
     let om = atc.compile(graph, &model, &common.soc)?;
     drop(model);
     BlobWriter::new(&common.made_by)
         .section(MODEL, &om)
-        .section(HASH, &handed::hash(graph, READ)?)
+        .section(HASH, &vendor_compiler::hash(graph, READ)?)
         .finish()
 }
 
@@ -75,7 +76,7 @@ pub(crate) fn load(
 
 fn open(common: &Common, opening: &Arc<Opening>, bytes: &[u8], graph: &GraphView<'_>) -> Result<Part> {
     let blob = BlobReader::open(bytes, &common.made_by)?;
-    if blob.section(HASH)? != handed::hash(graph, READ)? {
+    if blob.section(HASH)? != vendor_compiler::hash(graph, READ)? {
         return Err(Error::bad_blob("it was compiled from another part"));
     }
     let om = blob.section(MODEL)?;
@@ -134,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_that_is_another_is_named_by_what_differs() {
+    fn port_mismatch_names_the_difference() {
         let port = Port::dense(false, DType::F32, &[2, 3]).unwrap();
         let seen = |extents: &[i64], is_f32, bytes| Seen {
             extents: extents.to_vec(),

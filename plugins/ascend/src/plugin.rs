@@ -1,10 +1,10 @@
 //! The plugin and its devices: the Ascend boards of this machine.
 //!
 //! Invariants:
-//! 1. Nothing is loaded or probed before `create`; the query of the table has no effects.
-//! 2. Where there is no board, `create` says so, and no device is offered.
-//! 3. A reset ends all runs and voids loaded parts: the board is opened anew. A run that hangs in the library is left
-//!    behind with its thread and its opening: nobody can end it.
+//! 1. Nothing is loaded or probed before `create`; the table query has no side effects.
+//! 2. Without a board, `create` reports it and offers no device.
+//! 3. A reset ends all runs and invalidates loaded parts; the board is opened again. A run that
+//!    hangs in the library is left behind with its thread and its opening: nothing can end it.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ impl Plugin for AscendPlugin {
 /// A device.
 pub struct AscendDevice {
     info: DeviceInfo,
-    /// First, so that its thread ends before the rest does.
+    /// Declared first, so that its thread ends before the rest is dropped.
     runner: Runner<AscendRun>,
     queue: Arc<RunQueue<AscendRun>>,
     shared: Arc<Shared>,

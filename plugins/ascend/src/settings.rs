@@ -1,6 +1,6 @@
-//! What the host's configuration says to the plugin.
+//! The plugin's configuration.
 //!
-//! Invariant: a value that is not understood is an error that names it and what would do; none is passed by.
+//! Invariant: an invalid value is an error that names it and the accepted ones; none is ignored.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(crate) struct Settings {
     pub(crate) cann: Option<String>,
     /// The chip's name, where the library does not say it.
     pub(crate) soc_version: Option<String>,
-    /// The longest that one compilation may take.
+    /// Time limit of one compilation.
     pub(crate) patience: Duration,
     /// Whether f32 may be computed in 16-bit floats.
     pub(crate) reduced: bool,
@@ -31,10 +31,10 @@ const MODES: [&str; 3] = ["force_fp16", "allow_fp32_to_fp16", "allow_mix_precisi
 const LONGEST_S: u64 = 24 * 3600;
 
 impl Settings {
-    /// Reads them.
+    /// Reads the settings.
     ///
     /// # Errors
-    /// The first that is not understood.
+    /// The first invalid setting.
     pub(crate) fn of(host: &HostServices) -> Result<Settings> {
         let text = |key: &str| {
             let value = host.configuration(key)?;

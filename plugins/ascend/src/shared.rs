@@ -1,4 +1,4 @@
-//! What the executables and buffers of a device share with it.
+//! State that a device shares with its executables and buffers.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,9 +15,9 @@ pub(crate) struct Common {
     pub(crate) settings: Settings,
     /// Name of the chip, as the compiler takes it.
     pub(crate) soc: String,
-    /// The compiler, or why there is none.
+    /// The compiler, or the reason why there is none.
     pub(crate) atc: Result<Atc, String>,
-    /// What blobs are made by: a blob of another toolkit, chip or setting is refused.
+    /// Identity in blobs: a blob of another toolkit, chip or setting is refused.
     pub(crate) made_by: String,
 }
 

@@ -1,11 +1,12 @@
-//! The chips: rates for the planner, of what the maker's data sheets state per chip.
+//! The chips: rates for the planner, from the manufacturer's data sheets.
 //!
-//! Ascend310: 8 TFLOPS in 16-bit floats, four chips with 204.8 GB/s and one PCIe 3.0 x16 on an Atlas 300I. Ascend310B: 10
-//! TFLOPS and 51.2 GB/s of LPDDR4X on an Atlas 200I A2, whose host is on the chip, so that a copy reads and writes one
-//! memory. Ascend310P: 70 TFLOPS, 204.8 GB/s, PCIe 4.0 x16 on an Atlas 300I Pro. A multiply-add is two operations. All of
-//! that only orders plans until something is measured.
+//! Ascend310: 8 TFLOPS in 16-bit floats; four chips with 204.8 GB/s and one PCIe 3.0 x16 on an
+//! Atlas 300I. Ascend310B: 10 TFLOPS and 51.2 GB/s of LPDDR4X on an Atlas 200I A2, whose host is on
+//! the chip, so that a copy reads and writes one memory. Ascend310P: 70 TFLOPS, 204.8 GB/s, PCIe
+//! 4.0 x16 on an Atlas 300I Pro. A multiply-add is two operations. These rates only order plans
+//! until something is measured.
 //!
-//! Invariant: a chip that is not in the table has no rates; nothing is made up for it but a slow link.
+//! Invariant: a chip that is not in the table has no rates; only a slow link is assumed for it.
 
 /// What is known of a chip.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_name_counts_and_others_have_no_rates() {
+    fn longest_matching_name_is_used_and_others_have_no_rates() {
         assert_eq!(Rates::of("Ascend310P3").unwrap().bytes_per_s, 204.8e9);
         assert_eq!(Rates::of("Ascend310B4").unwrap().macs_per_s, 5e12);
         assert_eq!(Rates::of("Ascend310").unwrap().macs_per_s, 4e12);
@@ -70,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longer_of_arithmetic_and_memory_counts() {
+    fn slower_of_arithmetic_and_memory_is_used() {
         let rates = Rates::of("Ascend310P3").unwrap();
         assert_eq!(rates.work_ns(35_000_000, 1), 1000);
         assert_eq!(rates.work_ns(1, 204_800), 1000);

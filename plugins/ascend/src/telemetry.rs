@@ -1,12 +1,12 @@
-//! What parts are expected to cost, and the one sensor that the library has.
+//! Expected costs of parts, and the one sensor that the library has.
 //!
-//! The compiler says nothing of time, so that each node has a roofline of the chip's stated rates: an estimate, never a
-//! measurement.
+//! The compiler reports no times, so each node has a roofline of the chip's stated rates: an
+//! estimate, never a measurement.
 //!
-//! Not here: spans of runs (`polychip_sdk::Run`; the board's own time is that of its events). Temperature and power are the
-//! driver's (`npu-smi`, DCMI), another library.
+//! Not here: spans of runs (`polychip_sdk::Run`; the board's own time comes from its events).
+//! Temperature and power belong to the driver's tools (`npu-smi`, DCMI), another library.
 
-use polychip_lowering::handed;
+use polychip_lowering::vendor_compiler;
 use polychip_sdk::{Cost, Error, GraphView, Result, Telemetry};
 
 use crate::caps;
@@ -19,7 +19,7 @@ const OF_ROOFLINE_PERMILLE: u32 = 700;
 /// Bytes of an element in the cores.
 const ELEMENT: u64 = 2;
 
-/// What the listed nodes cost as one part.
+/// Cost of the listed nodes as one part.
 pub(crate) fn estimate(common: &Common, graph: &GraphView<'_>, nodes: &[u32]) -> Result<Cost> {
     let soc = &common.soc;
     let rates = Rates::of(soc).ok_or_else(|| Error::unsupported(format!("rates of {soc} are not known")))?;
@@ -27,7 +27,7 @@ pub(crate) fn estimate(common: &Common, graph: &GraphView<'_>, nodes: &[u32]) ->
     for &node in nodes {
         let node = graph.node(node as usize);
         caps::promised(graph, &node)?;
-        let work = handed::work(graph, &node, ELEMENT);
+        let work = vendor_compiler::work(graph, &node, ELEMENT);
         sum = sum.saturating_add(rates.work_ns(work.macs, work.bytes));
     }
     Ok(Cost {

@@ -1,9 +1,9 @@
-//! Blobs: the package of a part and what its ports are, guarded by our own hash.
+//! Blobs: the package of a part and its ports, protected by our own hash.
 //!
-//! What Core ML compiles of a package belongs to one system and chip and is kept by the system itself; the package is
-//! compiled anew where a blob is loaded.
+//! The result of Core ML's compilation belongs to one system and chip, and the system keeps it;
+//! loading a blob compiles the package again.
 //!
-//! Invariant: the ports of a blob that was read have types that arrays of Core ML can hold.
+//! Invariant: the ports of a blob that was read have types that Core ML arrays can hold.
 
 use polychip_ops::DType;
 use polychip_sdk::{AlignedBytes, BlobReader, BlobWriter, Error, GraphView, Port, Result};
@@ -20,7 +20,7 @@ const WEIGHTS: u32 = 4;
 /// No port is the other half of a state.
 const NONE: u32 = u32::MAX;
 
-/// A part as a blob tells it.
+/// A part as a blob describes it.
 pub(crate) struct Stored {
     /// Inputs, then outputs.
     pub(crate) ports: Vec<Port>,
@@ -78,7 +78,7 @@ pub(crate) fn write(made_by: &str, graph: &GraphView<'_>, package: &Package) -> 
 /// Reads a blob of this build and this part.
 ///
 /// # Errors
-/// `BadBlob` where it is torn, or of another build, chip or part.
+/// `BadBlob` if it is torn, or of another build, chip or part.
 pub(crate) fn read(made_by: &str, bytes: &[u8], graph: Option<&GraphView<'_>>) -> Result<Stored> {
     let torn = || Error::bad_blob("the ports of the blob are torn");
     let blob = BlobReader::open(bytes, made_by)?;

@@ -14,7 +14,7 @@ pub(crate) fn create(wanted: &Memory) -> Result<Arc<HostBuffer>> {
     Ok(Arc::new(HostBuffer::create(wanted)?))
 }
 
-/// Takes over memory of the host without a copy.
+/// Imports the host's memory without a copy.
 pub(crate) fn import(memory: &Memory) -> Result<Arc<HostBuffer>> {
     Ok(Arc::new(HostBuffer::import(memory)?))
 }

@@ -1,8 +1,8 @@
-//! What a device supports: what our writer writes for it, node by node.
+//! Supported nodes: those that our writer can write, node by node.
 //!
-//! Invariant: yes is said only where the node lowers as a part of its own.
+//! Invariant: a node is supported only if it lowers as a part of its own.
 //!
-//! Not here: Core ML's own refusals, which come when a part is compiled (`prepare`).
+//! Not here: Core ML's own refusals, which occur when a part is compiled (`prepare`).
 
 use polychip_lowering::{Extract, Outcome, Part};
 use polychip_sdk::Support;

@@ -1,11 +1,12 @@
 //! Loaded parts and their runs.
 //!
 //! Invariants:
-//! 1. Core ML's call waits, and may hang: the queue's thread alone makes it, which a reset leaves behind.
-//! 2. Arrays are made over the memory that ports are bound to, once per set of addresses; a warm run makes none.
-//! 3. Ports of bytes have arrays of the part's own, which the run fills and reads (`widen`).
-//! 4. Results are written where their port is bound. Where Core ML gives an output in memory of its own, it is copied,
-//!    and that is logged once.
+//! 1. Core ML's call blocks, and may hang: only the queue's thread makes it, and a reset leaves
+//!    that thread behind.
+//! 2. Arrays are made over bound memory once per set of addresses; a warm run makes none.
+//! 3. Byte ports have arrays of the part's own, which the run fills and reads (`widen`).
+//! 4. Results are written to the memory bound to their port. If Core ML returns an output in its
+//!    own memory, the output is copied, and that is logged once.
 //!
 //! Not here: runs, their queue and their fences (`polychip_sdk::Run`).
 
@@ -16,8 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip_ops::DType;
 use polychip_sdk::{
-    AlignedBytes, Bound, Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, LogLevel, Port,
-    Result, Run, RunContext, RunQueue, Span, Submit,
+    AlignedBytes, Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, LogLevel, Port,
+    PortBuffer, Result, Run, RunContext, RunQueue, Span, Submit,
 };
 use polychip_sys::coreml::{Array, DataType, Features, Options};
 
@@ -32,7 +33,7 @@ const SETS: usize = 64;
 /// Alignment of memory that a state is written to before it is copied.
 const ALIGN: usize = 64;
 
-/// A run, and the fence that tells its end.
+/// A run, and the fence of its end.
 pub type CoremlRun = Run<CoremlExecutable>;
 
 /// A port as Core ML knows it.
@@ -51,7 +52,7 @@ struct Set {
     _arrays: Vec<Array>,
 }
 
-/// What a run works with.
+/// Resources of a run.
 struct Seat {
     /// Behind the model, which may read what its sets hold.
     ready: Prepared,
@@ -200,7 +201,7 @@ impl CoremlExecutable {
         }
     }
 
-    fn check(&self, bound: &[Bound<HostBuffer>]) -> Result<()> {
+    fn check(&self, bound: &[PortBuffer<HostBuffer>]) -> Result<()> {
         for (number, bound) in bound.iter().enumerate() {
             let bytes = self.ports[number].bytes as usize;
             let size = polychip_sdk::Buffer::bytes(&**bound.buffer());
@@ -218,8 +219,8 @@ fn is_widened(port: &Port) -> bool {
 }
 
 /// Whether memory of a port lies on that of an input.
-fn lies_on(one: &Bound<HostBuffer>, inputs: &[Bound<HostBuffer>]) -> bool {
-    let start = |bound: &Bound<HostBuffer>| bound.address().addr();
+fn lies_on(one: &PortBuffer<HostBuffer>, inputs: &[PortBuffer<HostBuffer>]) -> bool {
+    let start = |bound: &PortBuffer<HostBuffer>| bound.address().addr();
     inputs
         .iter()
         .any(|input| start(one) < start(input) + input.bytes() && start(input) < start(one) + one.bytes())
@@ -229,12 +230,12 @@ impl Compute for CoremlExecutable {
     type Buffer = HostBuffer;
     const MAY_HANG: bool = true;
 
-    fn admit(&self, port: u32, bound: &Bound<HostBuffer>) -> Result<()> {
+    fn admit(&self, port: u32, bound: &PortBuffer<HostBuffer>) -> Result<()> {
         let dtype: DType = self.ports[port as usize].dtype;
         bound.check_aligned(port, dtype)
     }
 
-    fn compute(&self, bound: &[Bound<HostBuffer>], run: &RunContext<'_>) -> Result<Span> {
+    fn compute(&self, bound: &[PortBuffer<HostBuffer>], run: &RunContext<'_>) -> Result<Span> {
         if self.resets.load(Ordering::Acquire) != self.loaded_at {
             let words = "the device was reset since the part was loaded";
             return Err(Error::new(ErrorKind::DeviceLost, words));

@@ -1,12 +1,13 @@
 //! Compiling: from nodes to an ML Program, and from there to a blob that holds the package.
 //!
 //! Invariants:
-//! 1. What is not exactly an operation of Core ML, or a few of them, is refused with a reason; nothing is approximated.
-//! 2. A file imports files below its own only: `builder` with `quantise`, then the files of op classes, then
-//!    `dispatch`.
+//! 1. A node that is not exactly one or a few Core ML operations is refused with a reason; nothing
+//!    is approximated.
+//! 2. A file imports only files below it: `builder` with `quantise`, then the files of op classes,
+//!    then `dispatch`.
 //!
-//! Not here: bytes of packages (`package`), Core ML's own word on them (`prepare`).
-//! Start reading at [`whole`], then `dispatch`.
+//! Not here: bytes of packages (`package`), Core ML's own verdict on them (`prepare`). Start
+//! reading at [`whole`], then `dispatch`.
 
 mod builder;
 mod conv;
@@ -61,7 +62,7 @@ pub(crate) fn read(graph: &GraphView<'_>) -> Part {
 /// Lowers a part; without `data`, constants are empty.
 ///
 /// # Errors
-/// The first node that is refused, and why.
+/// The first refused node, and the reason.
 pub(crate) fn whole(part: &Part, target: Target, data: bool) -> std::result::Result<Program, Refusal> {
     let mut lower = Lower::new(part, target, data);
     let first = part.nodes.first().map_or(0, |node| node.index);

@@ -23,7 +23,7 @@ const SMALL: usize = 64;
 pub(crate) struct Package {
     /// `model.mlmodel`.
     pub(crate) model: Vec<u8>,
-    /// `weights/weight.bin`; empty where there is none.
+    /// `weights/weight.bin`; empty if there is none.
     pub(crate) weights: Vec<u8>,
 }
 
@@ -45,7 +45,7 @@ impl Package {
     /// Writes the package into a folder that is there.
     ///
     /// # Errors
-    /// Where the system refuses.
+    /// If the system refuses.
     pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
         let data = folder.join("Data/com.apple.CoreML");
         std::fs::create_dir_all(data.join("weights"))?;

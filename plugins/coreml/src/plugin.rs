@@ -1,9 +1,10 @@
-//! The plugin and its devices: the Neural Engine and the GPU, each where the system has one.
+//! The plugin and its devices: the Neural Engine and the GPU, if the system has them.
 //!
 //! Invariants:
-//! 1. Nothing is loaded or probed before `create`; the query of the table has no effects.
-//! 2. Off Apple's systems the library is an emulation, whoever made it: its figures are nobody's.
-//! 3. A reset voids loaded parts. A run that hangs in Core ML is left behind with its thread and its model.
+//! 1. Nothing is loaded or probed before `create`; the table query has no side effects.
+//! 2. On systems other than Apple's the library is an emulation: its figures are not reported.
+//! 3. A reset invalidates loaded parts. A run that hangs in Core ML is left behind with its thread
+//!    and its model.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -92,7 +93,7 @@ impl Plugin for CoremlPlugin {
 /// A device.
 pub struct CoremlDevice {
     info: DeviceInfo,
-    /// First, so that its thread ends before the rest does.
+    /// Declared first, so that its thread ends before the rest is dropped.
     runner: Runner<CoremlRun>,
     queue: Arc<RunQueue<CoremlRun>>,
     shared: Arc<Shared>,

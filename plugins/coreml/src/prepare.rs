@@ -1,9 +1,11 @@
-//! From a package to a model that Core ML has loaded: folders, the vendor's compiler, and what it intends.
+//! From a package to a model loaded by Core ML: folders, the vendor's compiler, and its plan.
 //!
 //! Invariants:
-//! 1. A package lies in a folder of its own while it is compiled, and nothing of it is left behind, however that ends.
-//! 2. What Core ML compiled stays until its model goes, and goes then.
-//! 3. Nodes that Core ML would compute on the processor are refused by name: a part runs where the plan says, or not.
+//! 1. A package is in its own folder while it is compiled, and the folder is removed, however
+//!    compilation ends.
+//! 2. Core ML's compiled model exists as long as its model is loaded, and is then removed.
+//! 3. Nodes that Core ML would compute on the CPU are refused by name: a part runs as planned, or
+//!    not at all.
 
 use std::path::PathBuf;
 
@@ -14,17 +16,17 @@ use crate::lower::Target;
 use crate::package::Package;
 use crate::program::Program;
 
-/// What the parts of a device share with it.
+/// State that a device shares with its parts.
 pub(crate) struct Shared {
     pub(crate) library: &'static Library,
     pub(crate) host: HostServices,
     pub(crate) units: Units,
     pub(crate) target: Target,
-    /// What blobs are made by: a blob of another system or unit is refused.
+    /// Identity in blobs: a blob of another system or unit is refused.
     pub(crate) made_by: String,
 }
 
-/// A folder that Core ML made, and that goes with us.
+/// A folder made by Core ML, removed on drop.
 struct Compiled(PathBuf);
 
 impl Drop for Compiled {

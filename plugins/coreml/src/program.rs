@@ -83,7 +83,7 @@ impl Value {
     }
 }
 
-/// What an operation is given by name.
+/// A named argument of an operation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Arg {
     Value(ValueId),
@@ -103,7 +103,7 @@ pub(crate) struct Operation {
     pub(crate) kind: &'static str,
     pub(crate) args: Vec<(&'static str, Arg)>,
     pub(crate) outputs: Vec<ValueId>,
-    /// The node it was made for; `None` for what the border of the part needs.
+    /// The node it was made for; `None` for conversions at the border of the part.
     pub(crate) node: Option<u32>,
 }
 

@@ -1,10 +1,11 @@
-//! What is stated of the chips: rates for the planner, by the name that the system gives the chip.
+//! Stated rates of the chips for the planner, by the chip name that the system reports.
 //!
-//! Core ML tells neither clocks nor heat, and the span of a run is the host's own measure.
+//! Core ML reports neither clocks nor heat, and the span of a run is the host's measurement.
 //!
-//! Rates of the Neural Engine follow from Apple's own figures of operations per second, two to a multiply-add; where
-//! Apple counts 8-bit operations (A17, A18, M4), 16 bits are taken to be half as fast. Rates of GPUs are cores times 128
-//! multiply-adds a clock, of memory the bus's peak. They only order plans until something is measured.
+//! Rates of the Neural Engine follow from Apple's own figures of operations per second, two to a
+//! multiply-add. Where Apple counts 8-bit operations (A17, A18, M4), 16 bits are assumed to be half
+//! as fast. Rates of GPUs are cores times 128 multiply-adds per clock; rates of memory are the
+//! bus's peak. They only order plans until something is measured.
 
 /// A chip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chips_are_known_by_how_their_name_starts() {
+    fn chips_are_identified_by_name_prefix() {
         assert_eq!(Chip::named("Apple A17 Pro").name, "Apple A17");
         assert_eq!(Chip::named("Apple M1 Max").name, "Apple M1");
         assert_eq!(Chip::named("Intel"), UNKNOWN);

@@ -1,11 +1,11 @@
-//! Ports of bytes: no array of iOS 17 holds them, so that they are arrays of f16 of the part's own, which the host fills
-//! before a run and reads behind it.
+//! Byte ports: no array of iOS 17 holds bytes, so the part has its own f16 arrays, which the host
+//! fills before a run and reads after it.
 //!
-//! Invariant: f16 holds every byte, so that nothing is lost in either direction.
+//! Invariant: f16 represents every byte exactly.
 
 use half::f16;
 use polychip_ops::DType;
-use polychip_sdk::{AlignedBytes, Bound, HostBuffer, Port, Result};
+use polychip_sdk::{AlignedBytes, HostBuffer, Port, PortBuffer, Result};
 
 /// Alignment of the arrays.
 const ALIGN: usize = 64;
@@ -44,7 +44,7 @@ impl Widened {
     }
 
     /// Fills the array from where the port is bound.
-    pub(crate) fn widen(&mut self, from: &Bound<HostBuffer>) -> Result<()> {
+    pub(crate) fn widen(&mut self, from: &PortBuffer<HostBuffer>) -> Result<()> {
         from.copy_out(0, &mut self.bytes)?;
         for (half, &byte) in self.halves.as_chunks_mut::<2>().0.iter_mut().zip(&self.bytes) {
             let value = match self.signed {
@@ -57,7 +57,7 @@ impl Widened {
     }
 
     /// Writes the array to where the port is bound.
-    pub(crate) fn narrow(&mut self, to: &Bound<HostBuffer>) -> Result<()> {
+    pub(crate) fn narrow(&mut self, to: &PortBuffer<HostBuffer>) -> Result<()> {
         for (byte, half) in self.bytes.iter_mut().zip(self.halves.as_chunks::<2>().0) {
             let value = f16::from_le_bytes(*half).to_f32();
             *byte = match self.signed {
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_of_bytes_have_arrays_and_others_have_none() {
+    fn byte_ports_have_arrays_and_others_have_none() {
         let port = |dtype| Port::dense(false, dtype, &[2, 3]).unwrap();
         let widened = Widened::of(&port(DType::U8)).unwrap().unwrap();
         assert_eq!((widened.size(), widened.signed), (12, false));

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use polychip_graph::Graph;
 use polychip_host::{CompileOptions, Device, DeviceKind, ErrorKind, Executable, FlatGraph, Host, Submission};
-use polychip_needs::libraries;
 use polychip_ops::{DType, Op};
 use polychip_parts::{
     binary, buffers, constant, floats, load, node, numbers, read, relu_of_sum, tensor, write,
 };
+use polychip_test_requirements::libraries;
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -112,7 +112,7 @@ const X: [f32; 4] = [1.0, 0.5, -0.25, 9.0];
 const Y: [f32; 4] = [2.0, 0.0, 0.25, 1.0];
 
 #[test]
-fn both_units_are_devices_and_the_ane_asks_for_leave() {
+fn both_units_are_devices_and_the_ane_requires_reduced_precision() {
     let _system = System::new();
     let host = host("exact");
     let (npu, gpu) = (device(&host, DeviceKind::Npu), device(&host, DeviceKind::Gpu));
@@ -147,7 +147,7 @@ fn both_units_are_devices_and_the_ane_asks_for_leave() {
 }
 
 #[test]
-fn what_no_array_holds_is_refused() {
+fn types_without_an_array_are_refused() {
     let _system = System::new();
     let host = host("exact");
     let gpu = device(&host, DeviceKind::Gpu);
@@ -164,7 +164,7 @@ fn what_no_array_holds_is_refused() {
 }
 
 #[test]
-fn what_goes_wrong_below_is_an_error_of_its_kind_and_a_reset_heals() {
+fn library_faults_have_the_right_kind_and_a_reset_recovers() {
     let system = System::new();
     let host = host("reduced");
     let npu = device(&host, DeviceKind::Npu);
@@ -218,7 +218,7 @@ fn what_goes_wrong_below_is_an_error_of_its_kind_and_a_reset_heals() {
 }
 
 #[test]
-fn outputs_in_memory_of_the_systems_own_are_copied() {
+fn outputs_in_system_memory_are_copied() {
     let system = System::new();
     let host = host("exact");
     let gpu = device(&host, DeviceKind::Gpu);
@@ -228,7 +228,7 @@ fn outputs_in_memory_of_the_systems_own_are_copied() {
 }
 
 #[test]
-fn nothing_is_left_behind() {
+fn nothing_leaks() {
     let system = System::new();
     let (objects, folders) = (system.live(), system.folders());
     let packages = || {
@@ -261,7 +261,7 @@ fn nothing_is_left_behind() {
 }
 
 #[test]
-fn a_warm_run_makes_no_array() {
+fn warm_run_makes_no_array() {
     let system = System::new();
     let host = host("exact");
     let gpu = device(&host, DeviceKind::Gpu);
@@ -280,7 +280,7 @@ fn a_warm_run_makes_no_array() {
 }
 
 #[test]
-fn wide_constants_go_to_the_file_of_weights() {
+fn large_constants_go_to_the_weights_file() {
     let _system = System::new();
     let host = host("exact");
     let gpu = device(&host, DeviceKind::Gpu);

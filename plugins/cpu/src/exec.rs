@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use polychip_cpu_kernels::ThreadPool;
 use polychip_ops::{DType, PACKED_BYTES, UNBOUNDED_BYTES};
 use polychip_sdk::{
-    Bound, Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Layout, Pace, Port, Result,
-    Run, RunContext, RunQueue, Span, Submit,
+    Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Layout, Pace, Port, PortBuffer,
+    Result, Run, RunContext, RunQueue, Span, Submit,
 };
 
 use crate::arenas::{Arenas, Need};
@@ -191,7 +191,7 @@ impl CpuExecutable {
         &self,
         workplace: &mut Workplace,
         pool: &ThreadPool,
-        bound: &[Bound<HostBuffer>],
+        bound: &[PortBuffer<HostBuffer>],
         run: &RunContext<'_>,
     ) -> Result<()> {
         let program = &*self.program;
@@ -346,11 +346,11 @@ fn measured_step(step: &Step, time: Duration) -> polychip_sdk::Step {
 impl Compute for CpuExecutable {
     type Buffer = HostBuffer;
 
-    fn admit(&self, port: u32, bound: &Bound<HostBuffer>) -> Result<()> {
+    fn admit(&self, port: u32, bound: &PortBuffer<HostBuffer>) -> Result<()> {
         bound.check_aligned(port, self.ports[port as usize].dtype)
     }
 
-    fn places(&self) -> usize {
+    fn slots(&self) -> usize {
         self.threads
     }
 
@@ -358,7 +358,7 @@ impl Compute for CpuExecutable {
         (!self.program.boundless).then_some(&self.pace)
     }
 
-    fn compute(&self, bound: &[Bound<HostBuffer>], run: &RunContext<'_>) -> Result<Span> {
+    fn compute(&self, bound: &[PortBuffer<HostBuffer>], run: &RunContext<'_>) -> Result<Span> {
         let mut arena = self.arena.lend()?;
         let mut workplace = self.workplace();
         workplace.memory.arena = arena.start();

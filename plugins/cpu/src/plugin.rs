@@ -153,7 +153,7 @@ impl CpuDevice {
         };
         let processor = Processor::find();
         let rates = Rates::of(host, plugin.rates, isa, &processor, &plugin.cores);
-        let queue = Arc::new(RunQueue::with_places(host.clone(), threads));
+        let queue = Arc::new(RunQueue::with_slots(host.clone(), threads));
         let info = DeviceInfo {
             shares_host_memory: true,
             serial: threads == 1,

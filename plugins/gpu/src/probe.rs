@@ -196,7 +196,7 @@ fn measure(gpu: &Arc<Gpu>, limits: &Limits, usual: Rates, warm: Duration) -> Res
 
 #[cfg(test)]
 mod tests {
-    use polychip_needs::{Need, absent};
+    use polychip_test_requirements::{Need, absent};
 
     use super::*;
     use crate::driver::adapter;

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
 use polychip_host::{CompileOptions, Device, ErrorKind, FlatGraph, Host, Submission};
-use polychip_needs::{Need, skipped};
 use polychip_ops::{DType, Op};
 use polychip_parts::{
     buffers, cached_bytes_load_and_changed_ones_are_refused, floats, load, numbers, read, reason,
     relu_of_sum, runs_more_than_once, write,
 };
+use polychip_test_requirements::{Need, skipped};
 
 fn main() {
     let arguments = Arguments::from_args();

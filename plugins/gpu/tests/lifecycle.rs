@@ -6,9 +6,9 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Trial};
 use polychip_graph::Graph;
 use polychip_host::{Buffer, Device, ErrorKind, Executable, Host, Submission};
-use polychip_needs::{Need, skipped};
 use polychip_ops::{DType, Op};
 use polychip_parts::{buffers, floats, load, node, numbers, read, tensor, write};
+use polychip_test_requirements::{Need, skipped};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 

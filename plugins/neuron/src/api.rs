@@ -1,11 +1,11 @@
-//! The library's calls, each checked, and its objects, each freed once.
+//! The library's calls with checked results, and its objects, freed once.
 //!
 //! Invariants:
 //! 1. A code other than 0 is an error that names the call, the library and the code's meaning.
 //! 2. A program's constants live as long as the compilation that is made of it: larger ones are not copied.
 //! 3. An execution holds the memory that is bound to it, and its compilation.
 //!
-//! Not here: what is called when (`caps`, `exec`, `plugin`).
+//! Not here: call order (`caps`, `exec`, `plugin`).
 
 #![allow(unsafe_code, reason = "calls of a foreign library")]
 
@@ -19,7 +19,7 @@ use polychip_sys::neuron::bindings::{self as sys, Symbols};
 
 use crate::program::Program;
 
-/// How compilations are made.
+/// Options of compilations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) preference: u32,
@@ -35,7 +35,7 @@ pub(crate) struct Api {
     settings: Arc<Settings>,
 }
 
-/// What a code means, and what the host does about it.
+/// Meaning of a code, and its error kind.
 fn meaning(code: c_int) -> (ErrorKind, &'static str) {
     match u32::try_from(code).unwrap_or(u32::MAX) {
         sys::NEURON_OUT_OF_MEMORY => (ErrorKind::OutOfMemory, "out of memory"),
@@ -72,7 +72,7 @@ impl Api {
         }
     }
 
-    /// Whether the library drives no chip.
+    /// Whether the library emulates the chip.
     pub(crate) fn is_emulated(&self) -> bool {
         self.library.is_emulated()
     }
@@ -255,10 +255,10 @@ impl Api {
         Ok(answers)
     }
 
-    /// What the library says of each operation of a program.
+    /// The library's verdict on each operation of a program.
     ///
     /// # Errors
-    /// Where it takes not even the question.
+    /// It refuses even the query.
     pub(crate) fn ask(&self, program: &Program) -> Result<Vec<bool>> {
         let compilation = self.compilation(self.model(program)?)?;
         self.supported(&compilation, program.operations.len())
@@ -267,7 +267,7 @@ impl Api {
     /// Compiles a program: the library's bytes of it.
     ///
     /// # Errors
-    /// Where it refuses one, at its node, or the whole.
+    /// If it refuses one, at its node, or the whole.
     pub(crate) fn compile(&self, program: &Program) -> Result<Vec<u8>> {
         let symbols = self.symbols();
         let compilation = self.compilation(self.model(program)?)?;
@@ -310,7 +310,7 @@ impl Api {
     /// What [`Api::compile`] gave, ready to run.
     ///
     /// # Errors
-    /// `BadBlob` where the library does not take it.
+    /// `BadBlob` if the library does not take it.
     pub(crate) fn restore(&self, bytes: &[u8]) -> Result<Compilation> {
         let (mut model, mut raw) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the places are ours; the bytes live during the call.
@@ -339,7 +339,7 @@ impl Api {
     /// Memory that host and library share, behind a descriptor, which is duplicated.
     ///
     /// # Errors
-    /// Where the library does not take it.
+    /// The library refuses it.
     #[cfg(unix)]
     pub(crate) fn memory(&self, memory: &polychip_sdk::Memory) -> Result<Memory> {
         const READ_WRITE: c_int = 3;
@@ -379,7 +379,7 @@ impl Api {
         })
     }
 
-    /// There are no descriptors here.
+    /// This system has no descriptors.
     ///
     /// # Errors
     /// Always.
@@ -453,7 +453,7 @@ impl Compilation {
     /// Bytes of memory that a port takes: its elements, where the library does not say more.
     ///
     /// # Errors
-    /// Where the library has no such port.
+    /// If the library has no such port.
     pub(crate) fn padded(&self, output: bool, place: usize, bytes: u64) -> Result<u64> {
         let api = &self.model.api;
         let mut size = 0usize;
@@ -474,10 +474,10 @@ impl Compilation {
         Ok(bytes.max(size as u64))
     }
 
-    /// What runs are made of.
+    /// An execution.
     ///
     /// # Errors
-    /// Where the library makes none.
+    /// If the library makes none.
     pub(crate) fn execution(self) -> Result<Execution> {
         let api = self.model.api.clone();
         let mut raw = ptr::null_mut();
@@ -492,7 +492,7 @@ impl Compilation {
     }
 }
 
-/// Memory that the library shares.
+/// Memory shared with the library.
 pub(crate) struct Memory {
     api: Api,
     raw: *mut sys::NeuronMemory,
@@ -514,7 +514,7 @@ impl Drop for Memory {
     }
 }
 
-/// What runs are made of, one at a time.
+/// An execution, used by one run at a time.
 pub(crate) struct Execution {
     raw: *mut sys::NeuronExecution,
     api: Api,
@@ -535,7 +535,7 @@ impl Execution {
     /// Binds a range of a buffer to a port: shared memory where it is, else the host's address.
     ///
     /// # Errors
-    /// Where the library refuses it.
+    /// The library refuses it.
     ///
     /// # Safety
     /// The range lies in the buffer, and both live until the next run has ended. Nobody else uses it meanwhile where the
@@ -585,10 +585,10 @@ impl Execution {
         self.api.check(code, call)
     }
 
-    /// Tells how fast the next runs should be.
+    /// Sets the boost hint of the next runs.
     ///
     /// # Errors
-    /// Where the library does not take it.
+    /// The library refuses it.
     pub(crate) fn boost(&mut self, boost: u8) -> Result<()> {
         let Some(set) = offered!(self.api, NeuronExecution_setBoostHint) else {
             return Ok(());
@@ -598,10 +598,10 @@ impl Execution {
             .check(unsafe { set(self.raw, boost) }, "NeuronExecution_setBoostHint")
     }
 
-    /// Runs, and waits for it.
+    /// Runs, and waits for the end.
     ///
     /// # Errors
-    /// What the library says.
+    /// The library's error.
     ///
     /// # Safety
     /// Every port is bound, as [`Execution::bind`] asks.

@@ -41,10 +41,10 @@ pub struct NeuronBuffer {
 }
 
 impl NeuronBuffer {
-    /// A buffer of the wanted kind.
+    /// A buffer of the requested kind.
     ///
     /// # Errors
-    /// Where memory runs out, or the library does not share it.
+    /// If memory runs out, or the library does not share it.
     pub(crate) fn create(device: &Shared, wanted: &Memory) -> Result<Arc<NeuronBuffer>> {
         let host = HostBuffer::create(wanted)?;
         let shared = match wanted.kind() {
@@ -54,10 +54,10 @@ impl NeuronBuffer {
         Ok(Arc::new(NeuronBuffer { shared, host }))
     }
 
-    /// A buffer over memory of the host.
+    /// A buffer over the host's memory.
     ///
     /// # Errors
-    /// `Unsupported` where the kind is not imported, or the library does not take it.
+    /// `Unsupported` if the kind is not imported, or the library does not take it.
     pub(crate) fn import(device: &Shared, memory: &Memory) -> Result<Arc<NeuronBuffer>> {
         if !imports(device.api.is_emulated()).contains(memory.kind()) {
             let what = format!("memory of kind {:?} would be copied", memory.kind());
@@ -71,7 +71,7 @@ impl NeuronBuffer {
         Ok(Arc::new(NeuronBuffer { shared, host }))
     }
 
-    /// What a port is bound to.
+    /// Memory that a port is bound to.
     pub(crate) fn parts(&self) -> (Option<&api::Memory>, &HostBuffer) {
         (self.shared.as_ref(), &self.host)
     }

@@ -1,10 +1,10 @@
-//! What the chip supports: our own rules first, then the library's word for each operation that a node becomes.
+//! Supported nodes: our own rules first, then the library's verdict on each operation of a node.
 //!
 //! Invariants:
-//! 1. Yes is said only where every operation of the node, in each order that it may be planned in, was accepted.
+//! 1. A node is supported only if every operation of it was accepted, in each axis order that may be planned.
 //! 2. All operations that are new are asked in one model; an answer is kept per library, settings and operation.
 //!
-//! Not here: how nodes become operations (`lower`). The library may yet refuse a part as a whole: then it is planned anew.
+//! Not here: how nodes become operations (`lower`). The library may still refuse a whole part, which is then planned again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,28 +19,28 @@ use crate::shared::Shared;
 
 type Key = [u8; 32];
 
-/// Answers of one library with its settings.
-pub(crate) struct Answers {
+/// Verdicts of one library with its settings.
+pub(crate) struct SupportCache {
     shared: Arc<Shared>,
     host: HostServices,
-    /// Under which they are kept in the host's store.
+    /// Key in the host's store.
     name: String,
     relaxed: bool,
     known: Mutex<BTreeMap<Key, bool>>,
 }
 
-impl Answers {
-    /// The answers that the host's store has kept.
-    pub(crate) fn new(shared: Arc<Shared>, host: HostServices, made_by: &str, relaxed: bool) -> Answers {
+impl SupportCache {
+    /// Verdicts stored by the host.
+    pub(crate) fn new(shared: Arc<Shared>, host: HostServices, made_by: &str, relaxed: bool) -> SupportCache {
         let name = format!("answers 1 {made_by}");
         let stored = host.store_read(&name).ok().flatten().unwrap_or_default();
         let record = |record: &[u8]| {
             let (key, yes) = record.split_first_chunk::<32>()?;
             Some((*key, yes == [1]))
         };
-        // a torn record is asked anew
+        // a torn record is queried again
         let known = stored.chunks(33).filter_map(record).collect();
-        Answers {
+        SupportCache {
             shared,
             host,
             name,

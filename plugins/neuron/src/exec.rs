@@ -1,11 +1,11 @@
 //! Loaded parts and their runs.
 //!
 //! Invariants:
-//! 1. The library's call waits, and may hang: the queue's thread alone makes it, which a reset leaves behind.
-//! 2. A reset voids what was loaded before it: the host loads the blob again.
+//! 1. The library's call blocks, and may hang: only the queue's thread makes it, and a reset leaves that thread behind.
+//! 2. A reset invalidates parts loaded before it: the host loads the blob again.
 //! 3. Sizes are checked against the ports before each run.
 //! 4. Ports are bound anew in each run: the library holds bound memory by reference only.
-//! 5. A state is computed beside its input, which it may lie on, and copied behind the run.
+//! 5. A state is computed in separate memory, because it may alias its input, and copied after the run.
 //!
 //! Not here: runs, their queue and their fences (`polychip_sdk::Run`).
 
@@ -15,21 +15,21 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use polychip_sdk::{
-    Bound, Buffer as _, Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Memory,
-    MemoryKind, Port, Result, Run, RunContext, RunQueue, Span, Submit,
+    Buffer as _, Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Memory, MemoryKind, Port,
+    PortBuffer, Result, Run, RunContext, RunQueue, Span, Submit,
 };
 
 use crate::api::Execution;
 use crate::buffer::NeuronBuffer;
 use crate::shared::{NO_BOOST, Shared};
 
-/// A run, and the fence that tells its end.
+/// A run, and the fence of its end.
 pub type NeuronRun = Run<NeuronExecutable>;
 
-/// What one run at a time has.
+/// Resources that one run at a time uses.
 struct Seat {
     execution: Execution,
-    /// The boost hint that it was told last.
+    /// The boost hint that was set last.
     boost: u8,
     /// Per port that is the new value of a state: memory of its own.
     spare: Vec<Option<HostBuffer>>,
@@ -91,7 +91,7 @@ impl Compute for NeuronExecutable {
         !self.shared.api.is_emulated()
     }
 
-    fn compute(&self, bound: &[Bound<NeuronBuffer>], _run: &RunContext<'_>) -> Result<Span> {
+    fn compute(&self, bound: &[PortBuffer<NeuronBuffer>], _run: &RunContext<'_>) -> Result<Span> {
         if self.epoch != self.shared.epoch.load(Ordering::Acquire) {
             let what = "the device was reset since the part was loaded";
             return Err(Error::new(ErrorKind::DeviceLost, what));

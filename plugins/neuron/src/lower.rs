@@ -1,10 +1,10 @@
-//! From nodes to operations of the library, as plain data: the front of operand graphs makes the steps.
+//! From nodes to operations of the library, as plain data: the operand-graph front end makes the steps.
 //!
 //! Invariants:
-//! 1. What is not exactly an operation of the library is refused with a reason; nothing is approximated.
-//! 2. A Relu or a Clip becomes the own activation of the operation before it, where that has one.
+//! 1. A node that no library operation computes exactly is refused with a reason; nothing is approximated.
+//! 2. A Relu or a Clip becomes the activation of the operation before it, if that has one.
 //!
-//! Not here: which steps a node becomes (`polychip_lowering::operands`), what the library thinks of an operation (`caps`),
+//! Not here: which steps a node becomes (`polychip_lowering::operands`), the verdict of the library on an operation (`caps`),
 //! its calls (`api`). Start reading at [`whole`].
 
 mod chip;
@@ -29,7 +29,7 @@ pub(crate) fn read(graph: &GraphView<'_>) -> Part {
 /// Lowers a part.
 ///
 /// # Errors
-/// The node of the call's graph that is refused, and why.
+/// The refused node of the call's graph, and the reason.
 pub(crate) fn whole(part: &Part, relaxed: bool) -> Result<Program, Refusal> {
     let mut steps = operands::whole(part, &Chip)?;
     steps.fuse(encode::takes_activation, |range| {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn images_stay_channels_last_between_convolutions_and_a_relu_is_the_convolutions_own() {
+    fn images_stay_channels_last_and_relu_is_fused_into_the_convolution() {
         let program = whole(&chain(), false).unwrap();
         let codes: Vec<u32> = program
             .operations
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn an_op_without_a_rule_is_refused_by_its_name() {
+    fn op_without_a_rule_is_refused_by_name() {
         let mut part = chain();
         part.nodes[1] = Node {
             index: 1,

@@ -1,10 +1,10 @@
 //! The plugin and its one device: the NPU that the library drives.
 //!
 //! Invariants:
-//! 1. Nothing is loaded or probed before `create`; the query of the table has no effects.
-//! 2. A library that says it emulates, and any for x86, drives no chip: its figures are nobody's.
+//! 1. Nothing is loaded or probed before `create`; the table query has no side effects.
+//! 2. A library that declares that it emulates, or that is built for x86, drives no chip: its figures are not reported.
 //! 3. A reset ends all runs and voids loaded parts. A run that hangs in the library is left behind with its thread and its
-//!    part: nobody can end it.
+//!    part: nothing can end it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use polychip_sys::neuron::bindings as sys;
 
 use crate::api::{Api, Settings};
 use crate::buffer::{self, NeuronBuffer};
-use crate::caps::Answers;
+use crate::caps::SupportCache;
 use crate::exec::{NeuronExecutable, NeuronRun};
 use crate::lower;
 use crate::shared::{NO_BOOST, Shared};
@@ -34,7 +34,7 @@ const NETWORK: u32 = 1;
 const CONTENT: u32 = 2;
 const PORTS: u32 = 3;
 
-/// What the ports of a part are, for a host that tells no fingerprint.
+/// Description of a part's ports, for a host without fingerprints.
 fn told(ports: &[Port]) -> [u8; 32] {
     *blake3::hash(format!("{ports:?}").as_bytes()).as_bytes()
 }
@@ -134,11 +134,11 @@ impl Plugin for NeuronPlugin {
 /// The device.
 pub struct NeuronDevice {
     info: DeviceInfo,
-    /// First, so that its thread ends before the rest does.
+    /// Declared first, so that its thread ends before the rest is dropped.
     runner: Runner<NeuronRun>,
     queue: Arc<RunQueue<NeuronRun>>,
     shared: Arc<Shared>,
-    answers: Answers,
+    answers: SupportCache,
     reduced: bool,
     made_by: String,
     points: Vec<OperatingPoint>,
@@ -191,7 +191,7 @@ impl NeuronDevice {
             },
             runner: Runner::start(&queue, "polychip-neuron-runs")?,
             queue,
-            answers: Answers::new(Arc::clone(&shared), plugin.host.clone(), &made_by, plugin.reduced),
+            answers: SupportCache::new(Arc::clone(&shared), plugin.host.clone(), &made_by, plugin.reduced),
             points: telemetry::operating_points(plugin.api.boosts()),
             shared,
             reduced: plugin.reduced,

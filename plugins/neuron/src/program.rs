@@ -1,7 +1,7 @@
 //! A part as the library sees it: operands and operations, plain data.
 //!
 //! Invariants:
-//! 1. Operations stand in an order in which each operand is written before it is read.
+//! 1. Operations are sorted so that each operand is written before it is read.
 //! 2. A scalar has no extents and a value; a tensor has one extent at least.
 //!
 //! Not here: how nodes become operations (`lower`), the library's calls (`api`).
@@ -56,7 +56,7 @@ pub(crate) struct Operation {
     pub(crate) code: u32,
     pub(crate) inputs: Vec<OperandId>,
     pub(crate) outputs: Vec<OperandId>,
-    /// The node it was made for; `None` for what the border of the part needs.
+    /// The node it was made for; `None` for conversions at the border of the part.
     pub(crate) node: Option<u32>,
 }
 

@@ -1,15 +1,15 @@
-//! What the parts and buffers of a device share with it.
+//! State that a device shares with its parts and buffers.
 
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
 use crate::api::Api;
 
-/// The device, beneath everything made of it.
+/// The device, shared by everything made on it.
 pub(crate) struct Shared {
     pub(crate) api: Api,
-    /// Raised by a reset: parts loaded before are void.
+    /// Incremented by a reset, which invalidates parts loaded before.
     pub(crate) epoch: AtomicU64,
-    /// What runs are told as boost hint; [`NO_BOOST`] tells nothing.
+    /// Boost hint of runs; [`NO_BOOST`]: none.
     pub(crate) boost: AtomicU8,
 }
 

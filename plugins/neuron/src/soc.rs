@@ -25,7 +25,7 @@ const fn soc(name: &'static str, trade: &'static str, tera_ops: u64, giga_bytes:
     }
 }
 
-/// The chips known by name; where nobody says which, the first.
+/// The chips by name; the first is the default.
 pub(crate) const SOCS: &[Soc] = &[
     soc("mt6989", "Dimensity 9300", 33, 76),
     soc("mt6985", "Dimensity 9200", 25, 68),
@@ -39,7 +39,7 @@ impl Soc {
     /// The chip of this name.
     ///
     /// # Errors
-    /// Words that name the value and what would do.
+    /// A message that names the value and the accepted ones.
     pub(crate) fn find(text: &str) -> Result<Soc, String> {
         let wanted = text.trim();
         let known = SOCS.iter().find(|soc| soc.name.eq_ignore_ascii_case(wanted));

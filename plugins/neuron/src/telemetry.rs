@@ -1,8 +1,8 @@
-//! What the device's figures are worth, and the settings that change its speed.
+//! Measurement status of the device's figures, and the settings that change its speed.
 //!
-//! Invariant: an emulated device measures nothing: its times are those of the computer that emulates.
+//! Invariant: an emulated device measures nothing: its times are those of the emulating computer.
 //!
-//! Not here: spans of runs (`polychip_sdk::Run`). The library has no sensors that a program may read, so there is no telemetry
+//! Not here: spans of runs (`polychip_sdk::Run`). The library has no sensors that a program can read, so there is no telemetry
 //! call.
 
 use polychip_sdk::{Error, OperatingPoint, Result};

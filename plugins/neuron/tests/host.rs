@@ -12,9 +12,9 @@ use polychip_graph::{Encoding, EncodingAxis, Graph, TensorId};
 use polychip_host::{
     Access, Buffer, CompileOptions, Device, ErrorKind, Executable, FlatGraph, Host, Memory, Submission,
 };
-use polychip_needs::libraries;
 use polychip_ops::{Attr, AttrValue, DType, Op};
 use polychip_parts::{constant, floats, node, numbers, relu_of_sum, tensor};
+use polychip_test_requirements::libraries;
 
 /// One after the other: the library's faults and counts are the process's.
 fn turn() -> MutexGuard<'static, ()> {
@@ -113,7 +113,7 @@ fn run(device: &Device, executable: &Executable, feeds: &[Vec<u8>]) -> Result<Ve
 }
 
 #[test]
-fn a_missing_library_is_a_refusal_that_names_the_remedy() {
+fn missing_library_is_a_refusal_with_the_remedy() {
     let folder = std::env::temp_dir();
     let host = Host::builder()
         .configure("neuron", "lib_dir", folder.display().to_string())
@@ -131,7 +131,7 @@ fn a_missing_library_is_a_refusal_that_names_the_remedy() {
 }
 
 #[test]
-fn a_library_that_says_it_emulates_makes_an_emulated_device_that_measures_nothing() {
+fn emulating_library_yields_an_emulated_device_without_measurements() {
     let _turn = turn();
     let library = polychip_sys::neuron::Library::open(emulator().parent()).unwrap();
     assert!(library.says_it_emulates());
@@ -149,7 +149,7 @@ fn a_library_that_says_it_emulates_makes_an_emulated_device_that_measures_nothin
 }
 
 #[test]
-fn settings_that_are_none_are_refused_with_those_that_are() {
+fn unknown_settings_are_refused_with_the_known_ones() {
     let host = host(&[("preference", "fast")]);
     let words = format!("{:?}", host.refusals());
     assert!(words.contains("fast") && words.contains("turbo"), "{words}");
@@ -206,7 +206,7 @@ fn quantised() -> Graph {
 }
 
 #[test]
-fn a_quantised_convolution_with_a_scale_per_channel_is_right() {
+fn quantised_convolution_with_per_channel_scales_is_right() {
     let _turn = turn();
     let host = host(&[]);
     let device = device(&host);
@@ -257,7 +257,7 @@ fn cached_bytes_load_and_changed_ones_are_refused() {
 }
 
 #[test]
-fn what_the_library_says_no_to_is_refused_in_its_name() {
+fn refusal_of_the_library_is_reported_in_its_name() {
     let _turn = turn();
     let host = host(&[("options", "--opt 3")]);
     let device = device(&host);
@@ -276,7 +276,7 @@ fn what_the_library_says_no_to_is_refused_in_its_name() {
 }
 
 #[test]
-fn faults_below_are_errors_of_the_right_kind_and_nothing_is_left_at_the_end() {
+fn library_faults_have_the_right_kind_and_leak_nothing() {
     let _turn = turn();
     let before = live();
     {

@@ -1,11 +1,11 @@
-//! The runtime's calls, each checked, and its objects, each destroyed once.
+//! The runtime's calls with checked results, and its objects, destroyed once.
 //!
 //! Invariants:
 //! 1. A code other than 0 is an error that names the call and the code's meaning; an object that is none is one too.
 //! 2. Lists that the runtime gives are its own: their lengths are checked, and they are copied at once.
 //! 3. A model lives until what was compiled of it is gone, and its program as long as it is built.
 //!
-//! Not here: what is called when (`caps`, `exec`, `plugin`).
+//! Not here: call order (`caps`, `exec`, `plugin`).
 
 #![allow(unsafe_code, reason = "calls of a foreign library")]
 
@@ -21,7 +21,7 @@ use crate::program::{Operation, Program, Quant, Tensor};
 
 /// Room for the bytes of a compiled part at first, beside its constants; doubled until they fit.
 const EXPORT: usize = 1 << 20;
-/// More than this no part's bytes take.
+/// Upper limit of a part's bytes.
 const MOST_EXPORTED: usize = 4 << 30;
 
 /// How compilations are made. What nobody chose is left to the driver: one that has no such choice refuses to build with it.
@@ -31,7 +31,7 @@ pub(crate) struct Settings {
     pub(crate) priority: Option<u32>,
 }
 
-/// A device that the runtime knows.
+/// A device of the runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) id: usize,
@@ -75,7 +75,7 @@ fn check(code: c_int, call: &str) -> Result<()> {
     Err(Error::new(kind, what).with_vendor_code(i64::from(code)))
 }
 
-/// An object that a call gave.
+/// The object that a call returned.
 fn made<T>(raw: *mut T, call: &str) -> Result<*mut T> {
     if raw.is_null() {
         return Err(Error::new(ErrorKind::Persistent, format!("{call} gives nothing")));
@@ -83,7 +83,7 @@ fn made<T>(raw: *mut T, call: &str) -> Result<*mut T> {
     Ok(raw)
 }
 
-/// A list that the runtime gave.
+/// A list from the runtime.
 ///
 /// # Safety
 /// `data` is null or holds `count` elements.
@@ -98,7 +98,7 @@ unsafe fn copied<T: Copy>(data: *const T, count: u32) -> Vec<T> {
 /// The devices of the runtime, in its order.
 ///
 /// # Errors
-/// Where it does not answer.
+/// It does not respond.
 pub(crate) fn devices(library: &Library) -> Result<Vec<Found>> {
     let symbols = library.symbols();
     let (mut ids, mut count) = (ptr::null(), 0);
@@ -161,7 +161,7 @@ impl Api {
         }
     }
 
-    /// Whether the library drives no chip.
+    /// Whether the library emulates the chip.
     pub(crate) fn is_emulated(&self) -> bool {
         self.library.is_emulated()
     }
@@ -307,10 +307,10 @@ impl Api {
         Ok(answers.into_iter().map(|answer| answer == 1).collect())
     }
 
-    /// What the runtime says of each operation of a program.
+    /// The runtime's verdict on each operation of a program.
     ///
     /// # Errors
-    /// Where it takes not even the question.
+    /// It refuses even the query.
     pub(crate) fn ask(&self, program: &Program) -> Result<Vec<bool>> {
         self.available(&self.model(program)?, program.operations.len())
     }
@@ -351,7 +351,7 @@ impl Api {
     /// Builds a program.
     ///
     /// # Errors
-    /// Where the runtime refuses an operation, at its node, or the whole.
+    /// If the runtime refuses an operation, at its node, or the whole.
     pub(crate) fn compile(&self, program: &Program) -> Result<Compilation> {
         let symbols = self.symbols();
         let model = self.model(program)?;
@@ -385,7 +385,7 @@ impl Api {
     /// The runtime's bytes of what was compiled; none where it, or the device's driver, exports none.
     ///
     /// # Errors
-    /// Where there is no memory for them.
+    /// If there is no memory for them.
     pub(crate) fn export(&self, compilation: &Compilation, constants: usize) -> Result<Option<Vec<u8>>> {
         let Some(export) = self.symbols().OH_NNCompilation_ExportCacheToBuffer.as_ref().ok() else {
             return Ok(None);
@@ -414,7 +414,7 @@ impl Api {
     /// What [`Api::export`] gave, ready to run.
     ///
     /// # Errors
-    /// `BadBlob` where the runtime does not take it.
+    /// `BadBlob` if the runtime does not take it.
     pub(crate) fn import(&self, bytes: &[u8], reduced: bool) -> Result<Compilation> {
         let symbols = self.symbols();
         let calls = (
@@ -448,7 +448,7 @@ impl Api {
     /// A tensor of a run over a file's memory: `whole` bytes of it, in which it begins at `offset`.
     ///
     /// # Errors
-    /// Where the runtime does not map it.
+    /// If the runtime does not map it.
     pub(crate) fn tensor(
         &self,
         of: &Tensor,
@@ -520,7 +520,7 @@ impl Drop for Model {
     }
 }
 
-/// What was compiled.
+/// A compiled part.
 pub(crate) struct Compilation {
     symbols: &'static Symbols,
     raw: *mut sys::OH_NNCompilation,
@@ -538,7 +538,7 @@ impl Compilation {
     /// What runs are made of, for so many inputs and outputs.
     ///
     /// # Errors
-    /// Where the runtime makes none, or one of other counts.
+    /// If the runtime makes none, or one of other counts.
     pub(crate) fn executor(self, wanted: (usize, usize)) -> Result<Executor> {
         let symbols = self.symbols;
         // SAFETY: a built compilation.
@@ -586,7 +586,7 @@ impl Drop for RunTensor {
     }
 }
 
-/// What runs are made of, one at a time.
+/// An execution, used by one run at a time.
 pub(crate) struct Executor {
     raw: *mut sys::OH_NNExecutor,
     compilation: Compilation,
@@ -603,10 +603,10 @@ impl Drop for Executor {
 }
 
 impl Executor {
-    /// Runs, and waits for it.
+    /// Runs, and waits for the end.
     ///
     /// # Errors
-    /// What the runtime says.
+    /// The runtime's error.
     pub(crate) fn run(&mut self, inputs: &[&RunTensor], outputs: &[&RunTensor]) -> Result<()> {
         let handles = |tensors: &[&RunTensor]| tensors.iter().map(|tensor| tensor.raw).collect();
         let (mut from, mut to): (Vec<_>, Vec<_>) = (handles(inputs), handles(outputs));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use polychip_sdk::{Access, Buffer, Error, HostBuffer, Memory, MemoryKind, MemoryKinds, Result};
 
-/// Memory kinds that are taken without a copy: on a phone, memory of the NPU's reach only.
+/// Memory kinds that are imported without a copy: on a phone, memory of the NPU's reach only.
 pub(crate) fn kinds(emulated: bool) -> MemoryKinds {
     if emulated {
         MemoryKinds::of(&[MemoryKind::Memfd, MemoryKind::DmaBuf])
@@ -46,10 +46,10 @@ impl NnrtBuffer {
         Ok(Arc::new(NnrtBuffer { host, file, start }))
     }
 
-    /// A buffer of the wanted kind; where the kind is not said, of one that the runtime takes.
+    /// A buffer of the requested kind; where the kind is not said, of one that the runtime takes.
     ///
     /// # Errors
-    /// Where memory runs out, or the kind is none of the runtime's.
+    /// If memory runs out, or the kind is none of the runtime's.
     pub(crate) fn create(emulated: bool, wanted: &Memory) -> Result<Arc<NnrtBuffer>> {
         let kind = match wanted.kind() {
             MemoryKind::Host if emulated => MemoryKind::Memfd,
@@ -72,10 +72,10 @@ impl NnrtBuffer {
         NnrtBuffer::new(host, &memory)
     }
 
-    /// A buffer over memory of the host.
+    /// A buffer over the host's memory.
     ///
     /// # Errors
-    /// `Unsupported` where the kind is none of the runtime's.
+    /// `Unsupported` if the kind is none of the runtime's.
     pub(crate) fn import(emulated: bool, memory: &Memory) -> Result<Arc<NnrtBuffer>> {
         if !kinds(emulated).contains(memory.kind()) {
             let what = format!("memory of kind {:?} would be copied", memory.kind());
@@ -87,7 +87,7 @@ impl NnrtBuffer {
     /// The file, where in it a range begins, and how long the file is at least.
     ///
     /// # Errors
-    /// Where the range leaves the buffer.
+    /// If the range exceeds the buffer.
     pub(crate) fn range(&self, offset: usize, bytes: usize) -> Result<(&OwnedFd, usize, usize)> {
         if offset
             .checked_add(bytes)
@@ -98,7 +98,7 @@ impl NnrtBuffer {
         Ok((&self.file, self.start + offset, self.start + self.host.bytes()))
     }
 
-    /// The memory as the host sees it.
+    /// The host's view of the memory.
     pub(crate) fn host(&self) -> &HostBuffer {
         &self.host
     }

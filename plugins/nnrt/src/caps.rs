@@ -1,8 +1,8 @@
-//! What the chip supports: our own rules first, then the runtime's word for each operation that a node becomes.
+//! Supported nodes: our own rules first, then the runtime's verdict on each operation of a node.
 //!
-//! Invariant: yes is said only where every operation of the node, in each order that it may be planned in, was accepted.
+//! Invariant: a node is supported only if every operation of it was accepted, in each axis order that may be planned.
 //!
-//! Not here: how nodes become operations (`lower`). The runtime may yet refuse a part as a whole: then it is planned anew.
+//! Not here: how nodes become operations (`lower`). The runtime may still refuse a whole part, which is then planned again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -15,11 +15,11 @@ use crate::api::Api;
 use crate::lower;
 use crate::program::Program;
 
-/// The runtime's answers so far: yes, or in which words not.
+/// The runtime's verdicts so far: accepted, or the reason.
 #[derive(Default)]
-pub(crate) struct Answers(Mutex<BTreeMap<[u8; 32], Option<String>>>);
+pub(crate) struct SupportCache(Mutex<BTreeMap<[u8; 32], Option<String>>>);
 
-impl Answers {
+impl SupportCache {
     /// Whether the chip runs each node of a graph of so many nodes.
     pub(crate) fn support(&self, api: &Api, part: &Part, nodes: usize, reduced: bool) -> Vec<Support> {
         let infos = operands::infos(part, &lower::Chip);

@@ -1,10 +1,10 @@
 //! Loaded parts and their runs.
 //!
 //! Invariants:
-//! 1. The runtime's call waits, and may hang: the queue's thread alone makes it, which a reset leaves behind.
-//! 2. A reset voids what was loaded before it: the host loads the blob again.
-//! 3. A tensor is made once per port and place that is bound; a warm run makes none.
-//! 4. A state is computed beside its input, which it may lie on, and copied behind the run.
+//! 1. The runtime's call blocks, and may hang: only the queue's thread makes it, and a reset leaves that thread behind.
+//! 2. A reset invalidates parts loaded before it: the host loads the blob again.
+//! 3. A tensor is made once per port and bound range; a warm run makes none.
+//! 4. A state is computed in separate memory, because it may alias its input, and copied after the run.
 //!
 //! Not here: runs, their queue and their fences (`polychip_sdk::Run`).
 
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use polychip_sdk::{
-    Bound, Buffer as _, Compute, Error, ErrorKind, Executable, ExecutableInfo, Memory, MemoryKind, Port,
+    Buffer as _, Compute, Error, ErrorKind, Executable, ExecutableInfo, Memory, MemoryKind, Port, PortBuffer,
     Result, Run, RunContext, RunQueue, Span, Submit,
 };
 
@@ -23,23 +23,23 @@ use crate::api::{Api, Compilation, Executor, RunTensor};
 use crate::buffer::NnrtBuffer;
 use crate::program::Tensor;
 
-/// A run, and the fence that tells its end.
+/// A run, and the fence of its end.
 pub type NnrtRun = Run<NnrtExecutable>;
 
-/// Places kept per port: as many as a session binds in turn. The oldest goes first.
-const PLACES: usize = 32;
+/// Ranges cached per port: as many as a session binds alternately. The oldest is evicted first.
+const MAX_RANGES: usize = 32;
 
 /// A range of a buffer as a tensor of the runtime's.
-struct Place {
+struct RangeTensor {
     buffer: Weak<NnrtBuffer>,
     offset: usize,
     tensor: RunTensor,
 }
 
-/// What one run at a time has.
+/// Resources that one run at a time uses.
 struct Seat {
     /// Before the executor: tensors are the device's.
-    places: Vec<VecDeque<Place>>,
+    ranges: Vec<VecDeque<RangeTensor>>,
     /// Per port that is the new value of a state: memory of its own.
     spare: Vec<Option<Arc<NnrtBuffer>>>,
     executor: Executor,
@@ -49,7 +49,7 @@ struct Seat {
 pub struct NnrtExecutable {
     api: Api,
     queue: Arc<RunQueue<NnrtRun>>,
-    /// Raised by a reset: parts loaded before are void.
+    /// Incremented by a reset, which invalidates parts loaded before.
     resets: Arc<AtomicU64>,
     loaded_at: u64,
     ports: Vec<Port>,
@@ -80,7 +80,7 @@ impl NnrtExecutable {
                 .transpose()
         });
         let seat = Seat {
-            places: ports.iter().map(|_| VecDeque::new()).collect(),
+            ranges: ports.iter().map(|_| VecDeque::new()).collect(),
             spare: spare.collect::<Result<_>>()?,
             executor,
         };
@@ -97,31 +97,32 @@ impl NnrtExecutable {
         })
     }
 
-    /// The place of a port's list that holds a range as a tensor, made where there is none.
+    /// The index in a port's list of the tensor over a range, made if there is none.
     fn place(
         &self,
-        places: &mut VecDeque<Place>,
+        ranges: &mut VecDeque<RangeTensor>,
         port: usize,
         buffer: &Arc<NnrtBuffer>,
         offset: usize,
     ) -> Result<usize> {
         // before anything that is kept: an earlier binding says nothing of this one's range
         let (file, start, whole) = buffer.range(offset, self.ports[port].bytes as usize)?;
-        let is_it = |place: &Place| place.offset == offset && place.buffer.as_ptr() == Arc::as_ptr(buffer);
-        if let Some(known) = places.iter().position(is_it) {
+        let is_it =
+            |range: &RangeTensor| range.offset == offset && range.buffer.as_ptr() == Arc::as_ptr(buffer);
+        if let Some(known) = ranges.iter().position(is_it) {
             return Ok(known);
         }
         // a tensor keeps the file's memory: not for buffers that are gone
-        places.retain(|place| place.buffer.strong_count() > 0);
-        if places.len() == PLACES {
-            places.pop_front();
+        ranges.retain(|range| range.buffer.strong_count() > 0);
+        if ranges.len() == MAX_RANGES {
+            ranges.pop_front();
         }
-        places.push_back(Place {
+        ranges.push_back(RangeTensor {
             buffer: Arc::downgrade(buffer),
             offset,
             tensor: self.api.tensor(&self.tensors[port], file, start, whole)?,
         });
-        Ok(places.len() - 1)
+        Ok(ranges.len() - 1)
     }
 }
 
@@ -133,25 +134,25 @@ impl Compute for NnrtExecutable {
         !self.api.is_emulated()
     }
 
-    fn compute(&self, bound: &[Bound<NnrtBuffer>], _run: &RunContext<'_>) -> Result<Span> {
+    fn compute(&self, bound: &[PortBuffer<NnrtBuffer>], _run: &RunContext<'_>) -> Result<Span> {
         if self.loaded_at != self.resets.load(Ordering::Acquire) {
             let what = "the device was reset since the part was loaded";
             return Err(Error::new(ErrorKind::DeviceLost, what));
         }
         let mut seat = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
         let Seat {
-            places,
+            ranges,
             spare,
             executor,
         } = &mut *seat;
         let mut tensors = Vec::with_capacity(bound.len());
-        for ((port, places), (bound, spare)) in places.iter_mut().enumerate().zip(bound.iter().zip(&*spare)) {
+        for ((port, ranges), (bound, spare)) in ranges.iter_mut().enumerate().zip(bound.iter().zip(&*spare)) {
             let (buffer, offset) = match spare {
                 Some(spare) => (spare, 0),
                 None => (bound.buffer(), bound.offset()),
             };
-            let at = self.place(places, port, buffer, offset)?;
-            tensors.push(&places[at].tensor);
+            let at = self.place(ranges, port, buffer, offset)?;
+            tensors.push(&ranges[at].tensor);
         }
         // inputs come first
         let (inputs, outputs) = tensors.split_at(self.inputs);

@@ -1,11 +1,11 @@
 //! The nnrt plugin: NPUs of Kirin phones and others behind OpenHarmony's Neural Network Runtime.
 //!
 //! Invariants:
-//! 1. `lower` alone says what is offered: support is its dry run, and the runtime's word on each operation.
+//! 1. Only `lower` decides what is offered: support is its dry run, plus the runtime's verdict on each operation.
 //! 2. f32 is computed in f32 unless the host allows less.
 //! 3. A tensor of a run is the host's memory behind its descriptor: the plugin copies none but new states.
 //!
-//! Not here: the C symbol (`cdylib`), the C contract (the SDK keeps it), the runtime's words (`polychip-sys`), how a part is
+//! Not here: the C symbol (`cdylib`), the C contract (the SDK keeps it), the runtime's declarations (`polychip-sys`), how a part is
 //! read and its layouts planned (`polychip-lowering`). Integers that stand for reals are not lowered yet: they are refused.
 //! Start reading at [`NnrtPlugin`], then `caps`, then `lower`, then `exec`.
 
@@ -24,7 +24,7 @@ pub use buffer::NnrtBuffer;
 pub use exec::{NnrtExecutable, NnrtRun};
 pub use plugin::{NnrtDevice, NnrtPlugin};
 
-/// The export of this plugin, for a host that links it statically instead of opening its library.
+/// The export of this plugin, for a host that links it statically.
 pub extern "C" fn query(host_major: u32, host_minor: u32) -> *const polychip_sdk::abi::polychip_plugin_table {
     polychip_sdk::plugin_query::<NnrtPlugin>(host_major, host_minor)
 }

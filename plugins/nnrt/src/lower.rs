@@ -1,10 +1,10 @@
-//! From nodes to operations of the runtime, as plain data: the front of operand graphs makes the steps.
+//! From nodes to operations of the runtime, as plain data: the operand-graph front end makes the steps.
 //!
 //! Invariants:
-//! 1. What is not exactly an operation of the runtime is refused with a reason; nothing is approximated.
-//! 2. A Relu or a Clip becomes the own activation of the operation before it, where that has one.
+//! 1. A node that no runtime operation computes exactly is refused with a reason; nothing is approximated.
+//! 2. A Relu or a Clip becomes the activation of the operation before it, if that has one.
 //!
-//! Not here: which steps a node becomes (`polychip_lowering::operands`), what the runtime thinks of an operation (`caps`),
+//! Not here: which steps a node becomes (`polychip_lowering::operands`), the verdict of the runtime on an operation (`caps`),
 //! its calls (`api`). Start reading at [`whole`].
 
 mod chip;
@@ -29,7 +29,7 @@ pub(crate) fn read(graph: &GraphView<'_>) -> Part {
 /// Lowers a part.
 ///
 /// # Errors
-/// The node of the call's graph that is refused, and why.
+/// The refused node of the call's graph, and the reason.
 pub(crate) fn whole(part: &Part) -> Result<Program, Refusal> {
     let mut steps = operands::whole(part, &Chip)?;
     steps.fuse(encode::takes_activation, |range| {

@@ -1,10 +1,10 @@
 //! The plugin and its devices: the NPUs that the runtime names.
 //!
 //! Invariants:
-//! 1. Nothing is loaded or probed before `create`; the query of the table has no effects.
+//! 1. Nothing is loaded or probed before `create`; the table query has no side effects.
 //! 2. The runtime's CPUs and GPUs are none of ours: they have plugins.
 //! 3. A reset ends all runs and voids loaded parts. A run that hangs in the runtime is left behind with its thread and its
-//!    part: nobody can end it.
+//!    part: nothing can end it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use polychip_sys::nnrt::bindings as sys;
 
 use crate::api::{self, Api, Found, Settings};
 use crate::buffer::{self, NnrtBuffer};
-use crate::caps::Answers;
+use crate::caps::SupportCache;
 use crate::exec::{NnrtExecutable, NnrtRun};
 use crate::lower;
 use crate::program::{Program, Tensor};
@@ -125,12 +125,12 @@ impl Plugin for NnrtPlugin {
 /// A device.
 pub struct NnrtDevice {
     info: DeviceInfo,
-    /// First, so that its thread ends before the rest does.
+    /// Declared first, so that its thread ends before the rest is dropped.
     runner: Runner<NnrtRun>,
     queue: Arc<RunQueue<NnrtRun>>,
     api: Api,
     resets: Arc<AtomicU64>,
-    answers: Answers,
+    answers: SupportCache,
     reduced: bool,
     made_by: String,
 }
@@ -182,14 +182,14 @@ impl NnrtDevice {
             queue,
             api: Api::new(plugin.library, found.id, plugin.settings),
             resets: Arc::new(AtomicU64::new(0)),
-            answers: Answers::default(),
+            answers: SupportCache::default(),
             reduced: plugin.reduced,
             made_by: format!("{BUILD_ID} {} {said}", found.name),
         })
     }
 }
 
-/// What a blob keeps of a program's ports.
+/// A program's ports as stored in a blob.
 fn ports_of(program: &Program) -> Vec<Tensor> {
     let ports = program.inputs.iter().chain(&program.outputs);
     ports.map(|&id| program.tensors[id].clone()).collect()

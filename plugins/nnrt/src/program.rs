@@ -1,7 +1,7 @@
 //! A part as the runtime sees it: tensors and operations, plain data.
 //!
 //! Invariants:
-//! 1. Operations stand in an order in which each tensor is written before it is read.
+//! 1. Operations are sorted so that each tensor is written before it is read.
 //! 2. A parameter is a tensor with the role that names it, of the type that the role asks for.
 //!
 //! Not here: how nodes become operations (`lower`), the runtime's calls (`api`).
@@ -16,7 +16,7 @@ pub(crate) type TensorId = usize;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Quant {
     pub(crate) scales: Vec<f32>,
-    /// As many.
+    /// As many zero points.
     pub(crate) zeros: Vec<i32>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Operation {
     pub(crate) params: Vec<TensorId>,
     pub(crate) inputs: Vec<TensorId>,
     pub(crate) outputs: Vec<TensorId>,
-    /// The node it was made for; `None` for what the border of the part needs.
+    /// The node it was made for; `None` for conversions at the border of the part.
     pub(crate) node: Option<u32>,
 }
 

@@ -2,9 +2,9 @@
 //!
 //! Huawei publishes no rates of its phones' NPUs, so that these are orders of magnitude: 16-bit multiply-adds of the NPU as
 //! benchmarks of the chips' generation place them, and the peak rate of the memory that phones of the chip are built with.
-//! They only order plans. The runtime has no sensors that a program may read, so there is no telemetry call.
+//! They only order plans. The runtime has no sensors that a program can read, so there is no telemetry call.
 //!
-//! Invariant: an emulated device measures nothing: its times are those of the computer that emulates.
+//! Invariant: an emulated device measures nothing: its times are those of the emulating computer.
 
 /// One system on chip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(crate) struct Soc {
     pub(crate) bytes_per_s: u64,
 }
 
-/// The chips known by name; where nobody says which, the first.
+/// The chips by name; the first is the default.
 pub(crate) const SOCS: &[Soc] = &[
     Soc {
         name: "kirin9010",
@@ -44,7 +44,7 @@ pub(crate) const SOCS: &[Soc] = &[
 /// The chip of this name.
 ///
 /// # Errors
-/// Words that name the value and what would do.
+/// A message that names the value and the accepted ones.
 pub(crate) fn find(text: &str) -> Result<Soc, String> {
     let known = SOCS.iter().find(|soc| soc.name.eq_ignore_ascii_case(text.trim()));
     known.copied().ok_or_else(|| {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use polychip_graph::Graph;
 use polychip_host::{CompileOptions, Device, ErrorKind, Executable, FlatGraph, Host, Submission};
-use polychip_needs::libraries;
 use polychip_parts::{buffers, floats, load, numbers, read, relu_of_sum, write};
+use polychip_test_requirements::libraries;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -88,7 +88,7 @@ fn compiled(device: &Device, graph: &Graph) -> Vec<u8> {
 }
 
 #[test]
-fn a_missing_runtime_and_a_wrong_setting_are_refusals_that_say_what_would_do() {
+fn missing_runtime_and_wrong_setting_are_refused_with_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let words = format!("{:?}", host(folder.path(), &[]).refusals());
     for part in ["libneural_network_runtime.so", "NNRT_LIB_DIR", "HarmonyOS"] {
@@ -101,7 +101,7 @@ fn a_missing_runtime_and_a_wrong_setting_are_refusals_that_say_what_would_do() {
 }
 
 #[test]
-fn of_the_runtimes_devices_the_npu_is_taken_and_says_that_it_is_emulated() {
+fn npu_of_the_runtime_is_chosen_and_marked_emulated() {
     let _runtime = Runtime::new();
     let library = polychip_sys::nnrt::Library::open(emulator().parent()).unwrap();
     assert!(library.says_it_emulates());
@@ -124,7 +124,7 @@ fn of_the_runtimes_devices_the_npu_is_taken_and_says_that_it_is_emulated() {
 }
 
 #[test]
-fn a_warm_run_makes_no_tensor_and_a_changed_binding_is_seen() {
+fn warm_run_makes_no_tensor_and_follows_changed_bindings() {
     let runtime = Runtime::new();
     let (_host, device) = device(&[]);
     let executable = load(&device, &relu_of_sum());
@@ -148,7 +148,7 @@ fn a_warm_run_makes_no_tensor_and_a_changed_binding_is_seen() {
 }
 
 #[test]
-fn cached_bytes_load_changed_ones_are_refused_and_a_runtime_that_exports_nothing_builds_again() {
+fn cached_bytes_load_and_runtime_without_export_rebuilds() {
     let runtime = Runtime::new();
     let (_host, device) = device(&[]);
     let graph = relu_of_sum();
@@ -173,7 +173,7 @@ fn cached_bytes_load_changed_ones_are_refused_and_a_runtime_that_exports_nothing
 }
 
 #[test]
-fn what_the_runtime_says_no_to_is_refused_in_its_name() {
+fn refusal_of_the_runtime_is_reported_in_its_name() {
     let runtime = Runtime::new();
     let (_host, device) = device(&[]);
     let graph = relu_of_sum();
@@ -192,7 +192,7 @@ fn what_the_runtime_says_no_to_is_refused_in_its_name() {
 }
 
 #[test]
-fn faults_below_are_errors_of_the_right_kind_and_nothing_is_left_at_the_end() {
+fn library_faults_have_the_right_kind_and_leak_nothing() {
     let runtime = Runtime::new();
     let before = runtime.live();
     {

@@ -1,4 +1,4 @@
-//! Buffers: plain host memory, made by the SDK, whatever kinds a script says that a device imports.
+//! Buffers: plain host memory from the SDK, whatever memory kinds a script lets a device import.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub(crate) fn create(wanted: &Memory) -> Result<Arc<HostBuffer>> {
     HostBuffer::create(wanted).map(Arc::new)
 }
 
-/// Takes over memory of the host without a copy.
+/// Imports the host's memory without a copy.
 pub(crate) fn import(memory: &Memory) -> Result<Arc<HostBuffer>> {
     HostBuffer::import(memory).map(Arc::new)
 }

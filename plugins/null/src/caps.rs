@@ -1,4 +1,4 @@
-//! What a scripted device supports: each refusal with its reason.
+//! Supported nodes of a scripted device, with a reason for each refusal.
 
 use std::borrow::Cow;
 

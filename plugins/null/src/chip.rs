@@ -1,21 +1,23 @@
-//! A chip that several devices share: its heat and clocks price their runs instead of each device's own meter.
+//! A chip shared by several devices: its heat and clocks determine the cost of their runs instead
+//! of each device's own model.
 //!
-//! Invariant: whatever a chip says, answers are the reference's, and everything is flagged emulated.
+//! Invariant: whatever a chip states, outputs are the reference's, and everything is flagged
+//! emulated.
 
 use polychip_sdk::Telemetry;
 
 /// Span and energy of one run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spent {
-    /// When it starts.
+    /// Start time.
     pub start_ns: u64,
-    /// When it ends.
+    /// End time.
     pub end_ns: u64,
     /// What it takes.
     pub energy_uj: u64,
 }
 
-/// What a run asks of its device, by the device's script.
+/// Work of a run, from the device's script.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RunWork {
     /// Which of the unit's loaded parts it is, for what is warm.
@@ -30,24 +32,24 @@ pub struct RunWork {
     pub bytes: f64,
 }
 
-/// How a unit that is gone ends what is begun on it.
+/// How runs on a lost unit end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gone {
-    /// At once, as a device that is lost.
+    /// At once, like a lost device.
     Lost,
-    /// Never: it hangs, and a cancel does not end it.
+    /// Never: the run hangs, and cancelling does not end it.
     Hung,
 }
 
 /// One chip with several units, each a device.
 pub trait Chip: Send + Sync {
-    /// Whether a unit is gone: runs that are begun on it then fail so, and it cannot be reset.
+    /// Whether a unit is gone: runs started on it fail this way, and it cannot be reset.
     fn gone(&self, unit: usize, now_ns: u64) -> Option<Gone> {
         let _ = (unit, now_ns);
         None
     }
 
-    /// Puts a unit to one of its operating points.
+    /// Sets a unit to one of its operating points.
     fn set_operating_point(&self, unit: usize, index: u32) {
         let _ = (unit, index);
     }
@@ -55,6 +57,6 @@ pub trait Chip: Send + Sync {
     /// Spends a run of a unit that is asked for now and may start at `ready_ns`.
     fn spend(&self, unit: usize, work: RunWork, now_ns: u64, ready_ns: u64) -> Spent;
 
-    /// What the sensors of a unit say.
+    /// Sensor readings of a unit.
     fn telemetry(&self, unit: usize, now_ns: u64) -> Telemetry;
 }

@@ -1,7 +1,7 @@
-//! Runs: answers from the reference, time from the meter, faults from the script.
+//! Runs: outputs from the reference, time from the cost model, faults from the script.
 //!
-//! Invariant: a run computes when it is started; only its end lies in the future. Whoever reads the
-//! outputs waits for the fence first, so it cannot tell.
+//! Invariant: a run computes when it starts; only its end is in the future. A reader of the outputs
+//! waits for the fence first, so it cannot tell the difference.
 
 use std::sync::Arc;
 
@@ -184,7 +184,7 @@ impl Executable for NullExecutable {
 }
 
 impl NullExecutable {
-    /// Computes the outputs; their actual extents.
+    /// Computes the outputs and returns their actual extents.
     fn compute(&self, submit: &Submit<'_, HostBuffer, NullFence>) -> Result<Vec<(u32, Vec<i64>)>> {
         let Some(program) = &self.part.program else {
             return Ok(Vec::new());
@@ -297,7 +297,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn channels_go_last_and_come_back() {
+    fn channels_last_conversion_round_trips() {
         let bytes: Vec<u8> = (0..12).collect();
         let shape = [1, 3, 2, 2];
         let last = permute(&bytes, &shape, 1, Order::ToChannelsLast);

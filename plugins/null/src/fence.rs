@@ -1,10 +1,11 @@
 //! The end of a scripted run: known when it starts, reached when the host's clock gets there.
 //!
-//! Not `polychip_sdk::Run`: nothing is computed between start and end, so no thread claims it; virtual time ends it.
+//! This is not `polychip_sdk::Run`: nothing is computed between start and end, so no thread claims
+//! it; virtual time ends it.
 //!
 //! Invariants:
-//! 1. A run has ended when the clock is past its end; who waits moves a virtual clock there.
-//! 2. Callbacks are made once, by whoever first sees the end.
+//! 1. A run has ended when the clock is past its end. A waiter advances a virtual clock to it.
+//! 2. Callbacks are made once, by the first observer of the end.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use polychip_sdk::{
 
 use crate::record::Record;
 
-/// A wait looks up this often for a cancel, in nanoseconds of the host's clock.
+/// Interval at which a wait checks for cancellation, in nanoseconds of the host's clock.
 const LOOK_UP_NS: u64 = 10_000_000;
 
 /// The end of one run.
@@ -30,7 +31,7 @@ pub struct NullFence {
 struct State {
     /// When the run ends; `None` while it hangs.
     end_ns: Option<u64>,
-    /// A cancel does not end it.
+    /// Cancelling does not end it.
     stuck: bool,
     result: Result<()>,
     timing: Timing,
@@ -38,7 +39,7 @@ struct State {
     callbacks: Vec<SignalCallback>,
 }
 
-/// What a run will have come to.
+/// Result of a run.
 pub(crate) struct End {
     pub(crate) priority: Priority,
     pub(crate) end_ns: Option<u64>,
@@ -125,7 +126,7 @@ impl NullFence {
         self.tell();
     }
 
-    /// Makes the callbacks of a run that has ended.
+    /// Calls the callbacks of a run that has ended.
     pub(crate) fn tell(&self) {
         let mut state = self.state();
         let result = state.result.clone();

@@ -1,19 +1,20 @@
-//! A device that a script describes: right answers, scripted time, energy, heat and faults. The double
-//! for every test above the contract.
+//! Devices described by a script: correct outputs; scripted time, energy, heat and faults. The test
+//! double for everything above the contract.
 //!
-//! Devices come from a TOML script (see [`Script`]): configuration `script` holds its text, or
-//! `script_file` its path, or the environment's `POLYCHIP_NULL_SCRIPT` does. Without one there are none.
+//! Devices come from a TOML script (see [`Script`]): configuration `script` holds its text,
+//! `script_file` its path, or the environment variable `POLYCHIP_NULL_SCRIPT` its path. Without a
+//! script there are none.
 //!
 //! Invariants:
-//! 1. Answers are those of the scalar reference (`reference`), whatever the script says; a script may leave them out.
-//! 2. Time is the host's clock: on virtual time nothing waits, and same script and calls give the same
-//!    figures.
+//! 1. Outputs are those of the scalar reference (`reference`), whatever the script states. A script
+//!    may disable them.
+//! 2. Time is the host's clock. On virtual time nothing waits, and the same script and calls yield
+//!    the same figures.
 //! 3. Every figure is flagged emulated.
 //!
-//! One thing a real plugin must do and this one does not: run without allocating. The reference kernels
-//! allocate.
+//! Unlike a real plugin, this one allocates during runs, because the reference kernels do.
 //!
-//! Start reading at `caps` (what is supported), then `lower` (compile and load), then `exec` (runs).
+//! Start reading at `caps` (support), then `lower` (compile and load), then `exec` (runs).
 
 #![forbid(unsafe_code)]
 

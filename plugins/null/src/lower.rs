@@ -1,8 +1,8 @@
-//! Compiling and loading: a blob says what it was made of and for; the model's memory holds the rest.
+//! Compiling and loading: a blob states its source and target; the model's memory holds the rest.
 //!
 //! Invariants:
-//! 1. A blob loads only for the graph, the device and the build it was made for.
-//! 2. Ports are those of the graph, in its order; layouts are granted as far as the script grants them.
+//! 1. A blob loads only for the graph, the device and the build for which it was made.
+//! 2. Ports are those of the graph, in its order; layouts are granted as far as the script allows.
 
 use polychip_reference::Program;
 use polychip_sdk::{
@@ -182,7 +182,7 @@ fn ports_of(script: &DeviceScript, graph: &GraphView<'_>, layouts: &[u8]) -> Res
     Ok(ports)
 }
 
-/// An executable that lies about the size of its first output, for the fault `wrong_size`.
+/// An executable that reports a wrong size of its first output, for the fault `wrong_size`.
 pub(crate) fn lie(ports: &mut [Port]) -> Result<()> {
     let port = ports
         .iter_mut()

@@ -1,6 +1,6 @@
 //! Name patterns of scripts: `*` stands for any text.
 
-/// Whether a name is of a pattern.
+/// Whether a name matches a pattern.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     let mut pieces = pattern.split('*');
     let first = pieces.next().unwrap_or_default();

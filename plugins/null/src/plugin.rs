@@ -1,7 +1,7 @@
 //! The plugin and its devices.
 //!
 //! Invariants:
-//! 1. The state of a device is changed under one lock, which is never held while a callback is made.
+//! 1. The state of a device changes under one lock, which is never held during a callback.
 //! 2. The timer's thread ends before the device is dropped.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -68,7 +68,7 @@ impl Plugin for NullPlugin {
     }
 }
 
-/// What the executables of a device share with it.
+/// State that a device shares with its executables.
 pub(crate) struct Shared {
     pub(crate) host: HostServices,
     pub(crate) script: DeviceScript,
@@ -119,7 +119,7 @@ impl State {
 }
 
 impl Shared {
-    /// Writes a call down, where the script asks for it.
+    /// Records a call, if the script requests it.
     pub(crate) fn note(&self, call: &str) {
         if let Some(record) = &self.record {
             record.add(call);
@@ -130,7 +130,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the timer look at the runs in flight.
+    /// Wakes the timer to check the runs in flight.
     pub(crate) fn wake_timer(&self) {
         self.woken.notify_all();
     }

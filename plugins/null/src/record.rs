@@ -1,8 +1,10 @@
-//! The calls of a device, written down: what a host makes of a plugin, in which order and from which threads.
+//! A record of a device's calls: which calls a host makes, in which order and from which threads.
 //!
 //! Invariants:
-//! 1. Lines stand in the order of the calls, whatever threads made them, and each is in the file when its call goes on.
-//! 2. A file that cannot be written is an error when the device is opened, and no run fails for it later.
+//! 1. Lines are in call order, whatever threads made the calls, and each is in the file before its
+//!    call continues.
+//! 2. A file that cannot be written is an error when the device is opened; no run fails for it
+//!    later.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -12,7 +14,7 @@ use std::thread::ThreadId;
 
 use polychip_sdk::{Error, Result};
 
-/// Where calls are written.
+/// File to which calls are recorded.
 pub(crate) struct Record(Mutex<State>);
 
 struct State {
@@ -35,7 +37,7 @@ impl Record {
         })))
     }
 
-    /// Adds a call; what it is about, where that tells more.
+    /// Adds a call, with its subject if there is one.
     pub(crate) fn add(&self, call: &str) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let own = std::thread::current().id();

@@ -49,7 +49,7 @@ pub struct Script {
     pub devices: Vec<DeviceScript>,
 }
 
-/// Why a script is not one.
+/// Reason why a script is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("the script of the null plugin: {0}")]
 pub struct ScriptError(String);
@@ -58,20 +58,20 @@ pub struct ScriptError(String);
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeviceScript {
-    /// Name for people.
+    /// Human-readable name.
     pub name: String,
     /// `cpu`, `gpu`, `npu` or `dsp`.
     pub kind: String,
     /// Whether runs compute: `false` leaves outputs as they are, for studies of time and heat alone. Then it runs ops
     /// that the reference does not know, too.
     pub answers: bool,
-    /// ONNX op types that it runs; left out: all that the reference computes.
+    /// ONNX op types that it runs; if omitted, all that the reference computes.
     pub ops: Option<Vec<String>>,
     /// ONNX op types that it does not run.
     pub without_ops: Vec<String>,
-    /// Element types that it takes; left out: all.
+    /// Element types that it accepts; if omitted, all.
     pub dtypes: Option<Vec<String>>,
-    /// Highest rank that it takes.
+    /// Highest rank that it accepts.
     pub max_rank: Option<usize>,
     /// Whether it runs nodes with body graphs.
     pub bodies: bool,
@@ -81,29 +81,29 @@ pub struct DeviceScript {
     pub encodings: Vec<String>,
     /// Nodes that it refuses by name.
     pub refuse: Vec<Refuse>,
-    /// Nodes that it says it supports and refuses when a part with them is compiled.
+    /// Nodes that it reports as supported but refuses when a part with them is compiled.
     pub refuse_compile: Vec<RefuseCompile>,
-    /// A file that compilations wait for, as one that takes long does.
+    /// A file for which compilations wait, to simulate long ones.
     pub compile_waits_for: Option<std::path::PathBuf>,
-    /// A file that gets a line for each call of the device, in order, with the thread that made it.
+    /// A file that receives a line per call of the device, in order, with the calling thread.
     pub record: Option<std::path::PathBuf>,
     /// Memory limit, in bytes; 0: none.
     pub memory_bytes: u64,
-    /// Layouts that it grants at ports when asked: `row_major`, `channels_last`.
+    /// Layouts that it grants at ports on request: `row_major`, `channels_last`.
     pub layouts: Vec<String>,
     /// Memory kinds that it imports: `host`, `memfd`.
     pub imports: Vec<String>,
     /// Alignment that host memory needs to be imported, in bytes: a power of two.
     pub import_alignment: u32,
-    /// Whether runs run one after the other.
+    /// Whether runs execute one after the other.
     pub serial: bool,
-    /// When a run gives way to one of a higher priority, on a serial device.
+    /// When a run yields to one of a higher priority, on a serial device.
     pub preemption: Giving,
-    /// After how long it has, in nanoseconds; 0: at once, and no bound is stated.
+    /// Time until it has yielded, in nanoseconds; 0: at once, and no bound is stated.
     pub preemption_bound_ns: u64,
-    /// Parts that the device says it gains from having at once; 0: it does not say.
+    /// Number of parts that the device reports to benefit from having at once; 0: not reported.
     pub queue_depth: u32,
-    /// Time to go over to another part than ran before, in nanoseconds.
+    /// Time to switch to another part than the previous one, in nanoseconds.
     pub switch_ns: u64,
     /// Time to start a run, in nanoseconds.
     pub launch_ns: u64,
@@ -111,11 +111,11 @@ pub struct DeviceScript {
     pub launch_nj: f64,
     /// Cost of a node.
     pub cost: Work,
-    /// Cost of the nodes of an op; what is left out is that of `cost`.
+    /// Cost of the nodes of an op; omitted values are those of `cost`.
     pub op: BTreeMap<String, PartialWork>,
-    /// What runs truly take against what `cost` states: the last that holds.
+    /// Ratio of actual run times to those of `cost`; the last matching entry counts.
     pub actual: Vec<Actual>,
-    /// Whether it says what it draws and spends: estimates, runs and sensors. A real device without sensors does not.
+    /// Whether it reports power and energy, in estimates, runs and sensors. A real device without sensors does not.
     pub states_energy: bool,
     /// Greatest relative noise of a run's time, in thousandths.
     pub noise_permille: u32,
@@ -123,9 +123,9 @@ pub struct DeviceScript {
     pub seed: u64,
     /// Settings; index 0 is the first one in use.
     pub operating_point: Vec<Point>,
-    /// Clocks that fall while the device does nothing; left out: they stay.
+    /// Clocks that fall while the device is idle; if omitted, they stay constant.
     pub idle: Option<Idle>,
-    /// Heating; left out: it has no temperature.
+    /// Heating; if omitted, it has no temperature.
     pub heat: Option<Heat>,
     /// Faults.
     pub fault: Vec<Fault>,
@@ -193,7 +193,7 @@ pub struct Refuse {
 pub struct RefuseCompile {
     /// Pattern of node names; `*` stands for any text.
     pub node: String,
-    /// Only where the part also holds a node of this pattern.
+    /// Only if the part also holds a node of this pattern.
     #[serde(default)]
     pub with: Option<String>,
     /// `transient`, `persistent`, `unsupported` or `out_of_memory`.
@@ -214,11 +214,11 @@ fn vendor() -> String {
     "vendor".into()
 }
 
-/// What a node costs.
+/// Cost of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Work {
-    /// Time whatever its size, in nanoseconds.
+    /// Time independent of its size, in nanoseconds.
     pub fixed_ns: f64,
     /// Time of a multiply-add, in picoseconds.
     pub ps_per_mac: f64,
@@ -226,7 +226,7 @@ pub struct Work {
     pub ps_per_element: f64,
     /// Time of a byte read or written, in picoseconds.
     pub ps_per_byte: f64,
-    /// Energy whatever its size, in nanojoules.
+    /// Energy independent of its size, in nanojoules.
     pub fixed_nj: f64,
     /// Energy of a multiply-add, in picojoules.
     pub pj_per_mac: f64,
@@ -428,7 +428,7 @@ pub enum Giving {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
-    /// A passing fault.
+    /// A temporary fault.
     Transient,
     /// It fails again.
     #[default]
@@ -464,7 +464,7 @@ impl Script {
     /// Reads a script.
     ///
     /// # Errors
-    /// Where a key or name is not known, or a number is out of range.
+    /// If a key or name is not known, or a number is out of range.
     pub fn parse(text: &str) -> Result<Script, ScriptError> {
         let script: Script = toml::from_str(text).map_err(|error| ScriptError(error.to_string()))?;
         for (index, device) in script.devices.iter().enumerate() {
@@ -515,7 +515,7 @@ impl DeviceScript {
         }
         if !self.import_alignment.is_power_of_two() {
             return Err(format!(
-                "import_alignment {} is no power of two",
+                "import_alignment {} is not a power of two",
                 self.import_alignment
             ));
         }
@@ -625,7 +625,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_out_has_defaults() {
+    fn omitted_keys_have_defaults() {
         let script = Script::parse(
             r#"
             [[device]]
@@ -645,7 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_of_scripts_has_each_key_and_its_blocks_are_scripts() {
+    fn scripts_page_documents_every_key_and_its_examples_parse() {
         let page = include_str!("../../../docs/null-scripts.md");
         let blocks: Vec<&str> = page
             .split("```toml\n")
@@ -690,7 +690,7 @@ mod tests {
     }
 
     #[test]
-    fn misspelt_words_are_errors() {
+    fn misspelt_keys_are_errors() {
         for (text, word) in [
             ("[[device]]\nlatency = 3", "latency"),
             ("[[device]]\nkind = \"tpu\"", "tpu"),

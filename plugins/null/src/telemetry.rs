@@ -1,8 +1,9 @@
-//! Time, energy and heat of a device: what a run takes, and what the sensors say.
+//! Time, energy and heat of a device: costs of runs, and sensor readings.
 //!
 //! Invariants:
-//! 1. Same script and same runs at the same times, same figures.
-//! 2. Temperature follows one resistance and one capacity: towards ambient + power × resistance.
+//! 1. The same script and the same runs at the same times yield the same figures.
+//! 2. Temperature follows one thermal resistance and one capacity: towards ambient + power ×
+//!    resistance.
 
 use polychip_sdk::{Telemetry, Throttle};
 
@@ -10,10 +11,10 @@ use crate::chip::Spent;
 use crate::script::{DeviceScript, Heat};
 use crate::work::Price;
 
-/// What the device remembers of its past.
+/// History of the device.
 #[derive(Debug, Clone)]
 pub(crate) struct Meter {
-    /// When the last run ends.
+    /// End of the last run.
     pub(crate) busy_until_ns: u64,
     /// The part that ran last, by its number.
     last: Option<u64>,
@@ -25,7 +26,7 @@ pub(crate) struct Meter {
     /// When the temperature was that.
     heat_ns: u64,
     throttled: bool,
-    /// How long it has computed since its clocks fell; none where they are up.
+    /// Computing time since its clocks fell; `None` while they are high.
     risen_ns: Option<f64>,
     power_mw: f64,
     /// Operating point in use.
@@ -33,7 +34,7 @@ pub(crate) struct Meter {
     pub(crate) memory_used_bytes: u64,
 }
 
-/// What is to be spent on a run beside the price of its part.
+/// Inputs of a run's cost beside its part.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work {
     /// Its part, by its number.
@@ -43,7 +44,7 @@ pub(crate) struct Work {
     /// Its number.
     pub(crate) run: u64,
     pub(crate) slow_permille: u32,
-    /// When others give way to it, where they do.
+    /// When other runs yield to it, if they do.
     pub(crate) instead_from_ns: Option<u64>,
 }
 
@@ -134,7 +135,7 @@ impl Meter {
         }
     }
 
-    /// Clocks rise while it computes.
+    /// Raises the clocks while it computes.
     fn rise(&mut self, script: &DeviceScript, ns: f64) {
         if let (Some(idle), Some(risen)) = (script.idle, &mut self.risen_ns) {
             *risen += ns;
@@ -173,7 +174,7 @@ impl Meter {
         }
     }
 
-    /// What the sensors say.
+    /// Sensor readings.
     pub(crate) fn read(&mut self, script: &DeviceScript, now_ns: u64) -> Telemetry {
         self.cool(script, now_ns);
         let computing = now_ns < self.busy_until_ns;
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn another_part_costs_the_switch_and_what_gives_way_ends_later() {
+    fn part_switch_costs_time_and_preempted_run_ends_later() {
         let script = script("switch_ns = 500\npreemption = \"any_time\"\npreemption_bound_ns = 100");
         let mut meter = Meter::new(&script);
         let of = |part: u64, ready_ns: u64, instead_from_ns: Option<u64>| Work {
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_may_take_other_times_than_are_stated() {
+    fn actual_times_may_differ_from_stated_ones() {
         let script = script("actual = [{ time_permille = 1500 }, { after_ms = 10, time_permille = 500 }]");
         let mut meter = Meter::new(&script);
         let first = meter.spend(&script, WORK, &work(0, 0, 1000)).end_ns;

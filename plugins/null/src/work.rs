@@ -1,6 +1,6 @@
-//! What nodes cost: multiply-adds and bytes of a node, and the script's price of them.
+//! Work of nodes: multiply-adds and bytes of a node, and their price in the script.
 //!
-//! Invariant: unknown extents count as 1, so that a cost is always given.
+//! Invariant: unknown extents count as 1, so that a cost always exists.
 
 use polychip_ops::Op;
 use polychip_ops::operator::Gemm;

@@ -15,7 +15,7 @@ use opencl3::types::cl_mem;
 use polychip_gpu_lowering::blob::Loaded;
 use polychip_gpu_lowering::program::{Home, PortUse, Program};
 use polychip_sdk::{
-    Bound, Compute, Error, Executable, ExecutableInfo, Pace, Port, Priority, Result, Run, RunContext,
+    Compute, Error, Executable, ExecutableInfo, Pace, Port, PortBuffer, Priority, Result, Run, RunContext,
     RunQueue, Span, Submit,
 };
 
@@ -118,8 +118,8 @@ impl OpenclExecutable {
         })
     }
 
-    /// Runs over bound buffers on a queue, whose turn is the caller's; how long the device worked, in nanoseconds.
-    fn run_on(&self, run: &RunContext<'_>, bound: &[Bound<OpenclBuffer>]) -> Result<Option<u64>> {
+    /// Runs over bound buffers on a queue, whose grant the caller holds; returns the device time in nanoseconds.
+    fn run_on(&self, run: &RunContext<'_>, bound: &[PortBuffer<OpenclBuffer>]) -> Result<Option<u64>> {
         let queue_index = run.lane();
         self.gpu.alive()?;
         let mut workspace = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
@@ -176,12 +176,12 @@ impl OpenclExecutable {
     }
 
     /// Bytes of a port that are copied where it cannot be bound.
-    fn carried(&self, port: usize, of: &Bound<OpenclBuffer>) -> usize {
+    fn carried(&self, port: usize, of: &PortBuffer<OpenclBuffer>) -> usize {
         of.bytes().min(self.ports[port].bytes as usize)
     }
 
     /// Whether kernels may be given a port's memory itself.
-    fn is_direct(&self, of: &Bound<OpenclBuffer>, block: &MemoryBlock, uses: PortUse) -> bool {
+    fn is_direct(&self, of: &PortBuffer<OpenclBuffer>, block: &MemoryBlock, uses: PortUse) -> bool {
         let end = (of.offset() as u64).saturating_add(uses.bytes);
         let limit = if uses.output {
             of.buffer().writable().min(block.bytes)
@@ -297,7 +297,7 @@ impl Compute for OpenclExecutable {
         self.gpu.cl_device.software.then_some(&self.pace)
     }
 
-    fn compute(&self, bound: &[Bound<OpenclBuffer>], run: &RunContext<'_>) -> Result<Span> {
+    fn compute(&self, bound: &[PortBuffer<OpenclBuffer>], run: &RunContext<'_>) -> Result<Span> {
         Ok(self.run_on(run, bound)?.map_or(Span::Call, Span::Device))
     }
 }

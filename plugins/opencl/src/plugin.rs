@@ -205,9 +205,9 @@ impl Device for OpenclDevice {
         let shared = &self.shared;
         shared.gpu().lose("the device was reset".to_owned());
         // runs that the driver has end first; those behind them fail
-        let turns: Vec<_> = self.queues.iter().map(|queue| queue.turn()).collect();
+        let grants: Vec<_> = self.queues.iter().map(|queue| queue.acquire_all()).collect();
         shared.reopened(open::open(&self.cl_device)?);
-        drop(turns);
+        drop(grants);
         Ok(())
     }
 }

@@ -1,12 +1,12 @@
-//! The library's objects, each freed once, and its statuses as errors.
+//! The library's objects, freed once, and its statuses as errors.
 //!
 //! Invariants:
-//! 1. Every pointer given to the library is of an object that lives during the call; an object is freed after all
-//!    that was made of it, which the library itself keeps alive.
-//! 2. Words of a failure are the library's own: calls that fail in words take turns, because it keeps one text for
-//!    all threads.
+//! 1. Every pointer passed to the library is of an object that lives during the call. An object is
+//!    freed after everything made from it, which the library itself keeps alive.
+//! 2. Failure messages are the library's own. Calls that read them are serialised, because the
+//!    library keeps one text for all threads.
 //!
-//! Not here: what is asked of the library, and when.
+//! Not here: call order.
 
 #![allow(unsafe_code, reason = "the library is called here")]
 
@@ -56,7 +56,7 @@ fn turn() -> MutexGuard<'static, ()> {
     WORDS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The library's words for a status, on one line.
+/// The library's message for a status, on one line.
 fn words(symbols: &Symbols, status: ov::ov_status_e) -> String {
     // SAFETY: gives a static text for every status.
     let general = unsafe { call!(symbols, ov_get_error_info)(status) };
@@ -399,7 +399,7 @@ impl CompiledModel {
         )
     }
 
-    /// A property as text; `None` where there is none of that name.
+    /// A property as text; `None` if there is none of that name.
     pub(crate) fn property(&self, key: &str) -> Option<String> {
         let key = c_text(key).ok()?;
         let mut value = std::ptr::null_mut();
@@ -565,7 +565,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_the_library_become_one_line() {
+    fn library_messages_become_one_line() {
         let text = "Exception from src/inference/src/cpp/core.cpp:84:\nCheck 'false' failed at src/frontends/x.cpp:151:\n\
                     FrontEnd API failed with OpConversionFailure:\nModel wasn't fully converted.\nSummary:\n\
                     -- No conversion rule found for operations: BitCast-26\n\n";

@@ -15,7 +15,7 @@ pub(crate) fn create(wanted: &Memory) -> Result<Arc<HostBuffer>> {
     HostBuffer::create(wanted).map(Arc::new)
 }
 
-/// Takes over memory of the host without a copy.
+/// Imports the host's memory without a copy.
 pub(crate) fn import(memory: &Memory) -> Result<Arc<HostBuffer>> {
     HostBuffer::import(memory).map(Arc::new)
 }

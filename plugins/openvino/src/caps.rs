@@ -1,12 +1,15 @@
-//! What a device supports: what the library says of each node by itself, and what it is known to do wrong.
+//! Supported nodes: the library's verdict on each node by itself, minus known errors of the
+//! library.
 //!
-//! A node is asked about as a model of its own, which the library's reader takes or refuses, and whose result must
-//! have the type and shape that the graph says; for a GPU or NPU it is compiled, too. Answers are kept by what the
-//! node is (its model without large constants), in memory and in the host's store.
+//! A node is queried as a separate model. The library's reader accepts or refuses it, and its
+//! result must have the type and shape that the graph states; for a GPU or NPU it is also compiled.
+//! Verdicts are cached by node content (the model without large constants), in memory and in the
+//! host's store.
 //!
 //! Invariants:
-//! 1. What is supported here compiles, loads and runs, and runs right: an answer known to be wrong is a refusal.
-//! 2. The same node gets the same answer from the same library, device and build.
+//! 1. A supported node compiles, loads, runs, and yields correct results: a result known to be
+//!    wrong is a refusal.
+//! 2. The same node gets the same verdict from the same library, device and build.
 
 mod wrong;
 
@@ -25,17 +28,17 @@ use crate::{api, model};
 
 type Hash = [u8; 32];
 
-/// Answers of this session.
+/// Verdicts of this session.
 #[derive(Default)]
-pub(crate) struct Answers {
+pub(crate) struct SupportCache {
     known: BTreeMap<Hash, Support>,
 }
 
-/// Answers for all nodes of a graph.
+/// Support of all nodes of a graph.
 pub(crate) fn support(
     shared: &Shared,
     host: &HostServices,
-    answers: &Mutex<Answers>,
+    answers: &Mutex<SupportCache>,
     graph: &GraphView<'_>,
 ) -> Result<Vec<Support>> {
     let mut questions = Vec::with_capacity(graph.node_count());
@@ -53,7 +56,7 @@ pub(crate) fn support(
     let key = format!("support {} {}", shared.made_by, all.finalize().to_hex());
     let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
     let mut asked = false;
-    let new = |answers: &Answers| {
+    let new = |answers: &SupportCache| {
         let mut hashes = questions.iter().flatten();
         hashes.any(|hash| !answers.known.contains_key(hash))
     };
@@ -104,7 +107,7 @@ fn print(bytes: &mut Vec<u8>, hash: &Hash, answer: &Support) {
     bytes.extend(format!("{hex} {code} {}\n", words.replace('\n', " ")).bytes());
 }
 
-/// Answers of lines that are understood; others are asked again.
+/// Verdicts of valid lines; others are queried again.
 fn parse(bytes: &[u8]) -> Vec<(Hash, Support)> {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return Vec::new();
@@ -143,7 +146,7 @@ fn question(graph: &GraphView<'_>, node: &NodeView<'_>) -> std::result::Result<H
     }
 }
 
-/// What the library says of a node.
+/// The library's verdict on a node.
 fn ask(shared: &Shared, graph: &GraphView<'_>, node: &NodeView<'_>) -> Result<Support> {
     let options = Options {
         weights: model::weights(&shared.vendor),
@@ -208,7 +211,7 @@ pub(crate) fn promised(graph: &GraphView<'_>, node: &NodeView<'_>) -> Result<()>
     }
 }
 
-/// What we know without the library.
+/// Rules that need no query of the library.
 fn ours(graph: &GraphView<'_>, node: &NodeView<'_>) -> Support {
     if node.op() == Op::Custom {
         let what = format!("{}.{}", node.domain(), node.op_name());
@@ -265,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_kept_as_lines_and_torn_ones_asked_again() {
+    fn answers_are_stored_as_lines_and_torn_ones_queried_again() {
         let answers = [
             (*blake3::hash(b"a").as_bytes(), Support::Yes),
             (

@@ -1,7 +1,7 @@
-//! Which processors the library's CPU device computes on, as configuration `openvino.cores` says.
+//! The processors on which the library's CPU device computes, from configuration `openvino.cores`.
 //!
-//! A run with one thread computes in the thread that calls the library; that thread is kept to the processors for as long
-//! as the call takes. Threads of the library's own stay where it puts them.
+//! A run with one thread computes in the thread that calls the library; that thread is pinned to
+//! the processors during the call. The library's own threads are not pinned.
 
 use polychip_sdk::{Error, Result};
 
@@ -10,10 +10,10 @@ use polychip_sdk::{Error, Result};
 pub(crate) struct Cores(Vec<usize>);
 
 impl Cores {
-    /// What a list such as `0,2-3` names.
+    /// Parses a list such as `0,2-3`.
     ///
     /// # Errors
-    /// The text is no such list.
+    /// The text is not such a list.
     pub(crate) fn read(text: &str) -> Result<Cores> {
         let number = |text: &str| text.trim().parse::<usize>().ok().filter(|cpu| *cpu < MOST);
         let mut cpus = Vec::new();
@@ -59,7 +59,7 @@ impl Cores {
 
     /// Keeps this thread to them until what is returned is dropped; a refusal of the system leaves it where it is.
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    pub(crate) fn keep(&self) -> Option<Kept> {
+    pub(crate) fn keep(&self) -> Option<AffinityGuard> {
         if self.0.is_empty() {
             return None;
         }
@@ -67,12 +67,12 @@ impl Cores {
         let mut set = CpuSet::new();
         self.0.iter().for_each(|cpu| set.set(*cpu));
         sched_setaffinity(None, &set).ok()?;
-        Some(Kept(before))
+        Some(AffinityGuard(before))
     }
 
     /// Only Linux keeps threads to processors by their number.
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    pub(crate) fn keep(&self) -> Option<Kept> {
+    pub(crate) fn keep(&self) -> Option<AffinityGuard> {
         None
     }
 }
@@ -83,18 +83,18 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// Processors that the system's own set holds.
 const MOST: usize = 1024;
 
-/// Lets a thread go where it went before.
+/// Restores a thread's previous affinity on drop.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub(crate) struct Kept(CpuSet);
+pub(crate) struct AffinityGuard(CpuSet);
 
-/// Lets a thread go where it went before.
+/// Restores a thread's previous affinity on drop.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(crate) struct Kept(());
+pub(crate) struct AffinityGuard(());
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-impl Drop for Kept {
+impl Drop for AffinityGuard {
     fn drop(&mut self) {
-        // where it is refused the thread stays, which costs speed, not answers
+        // if refused, the thread stays pinned, which costs speed but not correctness
         let _ = sched_setaffinity(None, &self.0);
     }
 }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_read_and_nonsense_is_named() {
+    fn lists_are_parsed_and_invalid_entries_named() {
         assert_eq!(Cores::read("3,0-1, 1").unwrap(), Cores(vec![0, 1, 3]));
         assert_eq!(Cores::read("3,0-1").unwrap().described(8), "3@0,1,3");
         assert_eq!(Cores::default().described(8), "8");
@@ -120,7 +120,7 @@ mod tests {
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[test]
-    fn a_thread_is_kept_and_let_go() {
+    fn thread_affinity_is_set_and_restored() {
         let before = sched_getaffinity(None).unwrap();
         let first = (0..MOST).find(|cpu| before.is_set(*cpu)).unwrap();
         let kept = Cores(vec![first]).keep().unwrap();

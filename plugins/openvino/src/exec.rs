@@ -1,15 +1,18 @@
-//! Loaded parts, and one run of one.
+//! Loaded parts and their runs.
 //!
 //! Invariants:
-//! 1. Runs of a device take turns, so an executable has one request of the library however many runs are in flight.
-//! 2. A view of host memory is made once per port and address; a warm run makes none and sets only what changed.
-//! 3. Ports are bound in place; only a state whose output lies on its input is copied, out of memory made at load.
+//! 1. Runs of a device execute one at a time, so an executable has one library request however many
+//!    runs are in flight.
+//! 2. A view of host memory is made once per port and address; a warm run makes none and sets only
+//!    changed views.
+//! 3. Ports are bound in place. Only a state whose output aliases its input is copied, out of
+//!    memory allocated at load.
 //!
-//! Why not the library's asynchronous call: it hands the run to a thread of its own, its callback is not told how
-//! the run ended, and whoever asks for that must be woken by a third thread. A host that waits computes in place
-//! (the library's own threads help), and one that does something else is served by the queue's thread.
+//! The library's asynchronous call is not used: it passes the run to a thread of its own, its
+//! callback does not receive the result, and a third thread must wake the waiter. Here a waiting
+//! host computes in place (the library's own threads help), and otherwise the queue's thread does.
 //!
-//! Not here: runs, their queue and their fences (`polychip_sdk::Run`), what is compiled (`lower`).
+//! Not here: runs, their queue and their fences (`polychip_sdk::Run`), compilation (`lower`).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -40,7 +43,7 @@ struct Views {
     element: polychip_sys::openvino::bindings::ov_element_type_e,
 }
 
-/// What a run works with.
+/// Resources of a run.
 struct Seat {
     views: Vec<Views>,
     /// Per output that is a state: memory of its own.
@@ -48,9 +51,9 @@ struct Seat {
 }
 
 /// A buffer bound to a port.
-type Bound = polychip_sdk::Bound<HostBuffer>;
+type PortBuffer = polychip_sdk::PortBuffer<HostBuffer>;
 
-/// A run, and the fence that tells its end.
+/// A run, and the fence of its end.
 pub type OpenvinoRun = Run<OpenvinoExecutable>;
 
 /// A loaded part.
@@ -144,7 +147,7 @@ impl OpenvinoExecutable {
 }
 
 /// Refuses what the library would cut: it computes i64 in 32 bits.
-fn fits_32_bits(number: usize, place: &Bound, bytes: usize) -> Result<()> {
+fn fits_32_bits(number: usize, place: &PortBuffer, bytes: usize) -> Result<()> {
     let mut chunk = [0u8; 8 * 128];
     let mut done = 0;
     while done + 8 <= bytes {
@@ -166,8 +169,8 @@ fn fits_32_bits(number: usize, place: &Bound, bytes: usize) -> Result<()> {
 }
 
 /// Whether a binding lies on one of others.
-fn overlaps(one: &Bound, others: &[Bound]) -> bool {
-    let range = |bound: &Bound| {
+fn overlaps(one: &PortBuffer, others: &[PortBuffer]) -> bool {
+    let range = |bound: &PortBuffer| {
         let start = bound.address() as usize;
         start..start.saturating_add(bound.bytes())
     };
@@ -182,7 +185,7 @@ impl Compute for OpenvinoExecutable {
     type Buffer = HostBuffer;
     const INTERRUPTS: bool = true;
 
-    fn admit(&self, port: u32, bound: &Bound) -> Result<()> {
+    fn admit(&self, port: u32, bound: &PortBuffer) -> Result<()> {
         bound.check_aligned(port, self.ports[port as usize].dtype)
     }
 
@@ -191,7 +194,7 @@ impl Compute for OpenvinoExecutable {
         self.shared.is_cpu.then_some(&self.pace)
     }
 
-    fn compute(&self, bound: &[Bound], run: &RunContext<'_>) -> Result<Span> {
+    fn compute(&self, bound: &[PortBuffer], run: &RunContext<'_>) -> Result<Span> {
         let mut seat = self.seat.lock().unwrap_or_else(PoisonError::into_inner);
         let seat = &mut *seat;
         for (number, place) in bound[..self.inputs].iter().enumerate() {

@@ -1,14 +1,15 @@
 //! Compiling and loading: the part as an ONNX model that the library reads and compiles.
 //!
-//! A blob is the model without its large constants, which the host has beside it when it loads: the library's own
-//! exported form takes as long to import as a compilation, holds every weight again, and forgets the precision and
-//! the thread count that it was compiled for (docs/decisions/2026-11-20-openvino-blobs.md).
+//! A blob is the model without its large constants, which the host provides when it loads the blob.
+//! The library's own exported format takes as long to import as a compilation, duplicates every
+//! weight, and loses the precision and the thread count that it was compiled for
+//! (docs/decisions/2026-11-20-openvino-blobs.md).
 //!
 //! Invariants:
-//! 1. What is compiled has the inputs and outputs that the graph says, of its types and extents; anything else is
-//!    refused.
-//! 2. A blob just compiled is not compiled again when it is loaded for as many threads, beside the very constants
-//!    that it was compiled with: what was compiled points to them.
+//! 1. A compiled model has the graph's inputs and outputs, with its types and extents; anything
+//!    else is refused.
+//! 2. A blob just compiled is not compiled again when it is loaded for the same number of threads
+//!    with the same constants, to which the compiled model points.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -44,7 +45,7 @@ impl Blob for OpenvinoBlob {
     }
 }
 
-/// What an executable is made of.
+/// Contents of a loaded blob.
 pub(crate) struct Part {
     pub(crate) compiled: CompiledModel,
 }

@@ -1,4 +1,5 @@
-//! How parts and nodes go to the library: which constants beside their model, and with which properties.
+//! How parts and nodes are passed to the library: which constants beside their model, and which
+//! properties.
 
 use std::ffi::{CStr, CString};
 

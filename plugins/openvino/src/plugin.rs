@@ -1,6 +1,6 @@
 //! The plugin and the devices that the library finds.
 //!
-//! Invariant: nothing is loaded or probed before `create`; the query of the table has no effects.
+//! Invariant: nothing is loaded or probed before `create`; the table query has no side effects.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use polychip_sdk::{
 use polychip_sys::openvino::Library;
 
 use crate::api::Core;
-use crate::caps::Answers;
+use crate::caps::SupportCache;
 use crate::cores::Cores;
 use crate::exec::{OpenvinoExecutable, OpenvinoRun};
 use crate::lower::{self, OpenvinoBlob};
@@ -31,7 +31,7 @@ pub struct OpenvinoPlugin {
     settings: Settings,
 }
 
-/// What the host's configuration says to every device.
+/// The host's configuration for every device.
 #[derive(Clone)]
 struct Settings {
     threads: u32,
@@ -127,7 +127,7 @@ pub struct OpenvinoDevice {
     info: DeviceInfo,
     shared: Arc<Shared>,
     host: HostServices,
-    answers: Mutex<Answers>,
+    answers: Mutex<SupportCache>,
     queue: Arc<RunQueue<OpenvinoRun>>,
     /// Held so that its thread ends with the device.
     _runner: Runner<OpenvinoRun>,
@@ -206,7 +206,7 @@ impl OpenvinoDevice {
             info,
             shared,
             host: host.clone(),
-            answers: Mutex::new(Answers::default()),
+            answers: Mutex::new(SupportCache::default()),
             _runner: Runner::start(&queue, "polychip-openvino-runs")?,
             queue,
         })

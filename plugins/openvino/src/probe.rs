@@ -1,6 +1,7 @@
-//! Models of one node on f32, written by hand: what the library and the chip are asked with before there is a part.
+//! Hand-written f32 models of one node, which probe the library and the chip before there is a
+//! part.
 //!
-//! Invariant: every length fits the bytes that it is written in; names are single letters.
+//! Invariant: every length fits the bytes in which it is written; names are single letters.
 //!
 //! Not here: models of parts (`polychip_sdk::onnx`).
 

@@ -1,4 +1,4 @@
-//! What the executables of a device share with it, and devices with each other.
+//! State that a device shares with its executables, and that devices share with each other.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(crate) struct Vendor {
     pub(crate) by_address: Option<usize>,
 }
 
-/// What the executables of a device share with it.
+/// State that a device shares with its executables.
 pub(crate) struct Shared {
     pub(crate) vendor: Arc<Vendor>,
     /// As the library names it: `CPU`, `GPU.0`, `NPU`.
@@ -27,6 +27,6 @@ pub(crate) struct Shared {
     pub(crate) cores: Cores,
     /// Whether quantised parts are computed in integers; in floats where not.
     pub(crate) integers: bool,
-    /// What blobs are made by: a blob of another library or chip is refused.
+    /// Identity in blobs: a blob of another library or chip is refused.
     pub(crate) made_by: String,
 }

@@ -1,9 +1,11 @@
-//! What the device measures: its rates, once, and the span of each run, on the host's clock. It has no sensors of
-//! its own: those of the chip are the cpu plugin's.
+//! Measurements of the device: its rates, once, and the span of each run, on the host's clock. The
+//! device has no sensors of its own; the cpu plugin reads those of the chip.
 //!
 //! Invariants:
-//! 1. Times of runs come from the host's clock, which is virtual in tests; rates come from the process's own.
-//! 2. Rates are measured where the host asks for it, and kept in its store; without them a device has stated ones.
+//! 1. Times of runs come from the host's clock, which is virtual in tests; rates come from the
+//!    process's own clock.
+//! 2. Rates are measured on the host's request and kept in its store; otherwise a device has stated
+//!    rates.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Trial};
 use polychip_graph::{Encoding, EncodingAxis, Graph, State, TensorId};
 use polychip_host::{CompileOptions, Device, ErrorKind, Executable, FlatGraph, Host, Submission};
-use polychip_needs::{Need, skipped};
 use polychip_ops::{DType, Op};
 use polychip_parts::{buffers, constant, floats, load, node, numbers, read, tensor, write};
+use polychip_test_requirements::{Need, skipped};
 
 /// Where the library is, or why the tests are skipped.
 fn library() -> Result<PathBuf, String> {
@@ -37,14 +37,14 @@ type Ends = (Vec<TensorId>, Vec<TensorId>);
 fn main() {
     let arguments = Arguments::from_args();
     let mut trials = vec![Trial::test(
-        "a_missing_library_is_a_refusal_that_names_the_remedy",
+        "missing_library_is_a_refusal_with_the_remedy",
         || {
             missing();
             Ok(())
         },
     )];
     let tests: &[Test] = &[
-        ("the_device_says_what_is_true", the_device_says_what_is_true),
+        ("device_reports_true_figures", device_reports_true_figures),
         ("a_part_runs_more_than_once", a_part_runs_more_than_once),
         ("a_quantised_part_runs", a_quantised_part_runs),
         ("cached_bytes_load_and_changed_ones_are_refused", cached_bytes),
@@ -136,7 +136,7 @@ fn run(device: &Device, executable: &Executable, x: &[f32; 4]) -> (Vec<f32>, Vec
     (numbers(&read(&buffers[1], 16)), numbers(&read(&buffers[2], 1024)))
 }
 
-fn the_device_says_what_is_true(device: &Device) {
+fn device_reports_true_figures(device: &Device) {
     let info = device.info();
     assert!(!info.emulated);
     assert!(!info.name.is_empty());

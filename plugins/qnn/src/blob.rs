@@ -21,7 +21,7 @@ const PORTS: u32 = 1;
 const BINARY: u32 = 2;
 const CONTENT: u32 = 3;
 
-/// A part as a blob tells it.
+/// A part as a blob describes it.
 #[derive(Debug)]
 pub(crate) struct Part {
     /// Ports of the contract: inputs, then outputs.
@@ -90,7 +90,7 @@ pub(crate) fn write(
 /// Reads a blob of this build.
 ///
 /// # Errors
-/// `BadBlob` where it is torn, corrupt, or of another build, library, chip or part.
+/// `BadBlob` if it is torn, corrupt, or of another build, library, chip or part.
 pub(crate) fn read(build_id: &str, bytes: &[u8], graph: Option<&GraphView<'_>>) -> Result<Part> {
     let blob = BlobReader::open(bytes, build_id)?;
     let content = blob.section(CONTENT)?;

@@ -16,7 +16,7 @@ use crate::session::Range;
 pub(crate) const PORTS: MemoryKinds =
     MemoryKinds::of(&[MemoryKind::Host, MemoryKind::Memfd, MemoryKind::DmaBuf]);
 
-/// How the library gets at memory.
+/// How the library accesses memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// By its address: a chip's library copies.
@@ -25,16 +25,16 @@ pub(crate) enum Way {
     Registered,
 }
 
-/// Which memory the library gets at, and how.
+/// Memory that the library can access, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reach {
     pub(crate) way: Way,
-    /// No chip is behind the library: it computes where the host does.
+    /// The library drives no chip: it computes on the host.
     pub(crate) emulated: bool,
 }
 
 impl Reach {
-    /// Kinds that are taken without a copy.
+    /// Kinds that are imported without a copy.
     pub(crate) fn imports(self) -> MemoryKinds {
         match (self.way, self.emulated) {
             (Way::Address, true) => HostBuffer::KINDS,
@@ -65,7 +65,7 @@ impl QnnBuffer {
         Ok(Arc::new(QnnBuffer { host, file }))
     }
 
-    /// Takes over memory of the host without a copy.
+    /// Imports the host's memory without a copy.
     pub(crate) fn import(reach: Reach, memory: &Memory) -> Result<Arc<QnnBuffer>> {
         if !reach.imports().contains(memory.kind()) {
             let what = format!("memory of kind {:?} would be copied", memory.kind());
@@ -89,7 +89,7 @@ impl QnnBuffer {
         })
     }
 
-    /// The host's view of it.
+    /// The host's view of the buffer.
     pub(crate) fn host(&self) -> &HostBuffer {
         &self.host
     }
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_emulator_takes_the_hosts_memory_as_it_is_and_a_chip_what_it_maps() {
+    fn emulator_uses_host_memory_directly_and_chip_maps_it() {
         let imports = |way, emulated| Reach { way, emulated }.imports();
         assert!(imports(Way::Address, true).contains(MemoryKind::Host));
         for kind in [MemoryKind::Host, MemoryKind::Memfd, MemoryKind::DmaBuf] {

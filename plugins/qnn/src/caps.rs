@@ -1,7 +1,7 @@
-//! What the chip supports: our own rules first, then the vendor's word for each operation that a node becomes.
+//! Supported nodes: our own rules first, then the vendor's verdict on each operation of a node.
 //!
 //! Invariants:
-//! 1. Yes is said only where every operation of the node, conversions between orders included, was accepted.
+//! 1. A node is supported only if every operation of it, including conversions between axis orders, was accepted.
 //! 2. An answer of the library is kept per build, chip and operation (kind, parameters, types, extents,
 //!    encodings), in memory and in the host's store; refusals of our own are not kept.
 //!
@@ -18,28 +18,28 @@ use crate::lower::{self, Target};
 use crate::program::{Operation, Param, Program, Quant, Role, Tensor, Type};
 use crate::session::{Refused, Session};
 
-/// What the library answered: nothing, or its code and words.
-type Answer = Option<(u64, String)>;
+/// The library's verdict: accepted, or its code and message.
+type LibraryVerdict = Option<(u64, String)>;
 
-/// Version of the form that answers are stored in.
+/// Format version of stored verdicts.
 const FORM: u32 = 2;
 
-/// Answers of one library about one chip.
-pub(crate) struct Answers {
+/// Verdicts of one library on one chip.
+pub(crate) struct SupportCache {
     session: Arc<Session>,
     host: HostServices,
     target: Target,
     key: String,
-    known: Mutex<BTreeMap<[u8; 32], Answer>>,
+    known: Mutex<BTreeMap<[u8; 32], LibraryVerdict>>,
 }
 
-impl Answers {
-    /// The answers that the host's store has kept.
-    pub(crate) fn new(session: Arc<Session>, host: HostServices, target: Target) -> Answers {
+impl SupportCache {
+    /// Verdicts stored by the host.
+    pub(crate) fn new(session: Arc<Session>, host: HostServices, target: Target) -> SupportCache {
         let key = format!("answers {FORM} {} soc {}", session.version(), target.soc.id);
         let stored = host.store_read(&key).ok().flatten().unwrap_or_default();
         let known = read(&stored).unwrap_or_default();
-        Answers {
+        SupportCache {
             session,
             host,
             target,
@@ -75,7 +75,7 @@ impl Answers {
         part: &Part,
         infos: &[Outcome<Info>],
         node: &Node,
-        known: &mut BTreeMap<[u8; 32], Answer>,
+        known: &mut BTreeMap<[u8; 32], LibraryVerdict>,
     ) -> Outcome<()> {
         let lowered = |data| lower::alone(part, infos, node, self.target, data);
         for (order, bare) in lowered(false)?.into_iter().enumerate() {
@@ -158,8 +158,8 @@ pub(crate) fn takes_wide_scales(session: &Session) -> bool {
     session.validate(&program, &program.operations[0]).is_ok()
 }
 
-/// Answers as bytes: for each a hash, a code, and the length and bytes of words.
-fn write(known: &BTreeMap<[u8; 32], Answer>) -> Vec<u8> {
+/// Verdicts as bytes: for each a hash, a code, and the length and bytes of the message.
+fn write(known: &BTreeMap<[u8; 32], LibraryVerdict>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (key, answer) in known {
         let (code, words) = answer.as_ref().map_or((0, ""), |(code, words)| (*code, &**words));
@@ -172,7 +172,7 @@ fn write(known: &BTreeMap<[u8; 32], Answer>) -> Vec<u8> {
 }
 
 /// The answers that bytes hold; `None` where they are torn.
-fn read(mut bytes: &[u8]) -> Option<BTreeMap<[u8; 32], Answer>> {
+fn read(mut bytes: &[u8]) -> Option<BTreeMap<[u8; 32], LibraryVerdict>> {
     let mut known = BTreeMap::new();
     while !bytes.is_empty() {
         let (key, rest) = bytes.split_first_chunk::<32>()?;
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_words_on_the_operation_are_kept() {
+    fn only_messages_about_the_operation_are_kept() {
         let lasting = |code| {
             is_lasting(&Refused {
                 code,
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_come_back_and_torn_ones_are_dropped() {
+    fn stored_answers_are_read_back_and_torn_ones_dropped() {
         let known = BTreeMap::from([
             ([1; 32], None),
             ([2; 32], Some((3110, "no such type".to_owned()))),

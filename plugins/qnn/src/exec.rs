@@ -1,17 +1,17 @@
 //! Loaded parts and their runs.
 //!
 //! Invariants:
-//! 1. The library's call waits, and may hang: the queue's thread alone makes it, which a reset leaves behind.
-//! 2. A reset voids what was loaded before it: the host loads the blob again.
+//! 1. The library's call blocks, and may hang: only the queue's thread makes it, and a reset leaves that thread behind.
+//! 2. A reset invalidates parts loaded before it: the host loads the blob again.
 //! 3. A run gives the context back however it ends, also where it panics.
 //! 4. Sizes are checked against the ports before each run: the library reads past what is too small.
-//! 5. Memory is registered once per port and place; a warm run registers none.
+//! 5. Memory is registered once per port and range; a warm run registers none.
 //!
 //! Not here: runs, their queue and their fences (`polychip_sdk::Run`).
 
 #![allow(unsafe_code, reason = "memory is handed to the vendor's library here")]
 
-mod lent;
+mod exclusive;
 
 use std::sync::{Arc, Weak};
 
@@ -20,29 +20,29 @@ use polychip_sdk::{
     RunQueue, Span, Submit,
 };
 
-use self::lent::Lendable;
+use self::exclusive::Exclusive;
 use crate::blob::Part;
 use crate::buffer::QnnBuffer;
 use crate::session::{Context, Power, Registered, Session};
 
-/// Places kept per port: as many as a session binds in turn. The oldest goes first.
-const PLACES: usize = 64;
+/// Ranges cached per port: as many as a session binds alternately. The oldest is evicted first.
+const MAX_RANGES: usize = 64;
 
-/// A run, and the fence that tells its end.
+/// A run, and the fence of its end.
 pub type QnnRun = Run<QnnExecutable>;
-type Bound = polychip_sdk::Bound<QnnBuffer>;
+type PortBuffer = polychip_sdk::PortBuffer<QnnBuffer>;
 
 /// A buffer's range that the context knows.
-struct Place {
+struct RegisteredRange {
     buffer: Weak<QnnBuffer>,
     offset: usize,
     memory: Registered,
 }
 
-/// What one run at a time has.
+/// Resources that one run at a time uses.
 struct Seat {
     /// Per port; before the context, which outlives what it knows.
-    places: Vec<Vec<Place>>,
+    ranges: Vec<Vec<RegisteredRange>>,
     context: Context,
 }
 
@@ -51,10 +51,10 @@ pub struct QnnExecutable {
     queue: Arc<RunQueue<QnnRun>>,
     ports: Vec<Port>,
     constant_bytes: u64,
-    /// Its runs take the time of the computer that emulates.
+    /// Its run times are those of the emulating computer.
     emulated: bool,
-    seat: Lendable<Seat>,
-    /// The vote that stands while the part is loaded.
+    seat: Exclusive<Seat>,
+    /// The vote that is active while the part is loaded.
     _vote: Option<Arc<Power>>,
 }
 
@@ -67,23 +67,23 @@ impl QnnExecutable {
         vote: Option<Arc<Power>>,
     ) -> Result<QnnExecutable> {
         let context = Context::load(session, &part.binary, &part.tensors, part.inputs)?;
-        let places = part.ports.iter().map(|_| Vec::new()).collect();
+        let ranges = part.ports.iter().map(|_| Vec::new()).collect();
         Ok(QnnExecutable {
             queue,
             ports: part.ports,
             constant_bytes: part.binary.len() as u64,
             emulated: session.is_emulated(),
-            seat: Lendable::new(Seat { places, context }),
+            seat: Exclusive::new(Seat { ranges, context }),
             _vote: vote,
         })
     }
 
-    /// Ends the context before the device goes. `true` where a run has it, which then ends it.
+    /// Ends the context before the device is released. Returns `true` if a run holds it; the run then ends it.
     pub(crate) fn forget(&self) -> bool {
         self.seat.forget()
     }
 
-    fn run_in(&self, Seat { places, context }: &mut Seat, bound: &[Bound]) -> Result<()> {
+    fn run_in(&self, Seat { ranges, context }: &mut Seat, bound: &[PortBuffer]) -> Result<()> {
         for (port, bound) in bound.iter().enumerate() {
             // fits, as a port was made of a tensor of this many bytes
             let bytes = self.ports[port].bytes as usize;
@@ -93,7 +93,7 @@ impl QnnExecutable {
             }
             match bound.buffer().range(bound.offset()) {
                 Some(range) => {
-                    let known = known(&mut places[port], bound, || context.register(port, range))?;
+                    let known = known(&mut ranges[port], bound, || context.register(port, range))?;
                     context.bind_known(port, known);
                 }
                 None => {
@@ -108,29 +108,29 @@ impl QnnExecutable {
     }
 }
 
-/// The memory of a bound range, registered where the context does not know it.
+/// The memory of a bound range, registered if the context does not know it yet.
 fn known<'a>(
-    places: &'a mut Vec<Place>,
-    bound: &Bound,
+    ranges: &'a mut Vec<RegisteredRange>,
+    bound: &PortBuffer,
     register: impl FnOnce() -> Result<Registered>,
 ) -> Result<&'a Registered> {
     // a weak pointer keeps the address from being used again
-    let here = |place: &Place| {
-        place.offset == bound.offset() && std::ptr::eq(place.buffer.as_ptr(), Arc::as_ptr(bound.buffer()))
+    let here = |range: &RegisteredRange| {
+        range.offset == bound.offset() && std::ptr::eq(range.buffer.as_ptr(), Arc::as_ptr(bound.buffer()))
     };
-    if let Some(at) = places.iter().position(here) {
-        return Ok(&places[at].memory);
+    if let Some(at) = ranges.iter().position(here) {
+        return Ok(&ranges[at].memory);
     }
-    places.retain(|place| place.buffer.strong_count() > 0);
-    if places.len() == PLACES {
-        places.remove(0);
+    ranges.retain(|range| range.buffer.strong_count() > 0);
+    if ranges.len() == MAX_RANGES {
+        ranges.remove(0);
     }
-    places.push(Place {
+    ranges.push(RegisteredRange {
         buffer: Arc::downgrade(bound.buffer()),
         offset: bound.offset(),
         memory: register()?,
     });
-    Ok(&places[places.len() - 1].memory)
+    Ok(&ranges[ranges.len() - 1].memory)
 }
 
 impl Compute for QnnExecutable {
@@ -141,15 +141,15 @@ impl Compute for QnnExecutable {
         !self.emulated
     }
 
-    fn compute(&self, bound: &[Bound], _run: &RunContext<'_>) -> Result<Span> {
+    fn compute(&self, bound: &[PortBuffer], _run: &RunContext<'_>) -> Result<Span> {
         let void = || {
             Error::new(
                 ErrorKind::DeviceLost,
                 "the device was reset since the part was loaded",
             )
         };
-        let mut lent = self.seat.lend().ok_or_else(void)?;
-        lent.with(|seat| self.run_in(seat, bound)).map(|()| Span::Call)
+        let mut held = self.seat.acquire().ok_or_else(void)?;
+        held.with(|seat| self.run_in(seat, bound)).map(|()| Span::Call)
     }
 }
 

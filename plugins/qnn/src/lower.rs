@@ -1,10 +1,10 @@
-//! From nodes to operations of QNN, as plain data: the front of operand graphs makes the steps.
+//! From nodes to operations of QNN, as plain data: the operand-graph front end makes the steps.
 //!
 //! Invariants:
-//! 1. What is not exactly an operation of QNN is refused with a reason; nothing is approximated.
+//! 1. A node that no QNN operation computes exactly is refused with a reason; nothing is approximated.
 //! 2. A file imports files below its own only: `unify`, then `chip`; `encode`.
 //!
-//! Not here: which steps a node becomes (`polychip_lowering::operands`), what the vendor's library thinks of an operation
+//! Not here: which steps a node becomes (`polychip_lowering::operands`), the verdict of the vendor's library on an operation
 //! (`caps`), the library's own structs (`session`). Start reading at [`whole`].
 
 mod chip;
@@ -29,7 +29,7 @@ pub(crate) fn read(graph: &GraphView<'_>) -> Part {
 /// Lowers a part.
 ///
 /// # Errors
-/// The node that is refused, and why.
+/// The refused node, and the reason.
 pub(crate) fn whole(part: &Part, target: Target) -> Outcome<Program> {
     encode::program(operands::whole(part, &target)?)
 }

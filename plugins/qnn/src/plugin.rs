@@ -1,10 +1,10 @@
 //! The plugin and its one device: the chip that the vendor's library is set to.
 //!
 //! Invariants:
-//! 1. Nothing is loaded or probed before `create`; the query of the table has no effects.
-//! 2. A library that says it emulates, and any for x86, drives no chip: its figures are nobody's.
+//! 1. Nothing is loaded or probed before `create`; the table query has no side effects.
+//! 2. A library that declares that it emulates, or that is built for x86, drives no chip: its figures are not reported.
 //! 3. A reset ends all runs, voids loaded parts and makes a new device. A run that hangs in the library is left
-//!    behind with its thread, context and device: nobody can end it.
+//!    behind with its thread, context and device: nothing can end it.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -17,7 +17,7 @@ use polychip_sdk::{
 };
 
 use crate::buffer::{QnnBuffer, Reach, Way};
-use crate::caps::Answers;
+use crate::caps::SupportCache;
 use crate::exec::{QnnExecutable, QnnRun};
 use crate::lower::{self, Target};
 use crate::session::{Mode, Session, Votes};
@@ -102,12 +102,12 @@ impl Plugin for QnnPlugin {
 /// The device.
 pub struct QnnDevice {
     info: DeviceInfo,
-    /// First, so that its thread ends before the rest does.
+    /// Declared first, so that its thread ends before the rest is dropped.
     runner: Runner<QnnRun>,
     queue: Arc<RunQueue<QnnRun>>,
     session: Arc<Session>,
     loaded: Mutex<Vec<Weak<QnnExecutable>>>,
-    answers: Answers,
+    answers: SupportCache,
     target: Target,
     build_id: String,
     host: HostServices,
@@ -189,7 +189,7 @@ impl QnnDevice {
             queue,
             session: Arc::clone(session),
             loaded: Mutex::new(Vec::new()),
-            answers: Answers::new(Arc::clone(session), plugin.host.clone(), target),
+            answers: SupportCache::new(Arc::clone(session), plugin.host.clone(), target),
             target,
             build_id: format!("{BUILD_ID} {} soc {}", session.version(), soc.id),
             host: plugin.host.clone(),

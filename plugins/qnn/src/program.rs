@@ -1,7 +1,7 @@
 //! A part as QNN sees it: tensors and operations, plain data.
 //!
 //! Invariants:
-//! 1. Operations stand in an order in which each tensor is written before it is read.
+//! 1. Operations are sorted so that each tensor is written before it is read.
 //! 2. `inputs` and `outputs` are tensors of the roles [`Role::Input`] and [`Role::Output`], in the order of ports.
 //! 3. Names of tensors and operations are unique in a program.
 //!
@@ -76,7 +76,7 @@ pub(crate) struct Operation {
     pub(crate) params: Vec<(&'static str, Param)>,
     pub(crate) inputs: Vec<TensorId>,
     pub(crate) outputs: Vec<TensorId>,
-    /// The node it was made for; `None` for what the border of the part needs.
+    /// The node it was made for; `None` for conversions at the border of the part.
     pub(crate) node: Option<u32>,
 }
 
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_come_back() {
+    fn codes_round_trip() {
         for code in 0..0x600 {
             if let Some(ty) = from_code(code) {
                 assert_eq!(self::code(ty), code);

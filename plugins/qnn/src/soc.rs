@@ -14,7 +14,7 @@ pub(crate) struct Soc {
     pub(crate) id: u32,
     /// The maker's part number; empty where only the id is known.
     pub(crate) name: &'static str,
-    /// Hexagon architecture, as in `v73`; 0 where not known.
+    /// Hexagon architecture, as in `v73`; 0 if unknown.
     pub(crate) arch: u32,
     /// Whether the NPU computes in 16-bit floats.
     pub(crate) floats: bool,
@@ -48,14 +48,14 @@ pub(crate) const SOCS: &[Soc] = &[
     soc(87, "SM8850", 81, 60, 85),
 ];
 
-/// Where nobody says which chip: the one that the vendor's x86 library takes itself for.
+/// Default chip: the one that the vendor's x86 library emulates.
 pub(crate) const DEFAULT: Soc = SOCS[0];
 
 impl Soc {
     /// The chip of this id or name.
     ///
     /// # Errors
-    /// Words that name the value and what would do.
+    /// A message that names the value and the accepted ones.
     pub(crate) fn find(text: &str) -> Result<Soc, String> {
         let text = text.trim();
         if let Ok(id) = text.parse::<u32>() {
@@ -78,7 +78,7 @@ impl Soc {
         })
     }
 
-    /// Name for people.
+    /// Human-readable name.
     pub(crate) fn title(&self) -> String {
         match (self.arch, self.name) {
             (0, _) => format!("Hexagon (SoC {})", self.id),

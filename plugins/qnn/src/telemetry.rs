@@ -1,6 +1,6 @@
-//! What the device's figures are worth, and the settings that change them.
+//! Measurement status of the device's figures, and the settings that change them.
 //!
-//! Invariant: an emulated device measures nothing: its times are those of the computer that emulates, and no
+//! Invariant: an emulated device measures nothing: its times are those of the emulating computer, and no
 //! cost table may hold them.
 //!
 //! Not here: spans of runs (`polychip_sdk::Run`), the votes themselves (`session`). The library has no sensors that a
@@ -13,7 +13,7 @@ use crate::session::{MODES, Mode, Votes};
 /// What is voted for where nobody chose: the clocks that latency is measured at, without the last corner's heat.
 const USUAL: &str = "high_performance";
 
-/// The mode that a configuration names; none where it leaves the library to itself.
+/// The mode of the configuration; `None` if the library decides.
 pub(crate) fn chosen(host: &HostServices) -> Result<Option<&'static Mode>> {
     let wanted = host.configuration("performance");
     let wanted = wanted.as_deref().unwrap_or(USUAL);
@@ -43,7 +43,7 @@ pub(crate) fn operating_points(votes: Option<&Votes>) -> Vec<OperatingPoint> {
     }
 }
 
-/// Puts the device to a setting.
+/// Sets the device to a setting.
 pub(crate) fn set_operating_point(votes: Option<&Votes>, index: u32) -> Result<()> {
     let votes = votes.ok_or_else(|| Error::unsupported("the library has no calls to set power"))?;
     let mode = MODES

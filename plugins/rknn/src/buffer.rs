@@ -1,9 +1,10 @@
-//! Buffers: memory files and dma-bufs that the chip computes on in place, and plain host memory that is copied.
+//! Buffers: memory files and dma-bufs that the chip uses in place, and plain host memory that is
+//! copied.
 //!
 //! Invariants:
-//! 1. The processor's caches are kept right in `begin_access` and `end_access` and around copies of ours, for every context
-//!    that knows the memory, and before the first context comes to know it.
-//! 2. Memory that a context knows belongs to one buffer, and is not used once that is gone.
+//! 1. CPU caches are maintained in `begin_access` and `end_access` and around the plugin's copies,
+//!    for every context that knows the memory, and before the first context learns of it.
+//! 2. Memory that a context knows belongs to one buffer, and is not used after that buffer is gone.
 //!
 //! Not here: when a run copies (`exec`), the calls themselves (`driver`).
 
@@ -34,7 +35,7 @@ pub struct RknnBuffer {
     writes: AtomicBool,
 }
 
-/// Kinds that are taken without a copy.
+/// Kinds that are imported without a copy.
 pub(crate) fn imports(driver: Driver) -> MemoryKinds {
     match (driver.library().imports(), driver.library().is_emulated()) {
         (false, _) => MemoryKinds::of(&[]),
@@ -52,7 +53,7 @@ pub(crate) fn bindable(driver: Driver) -> MemoryKinds {
     }
 }
 
-/// Kinds that others can take of ours.
+/// Kinds that can be exported.
 pub(crate) fn exports(driver: Driver) -> MemoryKinds {
     match files(driver) {
         true => MemoryKinds::of(&[MemoryKind::Memfd]),
@@ -84,7 +85,7 @@ pub(crate) fn create(driver: Driver, wanted: &Memory) -> Result<Arc<RknnBuffer>>
     }
 }
 
-/// Takes over memory of the host without a copy.
+/// Imports the host's memory without a copy.
 pub(crate) fn import(driver: Driver, memory: &Memory) -> Result<Arc<RknnBuffer>> {
     let kind = memory.kind();
     if !imports(driver).contains(kind) {
@@ -103,7 +104,7 @@ pub(crate) fn import(driver: Driver, memory: &Memory) -> Result<Arc<RknnBuffer>>
     Ok(RknnBuffer::new(host, start, bytes, Some(hold(fd)?)))
 }
 
-/// The size, where the runtime can be told of so much.
+/// The size, if the runtime supports it.
 fn bytes(memory: &Memory) -> Result<usize> {
     let most = u64::from(u32::MAX);
     let fits = usize::try_from(memory.bytes())
@@ -149,7 +150,7 @@ impl RknnBuffer {
     /// The address of a range.
     ///
     /// # Errors
-    /// Where the range leaves the buffer.
+    /// If the range exceeds the buffer.
     pub(crate) fn address(&self, offset: usize, bytes: usize) -> Result<*mut u8> {
         self.check(offset, bytes)?;
         Ok(self.host.as_ptr().wrapping_add(self.start + offset))
@@ -158,7 +159,7 @@ impl RknnBuffer {
     /// Copies a range out, for a run that cannot bind it.
     ///
     /// # Errors
-    /// Where the range leaves the buffer.
+    /// If the range exceeds the buffer.
     pub(crate) fn copy_out(&self, offset: usize, to: &mut [u8]) -> Result<()> {
         self.check(offset, to.len())?;
         self.each(DeviceMemory::invalidate)?;
@@ -168,7 +169,7 @@ impl RknnBuffer {
     /// Copies a range in, for a run that cannot bind it.
     ///
     /// # Errors
-    /// Where the range leaves the buffer.
+    /// If the range exceeds the buffer.
     pub(crate) fn copy_in(&self, offset: usize, from: &[u8]) -> Result<()> {
         self.check(offset, from.len())?;
         // as an access of the processor's: another port of the run may know the memory
@@ -180,7 +181,7 @@ impl RknnBuffer {
     /// A range of it as memory that a context knows; what the processor wrote before is shown to the chip.
     ///
     /// # Errors
-    /// Where the runtime does not take it.
+    /// The runtime refuses it.
     pub(crate) fn made_known(
         &self,
         context: &Arc<Context>,
@@ -212,7 +213,10 @@ impl RknnBuffer {
 
     fn check(&self, offset: usize, bytes: usize) -> Result<()> {
         if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
-            let what = format!("{bytes} bytes at {offset} leave a buffer of {} bytes", self.bytes);
+            let what = format!(
+                "{bytes} bytes at offset {offset} exceed a buffer of {} bytes",
+                self.bytes
+            );
             return Err(Error::bad_argument(what));
         }
         Ok(())

@@ -1,31 +1,32 @@
-//! What the chips support: a table of our own, of what the vendor's toolkit is known to take and to put on the NPU.
+//! Supported nodes: our table of the ops that the vendor's toolkit reads and puts on the NPU.
 //!
-//! The toolkit is not asked here: it takes a second per question, and places a node by the pattern that it stands in.
-//! A part whose nodes are all in the table is compiled; what the toolkit then refuses, or puts on a processor, is refused
-//! by its words in `lower`, and the host plans anew.
+//! The toolkit is not queried here: a query takes a second, and it places a node by its surrounding
+//! pattern. A part whose nodes are all in the table is compiled. If the toolkit refuses it, or puts
+//! it on a CPU, `lower` refuses it with the toolkit's message, and the host plans again.
 //!
-//! What of a node is asked beside its op stands in `polychip_lowering::handed`.
+//! Conditions on a node beyond its op are in `polychip_lowering::vendor_compiler`.
 //!
-//! Integers of 8 bits keep their scales: the toolkit's list of ops has QuantizeLinear and DequantizeLinear, and builds such a model
-//! without quantising it (`do_quantization=False`). What it makes of ports is checked where a part is loaded.
+//! 8-bit integers keep their scales: the toolkit's op list has QuantizeLinear and DequantizeLinear,
+//! and it builds such a model without quantising it (`do_quantization=False`). Loading a part
+//! checks the resulting ports.
 //!
-//! Invariant: an op is in the table only where it means in opset 19, which the toolkit reads, what it means in the newest one,
-//!    with the same inputs and attributes.
+//! Invariant: an op is in the table only if it means the same in opset 19, which the toolkit reads,
+//! as in the newest opset, with the same inputs and attributes.
 
-use polychip_lowering::handed::{Outcome, Quantised, Rules, rounds};
+use polychip_lowering::vendor_compiler::{Outcome, Quantised, Rules, rounds};
 use polychip_ops::Op;
 use polychip_sdk::{GraphView, NodeView, Reason, Support};
 
 use crate::shared::Shared;
 
-/// What the toolkit may be given.
+/// Parts that may be passed to the toolkit.
 pub(crate) const RULES: Rules = Rules {
     axes: 4,
     constants,
     quantised: Quantised::Kept(integers),
 };
 
-/// Answers for all nodes of a graph.
+/// Support of all nodes of a graph.
 pub(crate) fn support(shared: &Shared, graph: &GraphView<'_>) -> Vec<Support> {
     let answer = |node: NodeView<'_>| match node_support(shared, graph, &node) {
         Ok(()) => Support::Yes,

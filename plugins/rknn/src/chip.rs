@@ -1,13 +1,15 @@
 //! The chips: names of the toolkit's targets, cores, and rates for the planner.
 //!
-//! Rates are those of one core in 16-bit floats. Of RK3588 the vendor's compiler counts 1024 multiply-adds of 8-bit
-//! integers a cycle and core, half of that in 16-bit floats, at 1 GHz; others follow from the maker's TOPS (two
-//! operations per multiply-add, 8-bit integers) in the same way. Bytes are the peak rate of the memory that boards of
-//! the chip are built with. All of that only orders plans until something is measured.
+//! Rates are those of one core in 16-bit floats. For RK3588 the vendor's compiler counts 1024
+//! multiply-adds of 8-bit integers per cycle and core, half of that in 16-bit floats, at 1 GHz. The
+//! others follow from the manufacturer's TOPS (two operations per multiply-add, 8-bit integers) in
+//! the same way. Bytes are the peak rate of the memory on boards with the chip. These rates only
+//! order plans until something is measured.
 //!
-//! `calibration` is how much longer two nets take on a board than the compiler's cycles say: the geometric mean over
-//! ResNet-50 and MobileNetV2 in 8 bits on one core, cycles of toolkit 2.5.0 against the frames per second that the vendor
-//! publishes. Two points for one number: a prior, no measurement of ours.
+//! `calibration` is the ratio of board time to the compiler's cycles for two nets: the geometric
+//! mean over ResNet-50 and MobileNetV2 in 8 bits on one core, cycles of toolkit 2.5.0 against the
+//! frames per second that the vendor publishes. With two points for one number it is a prior, not a
+//! measurement of ours.
 //!
 //! Invariant: a chip that is not in the table is refused by name.
 
@@ -16,7 +18,7 @@
 pub(crate) struct Chip {
     /// The toolkit's name of it.
     pub(crate) target: &'static str,
-    /// Name for people.
+    /// Human-readable name.
     pub(crate) title: &'static str,
     /// Cores of the NPU.
     pub(crate) cores: usize,
@@ -65,7 +67,7 @@ impl Chip {
     /// The chip of this name.
     ///
     /// # Errors
-    /// Words that name the value and what would do.
+    /// A message that names the value and the accepted ones.
     pub(crate) fn find(text: &str) -> Result<Chip, String> {
         let name = text.trim();
         let known = CHIPS.iter().find(|chip| chip.target.eq_ignore_ascii_case(name));
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn cycles_become_the_boards_time() {
+    fn cycles_are_converted_to_board_time() {
         let chip = Chip::find("rk3588").unwrap();
         // ResNet-50 in 8 bits: 5.73 ms of cycles, 9.08 ms on a board, and the scalar is a mean over two nets
         let ns = chip.cycles_ns(5_730_000);

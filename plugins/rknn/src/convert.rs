@@ -1,6 +1,8 @@
-//! Integers that stand for reals, at ports: the runtime takes and gives f32, and has the integers itself inside.
+//! Conversion of quantised integers at ports: the runtime reads and writes f32, and uses the
+//! integers internally.
 //!
-//! What is exact of one encoding stays so: a real that is a whole number of steps becomes the same integer again.
+//! The conversion is exact for one encoding: a real that is a whole number of steps yields the same
+//! integer again.
 
 use polychip_ops::DType;
 use polychip_sdk::{EncodingKind, TensorView};
@@ -77,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_comes_back() {
+    fn every_byte_round_trips() {
         for (zero, signed) in [
             (0, true),
             (-128, true),
@@ -115,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtimes_scale_is_told_from_another() {
+    fn runtime_scale_is_compared_with_a_tolerance() {
         let linear = Linear {
             scale: 0.1,
             zero: 200,

@@ -1,8 +1,8 @@
-//! The vendor's runtime as the plugin uses it: whether there is a chip, what its codes mean, contexts and memory.
+//! The vendor's runtime: detection of a chip, meaning of codes, contexts and memory.
 //!
 //! Invariants:
-//! 1. A context is used by one thread at a time; who makes one for a lane sees to that.
-//! 2. What the library writes goes to records and memory that outlive the call.
+//! 1. A context is used by one thread at a time; the lane that owns it ensures this.
+//! 2. The library writes only to records and memory that outlive the call.
 //!
 //! Start reading at [`Driver`].
 
@@ -20,7 +20,7 @@ use polychip_sys::rknn::{BOARD_FILE, Library};
 pub(crate) use context::{Context, Copies, Seen};
 pub(crate) use memory::DeviceMemory;
 
-/// A runtime that is there, with a chip behind it as far as can be told.
+/// An available runtime, with a chip as far as detection works.
 #[derive(Clone, Copy)]
 pub(crate) struct Driver {
     library: &'static Library,
@@ -35,7 +35,7 @@ impl Driver {
     /// Opens the library, and looks for a chip.
     ///
     /// # Errors
-    /// What is missing, by its name: the library, the chip, the connected board.
+    /// Names the missing part: the library, the chip, the connected board.
     pub(crate) fn open(folder: Option<&Path>) -> Result<Driver> {
         let library =
             Library::open(folder).map_err(|error| Error::new(ErrorKind::Persistent, error.to_string()))?;
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_have_a_class_and_words() {
+    fn codes_have_a_class_and_a_message() {
         for (code, kind, words) in [
             (-1, ErrorKind::Persistent, "failed"),
             (-2, ErrorKind::Transient, "in time"),

@@ -1,16 +1,19 @@
-//! Loaded parts, and one run of one.
+//! Loaded parts and their runs.
 //!
-//! A part has a context per lane, each on a core of its own; a run takes the next lane. Where the runtime computes on
-//! memory that it is told of, a port uses the buffer in place, or memory of the runtime's with an explicit copy where the
-//! buffer is none that the chip sees; else the runtime copies all tensors. Ports of integers that stand for reals are
-//! converted: the runtime's f32 is the one form of them that its manual describes for both ways.
+//! A part has one context per lane, each on its own core; a run uses the next lane. If the runtime
+//! computes on registered memory, a port uses the buffer in place, or memory of the runtime with an
+//! explicit copy if the chip cannot see the buffer. Otherwise the runtime copies all tensors. Ports
+//! of quantised integers are converted: f32 is the only form that the runtime's manual describes
+//! for both directions.
 //!
 //! Invariants:
-//! 1. The library's calls of a run wait, and may hang: the lane's thread alone makes them, which a reset leaves behind.
-//! 2. Memory is made known once per port and place; a warm run makes none and binds only what changed.
-//! 3. A reset voids what was loaded before it.
+//! 1. The library's calls of a run block, and may hang: only the lane's thread makes them, and a
+//!    reset leaves that thread behind.
+//! 2. Memory is registered once per port and range; a warm run registers none and binds only
+//!    changed ranges.
+//! 3. A reset invalidates parts loaded before it.
 //!
-//! Not here: runs, their queues and their fences (`polychip_sdk::Run`), what is compiled (`lower`).
+//! Not here: runs, their queues and their fences (`polychip_sdk::Run`), compilation (`lower`).
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -27,17 +30,17 @@ use crate::lower::Part;
 use crate::shared::Shared;
 
 /// Places kept per port and lane: as many as a session binds in turn. The oldest goes first.
-const PLACES: usize = 64;
+const MAX_RANGES: usize = 64;
 
-/// A run, and the fence that tells its end.
+/// A run, and the fence of its end.
 pub type RknnRun = Run<RknnExecutable>;
-type Bound = polychip_sdk::Bound<RknnBuffer>;
+type PortBuffer = polychip_sdk::PortBuffer<RknnBuffer>;
 
 /// The lanes of a device.
 pub(crate) type Lanes = Vec<Arc<RunQueue<RknnRun>>>;
 
 /// A buffer's range that the context knows.
-struct Place {
+struct KnownRange {
     buffer: Weak<RknnBuffer>,
     offset: usize,
     memory: Arc<DeviceMemory>,
@@ -53,7 +56,7 @@ struct Room {
 struct Seat {
     seen: Seen,
     linear: Option<Linear>,
-    places: Vec<Place>,
+    ranges: Vec<KnownRange>,
     /// Memory of the runtime's own, for buffers that the chip does not see.
     own: Option<(Arc<DeviceMemory>, Room)>,
     /// What the context has now.
@@ -119,7 +122,7 @@ impl RknnExecutable {
                 .map(|(&seen, &linear)| Seat {
                     seen,
                     linear,
-                    places: Vec::new(),
+                    ranges: Vec::new(),
                     own: None,
                     bound: None,
                 });
@@ -173,7 +176,7 @@ impl RknnExecutable {
         &self,
         context: &Arc<Context>,
         seats: &mut [Seat],
-        bound: &[Bound],
+        bound: &[PortBuffer],
         run: &RunContext<'_>,
     ) -> Result<()> {
         for (port, (seat, place)) in seats.iter_mut().zip(bound).enumerate() {
@@ -225,7 +228,7 @@ impl Room {
     }
 
     /// An input, as the runtime has it.
-    fn taken(&mut self, from: &Bound) -> Result<&mut [u8]> {
+    fn taken(&mut self, from: &PortBuffer) -> Result<&mut [u8]> {
         from.buffer().copy_out(from.offset(), &mut self.stored)?;
         if let Some((linear, reals)) = &mut self.reals {
             linear.reals(&self.stored, reals);
@@ -234,7 +237,7 @@ impl Room {
     }
 
     /// Gives an output that the runtime has written.
-    fn given(&mut self, to: &Bound) -> Result<()> {
+    fn given(&mut self, to: &PortBuffer) -> Result<()> {
         if let Some((linear, reals)) = &self.reals {
             linear.stored(reals, &mut self.stored);
         }
@@ -244,20 +247,25 @@ impl Room {
 
 impl Seat {
     /// The memory of a buffer's range.
-    fn known(&mut self, context: &Arc<Context>, place: &Bound, bytes: usize) -> Result<Arc<DeviceMemory>> {
-        let here = |known: &Place| {
+    fn known(
+        &mut self,
+        context: &Arc<Context>,
+        place: &PortBuffer,
+        bytes: usize,
+    ) -> Result<Arc<DeviceMemory>> {
+        let here = |known: &KnownRange| {
             known.offset == place.offset() && std::ptr::eq(known.buffer.as_ptr(), Arc::as_ptr(place.buffer()))
         };
         // a weak pointer keeps the address from being used again
-        if let Some(known) = self.places.iter().find(|known| here(known)) {
+        if let Some(known) = self.ranges.iter().find(|known| here(known)) {
             return Ok(Arc::clone(&known.memory));
         }
-        self.places.retain(|known| known.buffer.strong_count() > 0);
-        if self.places.len() == PLACES {
-            self.places.remove(0);
+        self.ranges.retain(|known| known.buffer.strong_count() > 0);
+        if self.ranges.len() == MAX_RANGES {
+            self.ranges.remove(0);
         }
         let memory = place.buffer().made_known(context, place.offset(), bytes)?;
-        self.places.push(Place {
+        self.ranges.push(KnownRange {
             buffer: Arc::downgrade(place.buffer()),
             offset: place.offset(),
             memory: Arc::clone(&memory),
@@ -303,8 +311,8 @@ fn void() -> Error {
 }
 
 /// Whether an output lies on an input, as the two halves of a state may.
-fn overlaps(one: &Bound, bytes: usize, inputs: &[Bound]) -> bool {
-    let range = |bound: &Bound, bytes: usize| {
+fn overlaps(one: &PortBuffer, bytes: usize, inputs: &[PortBuffer]) -> bool {
+    let range = |bound: &PortBuffer, bytes: usize| {
         let start = bound
             .buffer()
             .address(bound.offset(), 0)
@@ -322,7 +330,7 @@ impl Compute for RknnExecutable {
     type Buffer = RknnBuffer;
     const MAY_HANG: bool = true;
 
-    fn admit(&self, port: u32, bound: &Bound) -> Result<()> {
+    fn admit(&self, port: u32, bound: &PortBuffer) -> Result<()> {
         let align = self.ports[port as usize].dtype.byte_width().unwrap_or(1);
         let address = bound.buffer().address(bound.offset(), 0)? as usize;
         if address.is_multiple_of(align) {
@@ -332,7 +340,7 @@ impl Compute for RknnExecutable {
         Err(Error::bad_argument(what).at_tensor(port))
     }
 
-    fn compute(&self, bound: &[Bound], run: &RunContext<'_>) -> Result<Span> {
+    fn compute(&self, bound: &[PortBuffer], run: &RunContext<'_>) -> Result<Span> {
         let mut lane = self.lane(run.lane())?;
         let Lane { way, context } = lane.as_mut().ok_or_else(void)?;
         match way {

@@ -1,17 +1,19 @@
-//! Compiling and loading: the part as an ONNX model of opset 19, made a `.rknn` file by the vendor's toolkit.
+//! Compiling and loading: the part as an ONNX model of opset 19, which the vendor's toolkit turns
+//! into a `.rknn` file.
 //!
-//! A blob holds the `.rknn` file and the part's hash, which stands in the file too (`custom_string`): the runtime gives
-//! it back, so that a file of another part is told apart even where the container was made up.
+//! A blob holds the `.rknn` file and the part's hash. The file also contains the hash
+//! (`custom_string`), which the runtime returns, so that the file of another part is detected even
+//! if the container was forged.
 //!
 //! Invariants:
-//! 1. What is loaded has the inputs and outputs that the graph says, in number, extents and elements.
-//! 2. Integers that the chip has at a port have the scale and the zero point that the model says.
-//! 3. A part of which the toolkit puts a layer on a processor is refused, and the layer named: the host's own devices do
-//!    that work, or say so.
+//! 1. A loaded model has the graph's inputs and outputs, in number, extents and elements.
+//! 2. Integers that the chip has at a port have the model's scale and zero point.
+//! 3. A part is refused if the toolkit puts one of its layers on a CPU, and the layer is named: the
+//!    host's own devices do that work, or report that they cannot.
 //!
-//! Not here: the compiler's process (`toolkit`), costs that its table gives (`telemetry`).
+//! Not here: the compiler's process (`toolkit`), costs from its table (`telemetry`).
 
-use polychip_lowering::handed::{self, Hash};
+use polychip_lowering::vendor_compiler::{self, Hash};
 use polychip_ops::Op;
 use polychip_sdk::onnx::Release;
 use polychip_sdk::{
@@ -37,7 +39,7 @@ pub(crate) const READ: Release = Release {
     ir_version: 9,
 };
 
-/// What an executable is made of.
+/// Contents of a loaded blob.
 pub(crate) struct Part {
     pub(crate) context: Context,
     pub(crate) inputs: Vec<Seen>,
@@ -47,7 +49,7 @@ pub(crate) struct Part {
     pub(crate) linears: Vec<Option<Linear>>,
 }
 
-/// What a `.rknn` file carries of a part.
+/// The mark of a part in a `.rknn` file.
 fn mark(hash: &Hash) -> String {
     format!("polychip {}", blake3::Hash::from_bytes(*hash).to_hex())
 }
@@ -63,8 +65,8 @@ pub(crate) fn compile(
         .toolkit
         .as_ref()
         .map_err(|why| Error::unsupported(why.clone()))?;
-    let model = handed::model(graph, READ)?;
-    let hash = handed::hash(graph, READ)?;
+    let model = vendor_compiler::model(graph, READ)?;
+    let hash = vendor_compiler::hash(graph, READ)?;
     let compiled = toolkit.compile(&model, shared.chip.target, &mark(&hash))?;
     drop(model);
     if let Some(row) = compiled.rows.iter().find(|row| row.is_fallback()) {
@@ -99,7 +101,7 @@ pub(crate) fn load(shared: &Shared, source: LoadSource<'_, AlignedBytes>) -> Res
 
 fn open(shared: &Shared, bytes: &[u8], graph: &GraphView<'_>) -> Result<Part> {
     let blob = BlobReader::open(bytes, &shared.made_by)?;
-    let hash = handed::hash(graph, READ)?;
+    let hash = vendor_compiler::hash(graph, READ)?;
     if blob.section(HASH)? != hash {
         return Err(Error::bad_blob("the blob was compiled from another part"));
     }

@@ -1,10 +1,10 @@
-//! The plugin and its one device: the NPU of this board, or of the board that is connected.
+//! The plugin and its one device: the NPU of this board, or of the connected board.
 //!
 //! Invariants:
-//! 1. Nothing is loaded or probed before `create`; the query of the table has no effects.
-//! 2. Where there is no board, `create` says so, and no device is offered.
-//! 3. A reset ends all runs and voids loaded parts. A run that hangs in the library is left behind with its thread and
-//!    context: nobody can end it.
+//! 1. Nothing is loaded or probed before `create`; the table query has no side effects.
+//! 2. Without a board, `create` reports it and offers no device.
+//! 3. A reset ends all runs and invalidates loaded parts. A run that hangs in the library is left
+//!    behind with its thread and context: nothing can end it.
 
 use std::path::Path;
 use std::sync::atomic::AtomicUsize;

@@ -1,6 +1,6 @@
-//! What the host's configuration says to the plugin.
+//! The plugin's configuration.
 //!
-//! Invariant: a value that is not understood is an error that names it and what would do; none is passed by.
+//! Invariant: an invalid value is an error that names it and the accepted ones; none is ignored.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) struct Quantise {
     pub(crate) dataset: PathBuf,
 }
 
-/// Who keeps the processor's caches right.
+/// Owner of CPU cache maintenance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Caches {
     /// The runtime at each run, and the host's accesses too.
@@ -39,7 +39,7 @@ pub(crate) struct Settings {
     pub(crate) compiler: Option<PathBuf>,
     /// The toolkit's version, where nobody shall ask for it.
     pub(crate) toolkit: Option<String>,
-    /// The longest that one compilation may take.
+    /// Time limit of one compilation.
     pub(crate) patience: Duration,
     pub(crate) quantise: Option<Quantise>,
     pub(crate) optimization_level: u32,
@@ -60,10 +60,10 @@ const ALGORITHMS: [&str; 4] = ["normal", "mmse", "kl_divergence", "gdq"];
 const LONGEST_S: u64 = 24 * 3600;
 
 impl Settings {
-    /// Reads them.
+    /// Reads the settings.
     ///
     /// # Errors
-    /// The first that is not understood.
+    /// The first invalid setting.
     pub(crate) fn of(host: &HostServices) -> Result<Settings> {
         let text = |key: &str| {
             let value = host.configuration(key)?;
@@ -140,7 +140,7 @@ impl Settings {
         })
     }
 
-    /// All that changes what the toolkit makes, as text.
+    /// Everything that affects the toolkit's result, as text.
     pub(crate) fn of_compiler(&self) -> String {
         let quantise = match &self.quantise {
             None => "f16".to_owned(),

@@ -1,16 +1,18 @@
-//! What parts are expected to cost: the vendor's compiler's cycles where it has seen the node, else a roofline.
+//! Expected costs of parts: the vendor's compiler's cycles if it has seen the node, else a
+//! roofline.
 //!
-//! The compiler counts cycles for products and convolutions, and bytes for all layers. Cycles at the chip's clock, and
-//! bytes at its memory's rate, times how much longer boards take than that (`chip`), are an estimate: nothing here was
-//! measured, and the host says so beside each figure. What a compilation said is kept in the host's store, per node and
-//! per part, by what they are.
+//! The compiler counts cycles for products and convolutions, and bytes for all layers. The estimate
+//! is cycles at the chip's clock and bytes at its memory's rate, times the calibration factor of
+//! boards (`chip`). Nothing here was measured, and the host reports so beside each figure. Compiler
+//! results are stored in the host's store, per node and per part, keyed by content.
 //!
-//! Not here: spans of runs (`polychip_sdk::Run`; the chip's own time is the runtime's). The runtime has no sensors.
+//! Not here: spans of runs (`polychip_sdk::Run`; the chip's own time is the runtime's). The runtime
+//! has no sensors.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
-use polychip_lowering::handed::{self, Hash};
+use polychip_lowering::vendor_compiler::{self, Hash};
 use polychip_sdk::onnx::{self, Options, Weights};
 use polychip_sdk::{Cost, ErrorKind, GraphView, LogLevel, NodeView, Result};
 
@@ -30,11 +32,11 @@ const HEX: usize = 64;
 /// The store holds the costs of this many nodes and parts; new ones are not kept beyond that.
 const MOST_COSTS: usize = 100_000;
 
-/// What a node is, wherever it stands.
+/// Identity of a node, independent of its position.
 fn node_hash(graph: &GraphView<'_>, node: &NodeView<'_>) -> Result<Hash> {
     let options = Options {
         weights: Weights::Placeholder(1024),
-        decompose: &handed::decompose,
+        decompose: &vendor_compiler::decompose,
         ..Options::default()
     };
     let model = onnx::write_node(graph, node, &options)?;
@@ -94,7 +96,7 @@ pub(crate) fn keep(shared: &Shared, graph: &GraphView<'_>, part: &Hash, rows: &[
     }
 }
 
-/// What the listed nodes cost as one part.
+/// Cost of the listed nodes as one part.
 pub(crate) fn estimate(shared: &Shared, graph: &GraphView<'_>, nodes: &[u32]) -> Result<Cost> {
     let emulated = shared.driver.library().is_emulated();
     let cost = |ns: u64, error_permille: u32| Cost {
@@ -105,7 +107,7 @@ pub(crate) fn estimate(shared: &Shared, graph: &GraphView<'_>, nodes: &[u32]) ->
     };
     if nodes.len() > 1
         && nodes.len() == graph.node_count()
-        && let Ok(part) = handed::hash(graph, READ)
+        && let Ok(part) = vendor_compiler::hash(graph, READ)
         && let Some(ns) = with(shared, |costs| costs.get(&part).copied())
     {
         return Ok(cost(ns, OF_TABLE_PERMILLE));
@@ -128,7 +130,7 @@ pub(crate) fn estimate(shared: &Shared, graph: &GraphView<'_>, nodes: &[u32]) ->
 }
 
 fn roofline(shared: &Shared, graph: &GraphView<'_>, node: &NodeView<'_>) -> u64 {
-    let work = handed::work(graph, node, ELEMENT);
+    let work = vendor_compiler::work(graph, node, ELEMENT);
     // two products of bytes in the place of one of 16 bits
     let macs = if caps::is_quantised(graph, node) {
         work.macs / 2
@@ -160,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn costs_are_kept_as_lines_and_torn_ones_forgotten() {
+    fn costs_are_stored_as_lines_and_torn_lines_dropped() {
         let costs: BTreeMap<Hash, u64> = [(*blake3::hash(b"a").as_bytes(), 7), ([9; 32], u64::MAX)].into();
         let mut bytes = print(&costs);
         assert_eq!(parse(&bytes), costs);

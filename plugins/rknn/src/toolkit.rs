@@ -1,13 +1,15 @@
-//! The vendor's compiler, in a process of its own: a Python that has `rknn-toolkit2`, or a program that speaks the same.
+//! The vendor's compiler in a separate process: a Python with `rknn-toolkit2`, or a program with
+//! the same protocol.
 //!
-//! The program is started with one argument, a file with the request in JSON; it writes its answer, in JSON, to the file
-//! that the request names, and the compiled part to another. What it prints is the log that the table of layers is read
-//! from. `compile.py` is the program where a Python is named.
+//! The program is started with one argument, a file with the request in JSON. It writes its reply,
+//! in JSON, to the file that the request names, and the compiled part to another. Its output is the
+//! log from which the table of layers is read. `compile.py` is the program if a Python is named.
 //!
 //! Invariants:
-//! 1. However the program ends (never, too late, by a signal, without an answer, with nonsense), compiling ends with an
-//!    error that names it and says what to do; nothing that it started goes on, and no file of it stays.
-//! 2. Files of the program's are read up to a limit, and checked: none is believed.
+//! 1. However the program ends (never, too late, by a signal, without a reply, with an invalid
+//!    one), compilation ends with an error that names it and the remedy. No process and no file of
+//!    it remains.
+//! 2. Files of the program are read up to a limit, and checked.
 //!
 //! Not here: what is compiled (`lower`), the table's text ([`table`]).
 
@@ -17,7 +19,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use polychip_lowering::handed::{Child, Folder, read};
+use polychip_lowering::vendor_compiler::{Child, Folder, read};
 use polychip_sdk::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +30,7 @@ const PREFIX: &str = "polychip-rknn-";
 const REMEDY: &str = "set python to a Python that has rknn-toolkit2 (or RKNN_PYTHON), or compiler";
 /// The program that a Python runs.
 const SCRIPT: &str = include_str!("toolkit/compile.py");
-/// What a compiled part begins with.
+/// Magic number of a compiled part.
 pub(crate) const MAGIC: &[u8] = b"RKNN";
 /// The longest answer, log and compiled part that are read, in bytes.
 const ANSWER_BYTES: u64 = 1 << 20;
@@ -37,7 +39,7 @@ const BLOB_BYTES: u64 = u32::MAX as u64;
 /// The longest that the version may take: a Python reads its packages.
 const VERSION_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the program is asked.
+/// The request to the program.
 #[derive(Serialize)]
 struct Request<'a> {
     /// `version` or `compile`.
@@ -54,9 +56,9 @@ struct Request<'a> {
     custom_string: &'a str,
 }
 
-/// What it answers.
+/// The reply.
 #[derive(Deserialize)]
-struct Answer {
+struct ToolkitReply {
     ok: bool,
     #[serde(default)]
     toolkit: String,
@@ -86,7 +88,7 @@ impl Toolkit {
     /// The compiler that the settings name, once it has said its version.
     ///
     /// # Errors
-    /// Words that say what is missing and how to get it.
+    /// A message that names what is missing and how to obtain it.
     pub(crate) fn find(settings: &Settings) -> std::result::Result<Toolkit, String> {
         let mut toolkit = Toolkit {
             settings: settings.clone(),
@@ -125,7 +127,7 @@ impl Toolkit {
     /// Compiles a model for a target. The compiled part carries `mark`, which the runtime gives back.
     ///
     /// # Errors
-    /// `Unsupported` where the toolkit refuses; `Transient` where the machine failed it; both name the compiler.
+    /// `Unsupported` if the toolkit refuses; `Transient` where the machine failed it; both name the compiler.
     pub(crate) fn compile(&self, model: &[u8], target: &str, mark: &str) -> Result<Compiled> {
         let folder = Folder::new(PREFIX)?;
         folder.write("part.onnx", model)?;
@@ -155,7 +157,7 @@ impl Toolkit {
         target: &str,
         mark: &str,
         patience: Duration,
-    ) -> Result<Answer> {
+    ) -> Result<ToolkitReply> {
         let settings = &self.settings;
         let quantise = settings.quantise.as_ref();
         let (model, blob, result) = (
@@ -197,7 +199,7 @@ impl Toolkit {
         let Ok(answer) = read(&result, ANSWER_BYTES) else {
             return Err(child.ended(status, &folder.file("log")));
         };
-        let answer: Answer = serde_json::from_slice(&answer).map_err(|error| {
+        let answer: ToolkitReply = serde_json::from_slice(&answer).map_err(|error| {
             Error::unsupported(format!("{} answered what is no answer: {error}", self.name()))
         })?;
         if answer.ok {
@@ -206,8 +208,8 @@ impl Toolkit {
         Err(self.refused(&answer))
     }
 
-    /// The error of a program that says that it failed.
-    fn refused(&self, answer: &Answer) -> Error {
+    /// The error of a program that reports a failure.
+    fn refused(&self, answer: &ToolkitReply) -> Error {
         let words: String = answer.error.chars().take(600).collect();
         let words = words.replace('\n', " ");
         let name = self.name();

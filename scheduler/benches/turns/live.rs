@@ -4,9 +4,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use polychip_device_queue::Class;
 use polychip_graph::{Graph, Node, Tensor};
 use polychip_host::{Clock, CompileOptions, Device, FlatGraph, Host, Memory, Submission};
-use polychip_lanes::Class;
 use polychip_ops::{DType, Op, TensorType};
 
 use crate::lane::{Asked, Lane, Lanes, Member, PartFence, Turn};

@@ -1,7 +1,7 @@
 //! Which plan each session has, and where it is cut.
 //!
 //! First each has its policy's own plan. Where these are not admitted together they may be cut, each into halves, quarters and
-//! so on; then any plan of the sessions' fronts may be taken in their place ([`joint`](polychip_lanes::joint)). What was cut
+//! so on; then any plan of the sessions' fronts may be taken in their place ([`joint`](polychip_device_queue::joint)). What was cut
 //! is then cut no more than it must be: by the longest part that the whole set allows.
 //!
 //! Invariants:
@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use polychip_lanes::{self as lanes, Arrivals, Choice, Class, Device, Part, Task, TaskSet};
+use polychip_device_queue::{self as lanes, Arrivals, Choice, Class, Device, Part, Task, TaskSet};
 use polychip_partitioner::{Goal, Time};
 
 use crate::admission::report::{

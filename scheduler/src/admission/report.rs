@@ -4,8 +4,10 @@
 
 use std::fmt;
 
+use polychip_device_queue::{
+    self as lanes, Class, Fit, Instant, Milliseconds, Miss, Missing, Reason, TaskSet,
+};
 use polychip_host::Priority;
-use polychip_lanes::{self as lanes, Class, Fit, Instant, Milliseconds, Miss, Missing, Reason, TaskSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

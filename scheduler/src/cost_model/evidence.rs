@@ -22,7 +22,7 @@ use polychip_partitioner::{
     Refusal, Target, Time,
 };
 use polychip_profile::predict::Predicted;
-use polychip_profile::{Elsewhere, Profile, Summary, work};
+use polychip_profile::{NearMatch, Profile, Summary, work};
 
 use super::calibration::{self, Calibration};
 use super::{Rows, first_use, moving, power};
@@ -54,7 +54,7 @@ pub(crate) struct Evidence {
     /// The same at another cadence than the one asked for, where it was not measured at that.
     pub(super) inherited: Vec<Option<Summary>>,
     /// The whole model on the device of the same name on another chip, where nothing is known of this one.
-    pub(super) others: Vec<Option<Elsewhere>>,
+    pub(super) others: Vec<Option<NearMatch>>,
     /// Measured parts of plans that were made, by device and nodes; also those that are inherited from another cadence.
     pub(super) parts: BTreeMap<(DeviceIndex, Vec<u32>), Summary>,
 }
@@ -284,7 +284,7 @@ impl Whole {
         device: &Device,
         target: &Target,
         rows: Rows<'_>,
-    ) -> Option<Elsewhere> {
+    ) -> Option<NearMatch> {
         let structure = self.structure(graph, target, rows)?;
         rows.of_other_device(structure, device)
     }

@@ -369,7 +369,7 @@ mod tests {
             (cost.time.nanoseconds(), cost.provenance)
         };
         assert_eq!(cost(&evidence, 0), (10, Provenance::Estimated));
-        evidence.others[0] = Some(polychip_profile::Elsewhere {
+        evidence.others[0] = Some(polychip_profile::NearMatch {
             differences: Vec::new(),
             p50: Time::from_nanoseconds(100),
             samples: 7,

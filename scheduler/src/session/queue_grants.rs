@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use polychip_device_queue::Class;
 use polychip_host::{Clock, Priority};
-use polychip_lanes::Class;
 
 use crate::error::{Error, ErrorKind};
 use crate::lane::{Asked, Lane, Turn};

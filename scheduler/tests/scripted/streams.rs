@@ -5,7 +5,7 @@ use std::time::Duration;
 use polychip::{Input, Model, Run, Runtime, Session};
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../../cli/tests/command/model.rs"]
+#[path = "../../../apps/cli/tests/command/model.rs"]
 mod model;
 
 use model::{F32, node, port};

@@ -1,10 +1,10 @@
-//! Opening AscendCL: where it is looked for, and what it must offer.
+//! Opening AscendCL: its search paths, and the functions that it must offer.
 //!
 //! Invariants:
-//! 1. A library that is given out has every call of [`NEEDED`].
+//! 1. A returned library has every function of [`NEEDED`].
 //! 2. A library is never closed: it has threads.
 //!
-//! Not here: whether there is a board, which `aclInit` and `aclrtGetDeviceCount` tell.
+//! Not here: detection of boards (`aclInit`, `aclrtGetDeviceCount`).
 
 #![allow(unsafe_code, reason = "a foreign library is opened here")]
 
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::bindings::Symbols;
 use crate::error::{Error, Result};
-use crate::{Library as File, Place};
+use crate::{Library as File, SearchPath};
 
 /// The library.
 pub const FILE: &str = "libascendcl.so";
@@ -39,7 +39,7 @@ macro_rules! calls {
     };
 }
 
-/// Calls without which there is nothing to do.
+/// Required functions.
 const NEEDED: &[Named] = calls!(
     aclInit,
     aclrtGetDeviceCount,
@@ -83,16 +83,16 @@ const NEEDED: &[Named] = calls!(
 
 impl Library {
     /// Opens the library: of `folder` where one is given, else of the toolkit that the environment names as
-    /// `ASCEND_HOME_PATH`, else of the system. It stays open for ever.
+    /// `ASCEND_HOME_PATH`, else of the system. It is never closed.
     ///
     /// # Errors
-    /// Where the file is not found, cannot be opened, or lacks a call that is needed.
+    /// If the file is not found, cannot be opened, or lacks a required function.
     pub fn open(folder: Option<&Path>) -> Result<&'static Library> {
         let place = match folder {
-            Some(folder) => Some(Place::new(folder, "the option lib_dir")),
+            Some(folder) => Some(SearchPath::new(folder, "the option lib_dir")),
             None => std::env::var_os(HOME)
                 .filter(|home| !home.is_empty())
-                .map(|home| Place::new(Path::new(&home).join("lib64"), HOME)),
+                .map(|home| SearchPath::new(Path::new(&home).join("lib64"), HOME)),
         };
         let Some(place) = place else {
             let library = dlopen(Path::new(FILE)).map_err(|_| {
@@ -130,7 +130,7 @@ impl Library {
         })))
     }
 
-    /// The calls. Those of [`NEEDED`] are there.
+    /// The functions. Those of [`NEEDED`] are there.
     #[must_use]
     pub fn symbols(&self) -> &'static Symbols {
         self.symbols
@@ -142,7 +142,7 @@ impl Library {
         &self.path
     }
 
-    /// Whether it says of itself that it emulates a board.
+    /// Whether it declares that it emulates a board.
     #[must_use]
     pub fn is_emulated(&self) -> bool {
         self.emulated
@@ -163,7 +163,7 @@ mod tests {
     use crate::ErrorKind;
 
     #[test]
-    fn a_folder_without_the_file_names_the_ways_out() {
+    fn folder_without_the_file_names_the_remedies() {
         let folder = tempfile::tempdir().unwrap();
         let error = Library::open(Some(folder.path())).map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Missing);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_of_another_kind_is_refused_by_the_call_it_lacks() {
+    fn library_of_another_kind_is_refused_by_its_missing_function() {
         let Ok(other) = dlopen(Path::new("libm.so.6")) else {
             return;
         };

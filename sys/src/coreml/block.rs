@@ -1,7 +1,7 @@
-//! Blocks made by hand: what a completion handler is in C.
+//! Hand-made Objective-C blocks: completion handlers in C.
 //!
-//! A block lies on the stack of whoever makes it; the callee copies it, bytes and all, and the copy has a pointer to
-//! what waits for the call.
+//! A block is on the stack of its maker. The callee copies it byte by byte, and the copy has a
+//! pointer to the waiter.
 
 #![allow(unsafe_code, reason = "blocks are laid out here")]
 

@@ -1,6 +1,6 @@
-//! Foundation: texts, numbers, lists, dictionaries, file addresses and errors.
+//! Foundation: strings, numbers, arrays, dictionaries, file URLs and errors.
 //!
-//! Invariant: whoever calls has a pool open; what is given as an [`Id`] lives as long as that pool.
+//! Invariant: the caller has a pool open, and every returned [`Id`] lives as long as that pool.
 
 #![allow(unsafe_code, reason = "messages are sent here")]
 
@@ -42,7 +42,7 @@ impl Failure {
     /// What an `NSError` says.
     pub(super) fn of(library: &'static Library, error: Id, what: &str) -> Failure {
         if error.is_null() {
-            return Failure::unexplained(format!("{what} failed, and the system does not say why"));
+            return Failure::unexplained(format!("{what} failed, and the system reports no reason"));
         }
         let domain = send!(library, error, domain() -> Id);
         let words = send!(library, error, description() -> Id);

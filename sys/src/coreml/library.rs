@@ -1,10 +1,10 @@
-//! Opening Objective-C's runtime and Core ML: where they are looked for, and why they are refused.
+//! Opening the Objective-C runtime and Core ML: search paths, and the reasons for refusing them.
 //!
 //! Invariants:
-//! 1. A library that is given out has every class and message that [`NEEDED`] lists.
+//! 1. A returned library has every class and message of [`NEEDED`].
 //! 2. A library is never closed.
 //!
-//! Not here: what the messages do (`model`, `foundation`).
+//! Not here: the meaning of messages (`model`, `foundation`).
 
 #![allow(unsafe_code, reason = "foreign libraries are opened here")]
 
@@ -283,10 +283,10 @@ impl Runtime {
 
 impl Library {
     /// Opens the library: of `folder` where one is given, else of the folder that the environment names as
-    /// `COREML_LIB_DIR`, else the system's own. It stays open for ever.
+    /// `COREML_LIB_DIR`, else the system's own. It is never closed.
     ///
     /// # Errors
-    /// Where it is not there, or older than [`OLDEST`].
+    /// If it is not there, or older than [`OLDEST`].
     pub fn open(folder: Option<&Path>) -> Result<&'static Library, Error> {
         let folder = folder.map(Path::to_owned).or_else(|| {
             std::env::var_os("COREML_LIB_DIR")
@@ -417,7 +417,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_library_names_the_systems_the_place_and_the_remedy() {
+    fn missing_library_error_names_systems_path_and_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let words = Library::open(Some(folder.path()))
             .map(drop)
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_of_another_kind_is_refused_by_the_symbol_it_lacks() {
+    fn library_of_another_kind_is_refused_by_its_missing_symbol() {
         let folder = tempfile::tempdir().unwrap();
         let name = format!(
             "{}CoreML{}",

@@ -1,8 +1,9 @@
-//! Models, the memory that they are run over, and the compute units that there are.
+//! Models, the memory that they run over, and the available compute units.
 //!
 //! Invariants:
-//! 1. An array has the extents and strides that it was made with, over memory that its maker keeps.
-//! 2. A model is used by one thread at a time; Core ML does not say that more may.
+//! 1. An array keeps the extents and strides that it was made with, over memory that its maker
+//!    keeps alive.
+//! 2. A model is used by one thread at a time; Core ML does not document concurrent use.
 
 #![allow(unsafe_code, reason = "messages are sent here")]
 
@@ -60,7 +61,7 @@ impl Array {
     /// An array over memory.
     ///
     /// # Errors
-    /// Where Core ML refuses the extents.
+    /// If Core ML refuses the extents.
     ///
     /// # Safety
     /// The memory holds a dense array of these extents and stays as long as the array and all that was made of it.
@@ -133,7 +134,7 @@ impl Features {
     /// These arrays.
     ///
     /// # Errors
-    /// Where Core ML refuses them.
+    /// If Core ML refuses them.
     pub fn of(library: &'static Library, arrays: &[(&str, &Array)]) -> Result<Features, Failure> {
         library.pool(|| {
             let class = library.classes.feature_value.0;
@@ -174,7 +175,7 @@ impl Options {
     /// Outputs into these arrays.
     ///
     /// # Errors
-    /// Where the objects cannot be made.
+    /// If the objects cannot be made.
     pub fn into(library: &'static Library, backings: &[(&str, &Array)]) -> Result<Options, Failure> {
         library.pool(|| {
             let options = ns::new(library, library.classes.options.0)?;

@@ -1,4 +1,4 @@
-//! Objects held by a count of their own.
+//! Objective-C objects with an explicit reference count.
 
 #![allow(unsafe_code, reason = "objects are counted here")]
 

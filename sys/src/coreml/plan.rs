@@ -1,4 +1,5 @@
-//! What Core ML intends with a compiled model: the unit of each operation, and its share of the whole.
+//! Core ML's plan for a compiled model: the unit of each operation, and its share of the total
+//! time.
 
 #![allow(unsafe_code, reason = "messages are sent here")]
 

@@ -1,10 +1,10 @@
-//! Opening the adapter: which files are tried, and why one is refused.
+//! Opening the adapter: candidate files, and the reasons for refusing one.
 //!
 //! Invariants:
-//! 1. A library that is given out has every call that [`REQUIRED`] lists and tells its version.
-//! 2. A folder that somebody named is the only one looked in.
+//! 1. A returned library has every function of [`REQUIRED`] and reports its version.
+//! 2. If a folder is named, only that folder is searched.
 //!
-//! Not here: optional calls, which are looked at where they are used.
+//! Not here: optional functions, which are checked where they are used.
 
 #![allow(unsafe_code, reason = "a foreign library is opened here")]
 
@@ -46,7 +46,7 @@ pub struct Library {
 /// Names a call by the field of [`Symbols`] that holds it.
 macro_rules! required {
     ($($call:ident),* $(,)?) => {
-        /// Calls without which there is nothing to do.
+        /// Required functions.
         const REQUIRED: &[(&str, fn(&Symbols) -> bool)] = &[
             $((stringify!($call), |symbols| symbols.$call.is_ok()),)*
         ];
@@ -85,7 +85,7 @@ required!(
 
 impl Library {
     /// Opens the library: of `folder` where one is given, else of the folder that the environment names as
-    /// `NEURON_LIB_DIR`, else of the system, by each of [`NAMES`]. It stays open for ever.
+    /// `NEURON_LIB_DIR`, else of the system, by each of [`NAMES`]. It is never closed.
     ///
     /// # Errors
     /// None is found, the one found cannot be opened, leaves out a required call, or does not tell its version.
@@ -149,19 +149,19 @@ impl Library {
         })))
     }
 
-    /// The calls. Those that are required are there.
+    /// The functions. Those that are required are there.
     #[must_use]
     pub fn symbols(&self) -> &'static Symbols {
         self.symbols
     }
 
-    /// Whether it says of itself that it emulates the chip: it has the symbol `polychip_emulates_neuron`.
+    /// Whether it declares that it emulates the chip: it has the symbol `polychip_emulates_neuron`.
     #[must_use]
     pub fn says_it_emulates(&self) -> bool {
         self.says_it_emulates
     }
 
-    /// Whether it drives no chip: it says so, or it is one for x86, which is the host build of an SDK.
+    /// Whether it drives no chip: it declares so, or it is built for x86, which is the host build of an SDK.
     #[must_use]
     pub fn is_emulated(&self) -> bool {
         emulates(self.says_it_emulates, std::env::consts::ARCH)
@@ -214,7 +214,7 @@ mod tests {
     use crate::ErrorKind;
 
     #[test]
-    fn a_folder_without_it_is_named_with_the_remedy() {
+    fn folder_without_the_library_is_named_with_the_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let error = Library::open(Some(folder.path())).map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Missing);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_library_is_refused_under_its_own_name() {
+    fn invalid_library_file_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("libneuronusdk_adapter.mtk.so"), "no library").unwrap();
         std::fs::write(folder.path().join("libneuron_adapter.so"), "no library").unwrap();

@@ -1,8 +1,8 @@
-//! Opening the runtime: where it is looked for, and what it must offer.
+//! Opening the runtime: its search paths, and the functions that it must offer.
 //!
-//! Invariant: a library that is given out has every call that [`NEEDED`] lists; it is never closed.
+//! Invariant: a returned library has every function of [`NEEDED`]; it is never closed.
 //!
-//! Not here: whether there is a chip, which `OH_NNDevice_GetAllDevicesID` tells.
+//! Not here: detection of chips (`OH_NNDevice_GetAllDevicesID`).
 
 #![allow(unsafe_code, reason = "a foreign library is opened here")]
 
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::bindings::Symbols;
 use crate::error::{Cause, Result};
 use crate::library::emulates;
-use crate::{Library as File, Place};
+use crate::{Library as File, SearchPath};
 
 /// The file that builds graphs; the calls of compilations and runs are in `libneural_network_core.so`, which it loads.
 pub const FILE: &str = "libneural_network_runtime.so";
@@ -41,7 +41,7 @@ macro_rules! calls {
     };
 }
 
-/// Calls without which there is nothing to do; exporting and importing compiled parts is optional.
+/// Required functions; exporting and importing compiled parts is optional.
 const NEEDED: &[Named] = calls!(
     OH_NNDevice_GetAllDevicesID,
     OH_NNDevice_GetName,
@@ -84,16 +84,16 @@ const NEEDED: &[Named] = calls!(
 
 impl Library {
     /// Opens the library: of `folder` where one is given, else of the folder that the environment names as `NNRT_LIB_DIR`,
-    /// else of the system. It stays open for ever.
+    /// else of the system. It is never closed.
     ///
     /// # Errors
-    /// It is not found, cannot be opened, or lacks a call that is needed.
+    /// It is not found, cannot be opened, or lacks a required function.
     pub fn open(folder: Option<&Path>) -> Result<&'static Library> {
         let place = match folder {
-            Some(folder) => Some(Place::new(folder, "the option `lib_dir`")),
+            Some(folder) => Some(SearchPath::new(folder, "the option `lib_dir`")),
             None => std::env::var_os(LIB_DIR)
                 .filter(|folder| !folder.is_empty())
-                .map(|folder| Place::new(PathBuf::from(folder), LIB_DIR)),
+                .map(|folder| SearchPath::new(PathBuf::from(folder), LIB_DIR)),
         };
         let file = match place {
             Some(place) => File::open(FILE, std::slice::from_ref(&place), REMEDY)?,
@@ -118,19 +118,19 @@ impl Library {
         })))
     }
 
-    /// The calls. Those that are needed are there.
+    /// The functions. Those that are needed are there.
     #[must_use]
     pub fn symbols(&self) -> &'static Symbols {
         self.symbols
     }
 
-    /// Whether it says of itself that it emulates the chip: it has the symbol `polychip_emulates_nnrt`.
+    /// Whether it declares that it emulates the chip: it has the symbol `polychip_emulates_nnrt`.
     #[must_use]
     pub fn says_it_emulates(&self) -> bool {
         self.says_it_emulates
     }
 
-    /// Whether it drives no chip: it says so, or it is one for x86, which is the host build of an SDK.
+    /// Whether it drives no chip: it declares so, or it is built for x86, which is the host build of an SDK.
     #[must_use]
     pub fn is_emulated(&self) -> bool {
         emulates(self.says_it_emulates, std::env::consts::ARCH)
@@ -149,7 +149,7 @@ mod tests {
     use crate::ErrorKind;
 
     #[test]
-    fn a_folder_without_it_and_a_file_that_is_none_are_refused_by_name() {
+    fn missing_or_invalid_library_file_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let error = Library::open(Some(folder.path())).map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Missing);

@@ -1,10 +1,10 @@
-//! Opening `libopenvino_c`: which files are tried, and why one is refused.
+//! Opening `libopenvino_c`: candidate files, and the reasons for refusing one.
 //!
 //! Invariants:
-//! 1. A library that is given out has every call that [`REQUIRED`] lists and the element codes of our header.
+//! 1. A returned library has every function of [`REQUIRED`] and the element codes of our header.
 //! 2. A library is never closed: it has threads.
 //!
-//! Not here: optional calls, which are looked at where they are used.
+//! Not here: optional functions, which are checked where they are used.
 
 #![allow(unsafe_code, reason = "a foreign library is opened here")]
 
@@ -65,7 +65,7 @@ pub struct Library {
 /// Names a call by the field of [`Symbols`] that holds it.
 macro_rules! required {
     ($($call:ident),* $(,)?) => {
-        /// Calls without which there is nothing to do.
+        /// Required functions.
         const REQUIRED: &[(&str, fn(&Symbols) -> bool)] = &[
             $((stringify!($call), |symbols| symbols.$call.is_ok()),)*
         ];
@@ -114,10 +114,10 @@ required!(
 
 impl Library {
     /// Opens the library: of `folder` where one is given, else of the folder that the environment names as
-    /// `OPENVINO_LIB_DIR`, else of the system by its versioned names. It stays open for ever.
+    /// `OPENVINO_LIB_DIR`, else of the system by its versioned names. It is never closed.
     ///
     /// # Errors
-    /// Where none is found, the one found cannot be opened, or it is older than [`OLDEST`].
+    /// If none is found, the one found cannot be opened, or it is older than [`OLDEST`].
     pub fn open(folder: Option<&Path>) -> Result<&'static Library, Error> {
         let folder = folder.map(Path::to_owned).or_else(|| {
             std::env::var_os("OPENVINO_LIB_DIR")
@@ -170,7 +170,7 @@ impl Library {
         })))
     }
 
-    /// The calls. Those that our header marks as required are there.
+    /// The functions. Those that our header marks as required are there.
     #[must_use]
     pub fn symbols(&self) -> &'static Symbols {
         self.symbols
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_file_of_a_folder_is_taken() {
+    fn newest_file_of_a_folder_is_chosen() {
         let folder = folder("newest");
         for name in [
             "libopenvino_c.so.2540",
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_library_names_the_version_the_place_and_the_remedy() {
+    fn missing_library_error_names_version_path_and_remedy() {
         let folder = folder("missing");
         for place in [folder.clone(), folder.join("nowhere")] {
             let words = Library::open(Some(&place)).map(drop).unwrap_err().to_string();
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_of_another_kind_is_refused_by_the_call_it_lacks() {
+    fn library_of_another_kind_is_refused_by_its_missing_function() {
         // any library of the system that has none of the calls
         let Ok(other) = dlopen(Path::new("libm.so.6")) else {
             return;

@@ -1,10 +1,10 @@
-//! The pair of QNN libraries, opened once per process: where they are looked for and which versions will do.
+//! The pair of QNN libraries, opened once per process: search paths and supported versions.
 //!
 //! Invariants:
 //! 1. Both libraries come from one folder.
-//! 2. The tables are the library's own memory, read in place: their slots are what the library put there, and
-//!    an empty one is `None`.
-//! 3. A failure is not remembered: a second call looks again. A success is, for the life of the process.
+//! 2. The tables are the library's own memory, read in place; an empty slot is `None`.
+//! 3. A failure is not cached: the next call searches again. A success holds for the life of the
+//!    process.
 
 #![allow(unsafe_code)]
 
@@ -22,7 +22,7 @@ use super::bindings::{
     polychip_qnn_system_get_providers, polychip_qnn_system_provider as SystemProvider,
     polychip_qnn_system_table as SystemTable, polychip_qnn_table as Table, polychip_qnn_version as Version,
 };
-use crate::library::{Library, Place, emulates};
+use crate::library::{Library, SearchPath, emulates};
 use crate::{Error, Result};
 
 /// Environment variable: the folder that holds libQnnHtp.so and libQnnSystem.so.
@@ -99,14 +99,15 @@ impl Qnn {
                 _ => Ok(held),
             };
         }
-        let opened: &'static Self =
-            Box::leak(Box::new(Self::open(&places(folder, &|name| env::var_os(name)))?));
+        let opened: &'static Self = Box::leak(Box::new(Self::open(&search_paths(folder, &|name| {
+            env::var_os(name)
+        }))?));
         *loaded = Some(opened);
         Ok(opened)
     }
 
-    fn open(places: &[Place]) -> Result<Self> {
-        let htp = Library::open(HTP, places, REMEDY)?;
+    fn open(search_paths: &[SearchPath]) -> Result<Self> {
+        let htp = Library::open(HTP, search_paths, REMEDY)?;
         let system = htp.sibling(SYSTEM)?;
         let provider = provider(&htp)?;
         let system_provider = system_provider(&system)?;
@@ -138,13 +139,13 @@ impl Qnn {
         self.system.path()
     }
 
-    /// Whether the HTP library says of itself that it emulates the chip: it has the symbol `polychip_emulates_qnn`.
+    /// Whether the HTP library declares that it emulates the chip: it has the symbol `polychip_emulates_qnn`.
     #[must_use]
     pub fn says_it_emulates(&self) -> bool {
         self.says_it_emulates
     }
 
-    /// Whether the HTP library drives no chip: it says so, or it is one for x86, of which the vendor makes an emulator alone.
+    /// Whether the HTP library drives no chip: it declares so, or it is built for x86, of which the vendor makes an emulator alone.
     #[must_use]
     pub fn is_emulated(&self) -> bool {
         emulates(self.says_it_emulates, env::consts::ARCH)
@@ -214,25 +215,25 @@ fn same(one: &Path, other: &Path) -> bool {
 }
 
 /// Where to look. An explicit folder is the only place: who names one does not want another.
-fn places(folder: Option<&Path>, variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<Place> {
+fn search_paths(folder: Option<&Path>, variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<SearchPath> {
     if let Some(folder) = folder {
-        return vec![Place::new(folder, "the plugin's setting")];
+        return vec![SearchPath::new(folder, "the plugin's setting")];
     }
-    let mut places = Vec::new();
+    let mut search_paths = Vec::new();
     let set = |name| {
         variable(name)
             .filter(|value| !value.is_empty())
             .map(PathBuf::from)
     };
     if let Some(folder) = set(LIB_DIR) {
-        places.push(Place::new(folder, LIB_DIR));
+        search_paths.push(SearchPath::new(folder, LIB_DIR));
     }
     if let Some(root) = set(SDK_ROOT) {
         for target in SDK_TARGETS {
-            places.push(Place::new(root.join("lib").join(target), SDK_ROOT));
+            search_paths.push(SearchPath::new(root.join("lib").join(target), SDK_ROOT));
         }
     }
-    places
+    search_paths
 }
 
 /// The HTP library's table of the core interface's right version.

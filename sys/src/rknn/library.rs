@@ -1,12 +1,12 @@
-//! Opening Rockchip's runtime: which files are tried, what one must offer, and what more it does.
+//! Opening Rockchip's runtime: candidate files, required functions, and optional features.
 //!
 //! Invariants:
-//! 1. A library that is given out has the calls of [`CORE`] and those of one way to hand over tensors, whole: by
-//!    copies, or by memory that both sides know.
-//! 2. The board's own library goes before the one that forwards to a connected board.
+//! 1. A returned library has the functions of [`CORE`] and all functions of one way to pass
+//!    tensors: by copies, or through shared memory.
+//! 2. The board's own library takes precedence over the one that forwards to a connected board.
 //! 3. A library is never closed: it has threads.
 //!
-//! Not here: whether there is a board, which only `rknn_init` tells.
+//! Not here: detection of boards, which only `rknn_init` performs.
 
 #![allow(unsafe_code, reason = "a foreign library is opened here")]
 
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use super::bindings::Symbols;
 use crate::error::{Error, ErrorKind, Result};
-use crate::{Library as File, Place};
+use crate::{Library as File, SearchPath};
 
 /// The runtime on the board.
 pub const BOARD_FILE: &str = "librknnrt.so";
@@ -43,7 +43,7 @@ macro_rules! calls {
     };
 }
 
-/// Calls without which there is nothing to do.
+/// Required functions.
 const CORE: &[Named] = calls!(rknn_init, rknn_destroy, rknn_query, rknn_run);
 /// Tensors that the library copies.
 const COPIES: &[Named] = calls!(rknn_inputs_set, rknn_outputs_get, rknn_outputs_release);
@@ -65,29 +65,29 @@ fn lacks(symbols: &Symbols, calls: &[Named]) -> Option<&'static str> {
 
 impl Library {
     /// Opens the library: of `folder` where one is given, else of the folder that the environment names as
-    /// `RKNN_LIB_DIR`, else of the system. It stays open for ever.
+    /// `RKNN_LIB_DIR`, else of the system. It is never closed.
     ///
     /// # Errors
-    /// Where neither file is found, the one found cannot be opened, or it lacks a call that is needed.
+    /// If neither file is found, the one found cannot be opened, or it lacks a call that is needed.
     pub fn open(folder: Option<&Path>) -> Result<&'static Library> {
         let place = match folder {
-            Some(folder) => Some(Place::new(folder, "the option lib_dir")),
+            Some(folder) => Some(SearchPath::new(folder, "the option lib_dir")),
             None => std::env::var_os(VARIABLE)
                 .filter(|folder| !folder.is_empty())
-                .map(|folder| Place::new(folder, VARIABLE)),
+                .map(|folder| SearchPath::new(folder, VARIABLE)),
         };
         match place {
-            Some(place) => Library::of_place(&place),
+            Some(place) => Library::of_path(&place),
             None => Library::of_system(),
         }
     }
 
-    fn of_place(place: &Place) -> Result<&'static Library> {
-        let places = std::slice::from_ref(place);
-        let file = match File::open(BOARD_FILE, places, REMEDY) {
+    fn of_path(path: &SearchPath) -> Result<&'static Library> {
+        let paths = std::slice::from_ref(path);
+        let file = match File::open(BOARD_FILE, paths, REMEDY) {
             Err(error) if error.kind() == ErrorKind::Missing => {
                 // the words name the file that a board has
-                File::open(HOST_FILE, places, REMEDY).map_err(|other| match other.kind() {
+                File::open(HOST_FILE, paths, REMEDY).map_err(|other| match other.kind() {
                     ErrorKind::Missing => error,
                     _ => other,
                 })
@@ -139,7 +139,7 @@ impl Library {
         })))
     }
 
-    /// The calls. Those of [`CORE`] are there; others where the questions below say so.
+    /// The functions. Those of [`CORE`] are there; others where the questions below say so.
     #[must_use]
     pub fn symbols(&self) -> &'static Symbols {
         self.symbols
@@ -160,7 +160,7 @@ impl Library {
             .is_some_and(|name| name.starts_with(HOST_FILE))
     }
 
-    /// Whether it says of itself that it emulates a chip.
+    /// Whether it declares that it emulates a chip.
     #[must_use]
     pub fn is_emulated(&self) -> bool {
         self.emulated
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_without_either_file_names_both_ways_out() {
+    fn folder_without_either_file_names_both_remedies() {
         let folder = tempfile::tempdir().unwrap();
         let error = Library::open(Some(folder.path())).map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Missing);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_boards_library_goes_first_and_what_is_wrong_with_it_is_said() {
+    fn board_library_is_tried_first_and_its_error_reported() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(HOST_FILE), "text").unwrap();
         let host = Library::open(Some(folder.path())).map(drop).unwrap_err();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_of_another_kind_is_refused_by_the_call_it_lacks() {
+    fn library_of_another_kind_is_refused_by_its_missing_function() {
         let Ok(other) = dlopen(Path::new("libm.so.6")) else {
             return;
         };

@@ -178,7 +178,10 @@ mod tests {
         if !output.status.success() {
             // before Linux 6.7, or none is allowed
             let said = String::from_utf8_lossy(&output.stderr);
-            return polychip_needs::absent(polychip_needs::Need::Namespaces, said.trim());
+            return polychip_test_requirements::absent(
+                polychip_test_requirements::Need::Namespaces,
+                said.trim(),
+            );
         }
         let inside = String::from_utf8(output.stdout).unwrap();
         let (user, users) = inside.split_once('\n').unwrap();

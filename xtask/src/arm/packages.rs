@@ -71,7 +71,7 @@ const LOADED: [(&str, &[&str]); 13] = [
         ],
     ),
     ("polychip-farm", &["polychip-runner"]),
-    ("polychip-needs", &["polychip-plugin-null"]),
+    ("polychip-test-requirements", &["polychip-plugin-null"]),
     ("polychip-nnrt", &["polychip-emulator-nnrt"]),
     ("polychip-neuron", &["polychip-emulator-neuron"]),
     ("polychip-coreml", &["polychip-emulator-coreml"]),
@@ -139,12 +139,12 @@ const SKIPPED: [(&str, &[&str], &str); 6] = [
     ),
     (
         "polychip-host",
-        &["memory::tests::sparse_memory_takes_the_pages_that_were_touched"],
+        &["memory::tests::sparse_memory_uses_only_touched_pages"],
         "an emulated process reads the emulator's /proc/self/smaps",
     ),
     (
         "polychip-rknn::emulated",
-        &["compiler::without_a_compiler_every_node_says_why"],
+        &["compiler::without_a_compiler_every_node_states_the_reason"],
         SPAWN,
     ),
     (
@@ -288,6 +288,6 @@ mod tests {
         let (name, own) = of_folder(&root().join("device-tests/isa")).unwrap();
         assert_eq!(name, "polychip-isa-tests");
         assert!(own.contains("op_suite"));
-        assert!(of_folder(&root().join("cli")).unwrap().1.is_empty());
+        assert!(of_folder(&root().join("apps/cli")).unwrap().1.is_empty());
     }
 }

@@ -19,7 +19,7 @@ use super::checks::{self, cargo, cargo_has};
 use super::log::Log;
 use crate::root::{files, root};
 
-/// Said to tests that load libraries of this repository: they are built (`device-tests/needs`).
+/// Said to tests that load libraries of this repository: they are built (`device-tests/test-requirements`).
 const BUILT: &str = "POLYCHIP_BUILT";
 
 /// All that is built, named as cargo does.

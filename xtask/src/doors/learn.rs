@@ -19,7 +19,7 @@ use crate::root::root;
 use crate::{ci, onnxruntime, python};
 
 /// The small model, written as the programs in C have it.
-#[path = "../../../capi/tests/c/models.rs"]
+#[path = "../../../bindings/c/tests/c/models.rs"]
 #[allow(dead_code, reason = "one of its models is used")]
 mod small;
 
@@ -78,7 +78,7 @@ const DOORS: [Door; 5] = [
         name: "Python",
         missing: || python::missing().map(|why| ("python", why)),
         says: |_, given| {
-            let mut command = in_python("bindings/python/examples/learn.py")?;
+            let mut command = in_python("examples/python/learn.py")?;
             command.env("PYTHONPATH", python::assembled()?);
             given.said(command)
         },
@@ -87,7 +87,7 @@ const DOORS: [Door; 5] = [
         name: "ONNX Runtime",
         missing: || python::missing().map(|why| ("python", why)),
         says: |_, given| {
-            let mut command = in_python("bindings/onnxruntime/examples/learn.py")?;
+            let mut command = in_python("examples/onnxruntime/learn.py")?;
             command.env("PYTHONPATH", onnxruntime::assembled()?);
             given.said(command)
         },

@@ -18,7 +18,12 @@ const SECTION: &str = "## When the host makes them";
 const TABLE: &str = "contract/abi/src/table.rs";
 const HOST: &str = "contract/host/src";
 /// Who runs models on the host.
-const CALLERS: [&str; 4] = ["scheduler/src", "governor/src", "profile/src", "cli/src"];
+const CALLERS: [&str; 4] = [
+    "scheduler/src",
+    "scheduler/governor/src",
+    "scheduler/profile/src",
+    "apps/cli/src",
+];
 
 /// Checks the rows against the sources.
 pub(super) fn check(findings: &mut Vec<String>) -> Result<()> {

@@ -21,7 +21,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("polychip-graph", &["polychip-ops"]),
     ("polychip-partitioner", &["polychip-graph", "polychip-ops"]),
     ("polychip-governor", &[]),
-    ("polychip-lanes", &[]),
+    ("polychip-device-queue", &[]),
     ("polychip-farm-record", &[]),
     ("polychip-farm", &["polychip-farm-record"]),
     (
@@ -36,7 +36,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("polychip-cpu-kernels", &[]),
     ("polychip-gpu-kernels", &[]),
     ("polychip-sys", &[]),
-    ("polychip-needs", &[]),
+    ("polychip-test-requirements", &[]),
     (
         "polychip-host",
         &["polychip-abi", "polychip-ops", "polychip-graph"],
@@ -87,7 +87,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "polychip",
         &[
             "polychip-governor",
-            "polychip-lanes",
+            "polychip-device-queue",
             "polychip-profile",
             "polychip-partitioner",
             "polychip-graph",
@@ -102,7 +102,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "polychip",
             "polychip-farm-record",
             "polychip-farm-results",
-            "polychip-lanes",
+            "polychip-device-queue",
             "polychip-graph",
             "polychip-partitioner",
             "polychip-ops",

@@ -1,7 +1,7 @@
 //! The `sh` blocks of a page, and the marks before them.
 //!
 //! A mark is a comment of HTML on the line before the fence: `<!-- walk: left out: WHY -->`, or values for what a reader
-//! puts in by himself, `<!-- walk: MODEL.onnx=models/shapes/shapes.onnx -->`.
+//! puts in by himself, `<!-- walk: MODEL.onnx=examples/shapes/shapes.onnx -->`.
 //!
 //! Invariant: a mark that stands before no `sh` block, or that cannot be read, is an error; so is a value that its block does not use.
 

@@ -11,7 +11,7 @@
 use std::sync::{Arc, Mutex};
 
 use polychip_sdk::{
-    Bound, Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Pace, Port, Result, Run,
+    Compute, Error, ErrorKind, Executable, ExecutableInfo, HostBuffer, Pace, Port, PortBuffer, Result, Run,
     RunContext, RunQueue, Span, Submit,
 };
 
@@ -71,7 +71,7 @@ impl Compute for XyzExecutable {
         Some(&self.pace)
     }
 
-    fn compute(&self, bound: &[Bound<HostBuffer>], run: &RunContext<'_>) -> Result<Span> {
+    fn compute(&self, bound: &[PortBuffer<HostBuffer>], run: &RunContext<'_>) -> Result<Span> {
         let mut memory = self
             .memory
             .lock()

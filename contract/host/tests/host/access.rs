@@ -45,7 +45,7 @@ unsafe extern "C" fn query(_: u32, _: u32) -> *const abi::polychip_plugin_table 
 }
 
 #[test]
-fn an_access_of_nothing_at_no_address_is_closed() {
+fn empty_access_without_an_address_is_closed() {
     let host = Host::builder()
         .linked(query)
         .configure("null", "script", "[[device]]")

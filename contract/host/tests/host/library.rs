@@ -2,10 +2,10 @@
 
 use crate::bench::{Bench, add_relu, floats};
 use polychip_host::{Clock, Host};
-use polychip_needs::libraries;
+use polychip_test_requirements::libraries;
 
 #[test]
-fn a_loaded_library_gives_what_the_linked_plugin_gives() {
+fn loaded_library_equals_the_linked_plugin() {
     let script = "[[device]]\nnoise_permille = 300\nseed = 5";
     let loaded = Host::builder()
         .file(libraries::plugin("null").unwrap())

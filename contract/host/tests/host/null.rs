@@ -16,7 +16,7 @@ fn inputs() -> [Vec<u8>; 2] {
 }
 
 #[test]
-fn answers_are_right_and_time_is_the_scripts() {
+fn outputs_are_right_and_times_follow_the_script() {
     let device = device(
         "name = \"npu\"\nlaunch_ns = 700\ncost = { fixed_ns = 1000, ps_per_byte = 0.0, fixed_nj = 3000 }",
     );
@@ -125,7 +125,7 @@ fn work_heats_the_device_and_heat_slows_it() {
 }
 
 #[test]
-fn faults_come_as_scripted() {
+fn faults_occur_as_scripted() {
     let class = device("fault = [{ kind = \"compile\", class = \"out_of_memory\" }]");
     assert_eq!(
         Bench::new(&class, &add_relu()).err().unwrap().kind(),
@@ -155,7 +155,7 @@ fn faults_come_as_scripted() {
 }
 
 #[test]
-fn an_unwinding_plugin_is_an_error() {
+fn unwinding_plugin_is_an_error() {
     let mut bench = Bench::new(&device("fault = [{ kind = \"panic\" }]"), &add_relu()).unwrap();
     let error = bench.start().err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Persistent);
@@ -164,7 +164,7 @@ fn an_unwinding_plugin_is_an_error() {
 }
 
 #[test]
-fn a_hang_ends_with_the_reset_and_voids_what_was_loaded() {
+fn reset_ends_a_hang_and_invalidates_executables() {
     let device = device("fault = [{ kind = \"hang\" }]");
     let mut bench = Bench::new(&device, &add_relu()).unwrap();
     let fence = bench.start().unwrap();
@@ -196,7 +196,7 @@ fn a_hang_ends_with_the_reset_and_voids_what_was_loaded() {
 }
 
 #[test]
-fn a_lost_device_is_quarantined_until_it_is_reset() {
+fn lost_device_is_quarantined_until_reset() {
     let device = device("fault = [{ kind = \"lost\", at = 1 }]");
     let mut bench = Bench::new(&device, &add_relu()).unwrap();
     bench.run(&inputs()).unwrap();
@@ -211,7 +211,7 @@ fn a_lost_device_is_quarantined_until_it_is_reset() {
 }
 
 #[test]
-fn a_cancelled_run_says_so_and_callbacks_tell_the_end() {
+fn cancelled_run_reports_it_and_callbacks_signal_the_end() {
     let device = device("cost = { fixed_ns = 5e6 }");
     let mut bench = Bench::new(&device, &add_relu()).unwrap();
     let fence = bench.start().unwrap();
@@ -295,7 +295,7 @@ fn state_stays_on_the_device_between_runs() {
 }
 
 #[test]
-fn a_requested_layout_is_granted_or_not() {
+fn requested_layout_is_granted_or_refused() {
     let mut graph = Graph::new("layout");
     let x = tensor(&mut graph, "x", DType::F32, &[1, 2, 1, 2]);
     let y = tensor(&mut graph, "y", DType::F32, &[1, 2, 1, 2]);
@@ -319,7 +319,7 @@ fn a_requested_layout_is_granted_or_not() {
 }
 
 #[test]
-fn a_shape_that_depends_on_data_has_a_bound_and_an_actual_value() {
+fn data_dependent_shape_has_a_bound_and_an_actual_value() {
     let mut graph = Graph::new("bounded");
     let x = tensor(&mut graph, "x", DType::F32, &[5]);
     let mut bounded = Tensor::new("where", TensorType::known(DType::I64, &[1, 5]));
@@ -343,7 +343,7 @@ fn a_shape_that_depends_on_data_has_a_bound_and_an_actual_value() {
 }
 
 #[test]
-fn encodings_reach_the_device_and_come_back_at_ports() {
+fn encodings_reach_the_device_and_appear_at_ports() {
     let mut graph = Graph::new("quantised");
     let x = tensor(&mut graph, "x", DType::U8, &[4]);
     let w = tensor(&mut graph, "w", DType::I8, &[4]);
@@ -417,7 +417,7 @@ fn bodies_run_with_their_captures() {
 }
 
 #[test]
-fn a_cached_blob_loads_and_a_broken_one_is_refused() {
+fn cached_blob_loads_and_broken_blob_is_refused() {
     let device = device("");
     let flat = FlatGraph::new(&add_relu(), &[])
         .unwrap()
@@ -474,7 +474,7 @@ fn bindings_are_checked_before_a_run_starts() {
 /// One memory file is the output of a device that takes addresses and the input of one that takes files.
 #[test]
 #[cfg(all(target_os = "linux", not(miri)))] // Miri has no memory files
-fn a_tensor_crosses_between_devices_without_a_copy() {
+fn tensor_crosses_between_devices_without_a_copy() {
     let host = host("[[device]]\nimports = [\"host\"]\n[[device]]\nimports = [\"memfd\"]");
     let [first, second] = host.devices() else {
         panic!("two devices")

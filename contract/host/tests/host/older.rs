@@ -50,7 +50,7 @@ const SCRIPT: &str = "name = \"npu\"\npreemption = \"commands\"\npreemption_boun
      queue_depth = 3\nswitch_ns = 40\nmemory_bytes = 4096";
 
 #[test]
-fn a_plugin_of_1_0_works_and_leaves_what_1_1_asks_unknown() {
+fn plugin_of_1_0_works_and_fields_of_1_1_are_unknown() {
     let host = Host::builder()
         .linked(query)
         .clock(Clock::virtual_time())
@@ -72,7 +72,7 @@ fn a_plugin_of_1_0_works_and_leaves_what_1_1_asks_unknown() {
 }
 
 #[test]
-fn a_plugin_of_1_1_says_how_parts_share_its_device() {
+fn plugin_of_1_1_reports_how_parts_share_its_device() {
     let new = device(SCRIPT);
     let info = new.info();
     assert_eq!(info.preemption, Preemption::Commands);
@@ -95,7 +95,7 @@ fn a_plugin_of_1_1_says_how_parts_share_its_device() {
 
 /// What is less urgent gives way after the bound, and ends as much later.
 #[test]
-fn a_run_of_a_scripted_device_gives_way_to_a_more_urgent_one() {
+fn scripted_run_yields_to_a_more_urgent_one() {
     let device = device(
         "preemption = \"any_time\"\npreemption_bound_ns = 700\nswitch_ns = 40\n\
          cost = { fixed_ns = 5000, ps_per_byte = 0.0 }",
@@ -148,7 +148,7 @@ fn product_with_a_block() -> Graph {
 }
 
 #[test]
-fn weights_in_blocks_are_for_plugins_that_know_1_2() {
+fn weights_in_blocks_require_a_plugin_of_1_2() {
     let graph = product_with_a_block();
     let flat = FlatGraph::new(&graph, &[]).unwrap();
     let host = Host::builder()

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use polychip_abi as abi;
 use polychip_host::Host;
-use polychip_needs::libraries;
+use polychip_test_requirements::libraries;
 
 /// Compiles a C file to a plugin library, by the compiler that Rust links with.
 fn compile(folder: &Path, name: &str, source: &str) -> PathBuf {
@@ -82,8 +82,10 @@ fn broken_files_are_refused() {
         std::fs::write(&path, bytes).unwrap();
         path
     };
-    assert!(reason(&file("garbage", b"this is no library at all, just text")).contains("no shared library"));
-    assert!(reason(&file("nil", b"")).contains("no shared library"));
+    assert!(
+        reason(&file("garbage", b"this is no library at all, just text")).contains("not a shared library")
+    );
+    assert!(reason(&file("nil", b"")).contains("not a shared library"));
     let mut elf = vec![0u8; 4096];
     elf[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
     let foreign = if cfg!(target_arch = "s390x") { 62 } else { 22 };
@@ -97,7 +99,7 @@ fn broken_files_are_refused() {
 }
 
 #[test]
-fn a_folder_lists_its_refusals_by_name_and_ignores_other_files() {
+fn folder_lists_refusals_by_name_and_ignores_other_files() {
     let folder = tempfile::tempdir().unwrap();
     let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     for name in ["b", "a"] {
@@ -116,7 +118,7 @@ fn a_folder_lists_its_refusals_by_name_and_ignores_other_files() {
 }
 
 #[test]
-fn the_second_plugin_of_a_name_is_refused() {
+fn second_plugin_of_the_same_name_is_refused() {
     let query = polychip_sdk::plugin_query::<polychip_null::NullPlugin>;
     let host = Host::builder()
         .linked(query)
@@ -132,7 +134,7 @@ fn the_second_plugin_of_a_name_is_refused() {
 }
 
 #[test]
-fn a_plugin_that_does_not_start_says_why() {
+fn plugin_that_fails_to_start_reports_the_reason() {
     let host = Host::builder()
         .linked(polychip_sdk::plugin_query::<polychip_null::NullPlugin>)
         .configure("null", "script", "[[device]]\nspeed = 9")
@@ -146,7 +148,7 @@ fn a_plugin_that_does_not_start_says_why() {
 }
 
 #[test]
-fn a_plugin_that_is_linked_in_and_found_as_a_file_too_is_no_refusal() {
+fn linked_plugin_found_again_as_a_file_is_not_a_refusal() {
     let host = Host::builder()
         .linked(polychip_sdk::plugin_query::<polychip_null::NullPlugin>)
         .file(libraries::plugin("null").unwrap())

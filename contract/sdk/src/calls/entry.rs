@@ -49,9 +49,9 @@ fn panicked(payload: Box<dyn Any + Send>) -> Error {
         Err(payload) => match payload.downcast::<&str>() {
             Ok(words) => (*words).to_owned(),
             Err(payload) => {
-                // dropping something unknown may panic again
+                // dropping an unknown payload may panic again
                 std::mem::forget(payload);
-                "without words".to_owned()
+                "no message".to_owned()
             }
         },
     };
@@ -70,7 +70,7 @@ pub(super) unsafe fn of<'a, H, T>(handle: *mut H, what: &'static str) -> Result<
 /// Writes an output.
 pub(super) unsafe fn out<T>(to: *mut T, value: T) -> Result<()> {
     if to.is_null() {
-        return Err(Error::bad_argument("the place for the result is null"));
+        return Err(Error::bad_argument("the output pointer is null"));
     }
     // SAFETY: writable as the contract has it.
     unsafe { to.write(value) };
@@ -87,7 +87,7 @@ pub(super) fn shared<T, H>(value: Arc<T>) -> *mut H {
 
 pub(super) fn refuse_null<T>(place: *mut T) -> Result<()> {
     if place.is_null() {
-        return Err(Error::bad_argument("the place for the result is null"));
+        return Err(Error::bad_argument("the output pointer is null"));
     }
     Ok(())
 }

@@ -253,7 +253,7 @@ fn executable_handle<E: Executable>(executable: Arc<E>) -> Result<ExecutableHand
             if inputs as usize != ports.len() {
                 return Err(Error::new(
                     ErrorKind::Persistent,
-                    "the plugin lists an input port behind an output port",
+                    "the plugin lists an input port after an output port",
                 ));
             }
             inputs += 1;

@@ -372,7 +372,7 @@ unsafe fn node(
             }
             if !inner.inputs().contains(&capture.inner) {
                 return Err(Error::bad_argument(format!(
-                    "node {name} captures into tensor {}, which is no input of the body",
+                    "node {name} captures into tensor {}, which is not an input of the body",
                     capture.inner
                 )));
             }
@@ -386,7 +386,7 @@ unsafe fn node(
             Some(ready @ false) => *ready = true,
             Some(true) => {
                 return Err(Error::bad_argument(format!(
-                    "node {name} writes tensor {output}, which is produced already"
+                    "node {name} writes tensor {output}, which is already produced"
                 )));
             }
             None => {

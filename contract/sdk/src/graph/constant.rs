@@ -1,6 +1,7 @@
-//! Elements of a constant, where the model has them.
+//! Elements of a constant, in the model's memory.
 //!
-//! Invariant: bytes are checked to be readable when the value is made, and whoever makes it vouches for their life.
+//! Invariant: the bytes are checked to be readable when the value is made, and its maker guarantees
+//! their lifetime.
 
 #![allow(unsafe_code, reason = "bytes of the model are followed here")]
 
@@ -11,7 +12,8 @@ use crate::raw;
 
 const CHECKED: &str = "invariant: checked when the constant was made";
 
-/// Bytes of the model: they outlive every executable made of it, and are at no particular alignment.
+/// Bytes of the model. They outlive every executable made from it, and have no particular
+/// alignment.
 #[derive(Debug, Clone, Copy)]
 pub struct Constant {
     pub(super) data: *const u8,
@@ -67,16 +69,16 @@ impl Constant {
         unsafe { raw::slice(self.data, self.bytes, "constant") }.expect(CHECKED)
     }
 
-    /// Hands the bytes out in order, in blocks of [`Constant::BLOCK`] bytes and one shorter; as
+    /// Passes the bytes in order to a callback, in blocks of [`Constant::BLOCK`] bytes and one shorter; as
     /// [`pieces`](Constant::pieces).
     pub fn blocks(&self, each: impl FnMut(&[u8])) {
         self.pieces(Constant::BLOCK, each);
     }
 
-    /// Hands the bytes out in order, in pieces of this many bytes and one shorter.
+    /// Passes the bytes in order to a callback, in pieces of this many bytes and one shorter piece.
     ///
-    /// They are read from the file where there is one: pages of a mapping that somebody looked at count towards the
-    /// process's memory, which would double that of weights that are packed.
+    /// They are read from the file if there is one: touched pages of a mapping count towards the process's memory,
+    /// which would double the memory of packed weights.
     ///
     /// # Panics
     /// If a piece has no bytes.
@@ -106,7 +108,7 @@ impl Constant {
         bytes[done..].chunks(piece).for_each(each);
     }
 
-    /// Bytes below which a constant is read where it is mapped: a touched page brings some of its neighbours, sixteen on Linux.
+    /// Size below which a constant is read through its mapping, in bytes. A touched page loads neighbours, sixteen on Linux.
     const SMALL: usize = 16 << 10;
 
     /// Bytes of a block: a quarter of a usual second-level cache.

@@ -202,7 +202,7 @@ fn walk(graph: &GraphView<'_>) -> usize {
 }
 
 #[test]
-fn everything_that_a_graph_says_comes_back() {
+fn every_field_of_a_graph_is_read_back() {
     let fixture = Fixture::new();
     let graph = fixture.view().unwrap();
     assert!(walk(&graph) > 0);
@@ -227,7 +227,7 @@ fn everything_that_a_graph_says_comes_back() {
 }
 
 #[test]
-fn structs_of_an_older_and_of_a_later_build_are_read() {
+fn structs_of_older_and_later_builds_are_read() {
     // older: nodes without bodies and decomposition
     let mut fixture = Fixture::new();
     for node in &mut fixture.nodes {
@@ -267,7 +267,7 @@ fn structs_of_an_older_and_of_a_later_build_are_read() {
 }
 
 #[test]
-fn an_op_of_a_later_contract_is_custom() {
+fn op_of_a_later_contract_is_custom() {
     let mut fixture = Fixture::new();
     fixture.nodes[0].op = 60_000;
     assert_eq!(fixture.view().unwrap().node(0).op(), Op::Custom);
@@ -344,14 +344,17 @@ fn each_breach_is_named() {
     }
     for (words, message) in [
         ("before it is produced", broken(&|f| f.words[2][0] = 4)),
-        ("is produced already", broken(&|f| f.words[7][0] = 2)),
+        ("is already produced", broken(&|f| f.words[7][0] = 2)),
         ("of 6", broken(&|f| f.words[3][0] = 6)),
         ("takes at most 1", broken(&|f| f.nodes[2].op = Op::NonZero.code())),
         ("is never produced", broken(&|f| f.graph[0].node_count = 1)),
         ("twice an input", broken(&|f| f.words[0][1] = 0)),
         ("in two groups", broken(&|f| f.words[8][1] = 0)),
         ("group 0 names node 9", broken(&|f| f.words[8][1] = 9)),
-        ("is no input of the body", broken(&|f| f.captures[0].inner = 1)),
+        (
+            "is not an input of the body",
+            broken(&|f| f.captures[0].inner = 1),
+        ),
         ("unknown data type", broken(&|f| f.tensors[0].dtype = 0)),
         ("has 5 bytes", broken(&|f| f.tensors[1].data_bytes = 5)),
         ("instead of 3", broken(&|f| f.encodings[0].scale_count = 2)),
@@ -441,7 +444,7 @@ fn handed_out(constant: &Constant) -> (Vec<u8>, Vec<usize>) {
 }
 
 #[test]
-fn constants_are_handed_out_in_blocks_from_memory() {
+fn constants_are_read_in_blocks_from_memory() {
     let memory: Vec<u8> = (0..2 * Constant::BLOCK + 5).map(|i| i as u8).collect();
     let constant = Constant {
         data: memory.as_ptr(),
@@ -455,7 +458,7 @@ fn constants_are_handed_out_in_blocks_from_memory() {
 
 #[cfg(all(unix, not(miri)))]
 #[test]
-fn constants_of_a_file_are_read_from_it_and_from_memory_where_it_is_short() {
+fn constants_are_read_from_the_file_or_from_memory_if_it_is_short() {
     use std::os::fd::AsRawFd;
     let path = std::env::temp_dir().join(format!("polychip-blocks-{}", std::process::id()));
     std::fs::write(&path, vec![7; 3 + Constant::BLOCK]).unwrap();

@@ -1,13 +1,13 @@
-//! How a model is written.
+//! Options for writing a model.
 
 use crate::NodeView;
 
-/// The opset of graphs, which models are written in.
+/// The opset of graphs, in which models are written.
 pub const OPSET: i64 = 28;
-/// The file format's version that brought this opset.
+/// The version of the file format that introduced this opset.
 pub const IR_VERSION: i64 = 13;
 
-/// Which release of ONNX a model says it is of.
+/// The ONNX release that a model states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Release {
     /// The opset of ONNX's own ops.
@@ -24,7 +24,7 @@ impl Release {
     };
 }
 
-/// Where large constants stand.
+/// Location of large constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weights {
     /// In the model.
@@ -38,7 +38,7 @@ pub enum Weights {
     Placeholder(usize),
 }
 
-/// How quantised tensors are written.
+/// Form of quantised tensors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Quantised {
     /// As they are stored: ports of integers, constants with all their bits.
@@ -51,14 +51,14 @@ pub enum Quantised {
     Fake,
 }
 
-/// How a model is written.
+/// Options for writing a model.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
-    /// Where large constants stand.
+    /// Location of large constants.
     pub weights: Weights,
-    /// How quantised tensors are written.
+    /// Form of quantised tensors.
     pub quantised: Quantised,
-    /// Whether a node is written as the primitive ops that it was recomposed from, where it has them.
+    /// Whether a node is written as the primitive ops that it was recomposed from, if it has them.
     pub decompose: &'a dyn Fn(&NodeView<'_>) -> bool,
 }
 

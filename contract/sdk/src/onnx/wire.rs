@@ -1,11 +1,11 @@
 //! Protobuf, written into one buffer.
 //!
 //! Invariants:
-//! 1. A message inside a message is written in place: its length is filled in behind it, in five bytes however
-//!    short it is, so that weights are never moved.
-//! 2. A message of more than 2 GiB is an error: readers refuse it.
+//! 1. A nested message is written in place. Its length is filled in afterwards, always in five
+//!    bytes, so that weights are never moved.
+//! 2. A message of more than 2 GiB is an error, because readers refuse it.
 //!
-//! Not here: what the fields mean.
+//! Not here: the meaning of the fields.
 
 use crate::{Error, ErrorKind, Result};
 
@@ -58,7 +58,7 @@ impl Wire {
     /// Bytes.
     ///
     /// # Errors
-    /// Where memory runs out or the message grows too long.
+    /// If memory runs out or the message grows too long.
     pub(super) fn bytes(&mut self, field: u32, bytes: &[u8]) -> Result<()> {
         check(self.bytes.len().saturating_add(bytes.len()))?;
         self.bytes.try_reserve(bytes.len() + 16).map_err(|_| {
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_as_protobuf_has_them() {
+    fn fields_match_the_protobuf_encoding() {
         let mut wire = Wire::default();
         wire.int(1, 300);
         wire.int(2, -1);

@@ -332,7 +332,7 @@ impl<'a> Writer<'a, '_> {
         let about = scope.graph.tensor(if quantises { to } else { from });
         let encoding = about.encoding().ok_or_else(|| {
             Error::unsupported(format!(
-                "tensor {} is of integers that stand for nothing",
+                "tensor {} has integers without an encoding",
                 about.name()
             ))
         })?;

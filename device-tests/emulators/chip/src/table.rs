@@ -180,7 +180,7 @@ mod tests {
     "#;
 
     #[test]
-    fn the_longer_of_arithmetic_and_memory_counts() {
+    fn slower_of_arithmetic_and_memory_is_used() {
         let chip = Chip::parse(TABLE).unwrap();
         let macs = Work {
             macs: 1_000_000,

@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn saved_data_is_read_back() {
         assert_eq!(Binary::read(&binary().write()), Ok(binary()));
     }
 

@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn channels_go_last_and_come_back() {
+    fn channels_last_conversion_round_trips() {
         let shape = [1, 2, 1, 3];
         let first: Vec<u8> = (0..6).collect();
         let last = reordered(&first, 1, &shape, true);

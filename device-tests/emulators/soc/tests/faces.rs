@@ -1,7 +1,7 @@
 //! The faces of the physics agree: a session on the chip's devices, the chip alone, and a plan priced without a session.
 
 #[allow(dead_code, reason = "not every test crate writes every kind of model")]
-#[path = "../../../../cli/tests/command/model.rs"]
+#[path = "../../../../apps/cli/tests/command/model.rs"]
 mod model;
 
 use std::time::Duration;

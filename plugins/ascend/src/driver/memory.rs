@@ -1,8 +1,8 @@
 //! Memory of a board, and the copies to, from and on it.
 //!
 //! Invariants:
-//! 1. It is let go of once, before its opening.
-//! 2. A copy is within the memory, and is counted.
+//! 1. It is released once, before its opening.
+//! 2. A copy stays within the memory, and is counted.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl Piece {
     /// The board's address of a range.
     ///
     /// # Errors
-    /// Where the range leaves the memory.
+    /// If the range leaves the memory.
     pub(crate) fn address(&self, offset: usize, bytes: usize) -> Result<*mut c_void> {
         if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
             let all = self.bytes;

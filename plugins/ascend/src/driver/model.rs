@@ -1,8 +1,9 @@
-//! A model on a board: its memory, what it says of its ports, and a run of it.
+//! A model on a board: its memory, its ports, and its runs.
 //!
 //! Invariants:
-//! 1. It is unloaded once, before its memory and its opening go; the lists of a run's memory go after it.
-//! 2. A port is read only where it is one of those that the library counts.
+//! 1. It is unloaded once, before its memory and its opening; the lists of a run's memory are
+//!    released after it.
+//! 2. A port is read only if its index is below the library's count.
 
 use std::ffi::c_void;
 use std::sync::Arc;

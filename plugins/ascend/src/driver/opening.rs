@@ -1,5 +1,6 @@
-//! A board's opening: a context, a stream, two events for times; a reset makes another, over the same memory where the board
-//! kept it (memory is the device's, whatever context asked for it).
+//! A board's opening: a context, a stream, two events for times. A reset makes another opening over
+//! the same memory, if the board kept it (memory belongs to the device, whatever context allocated
+//! it).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -86,7 +87,7 @@ impl Opening {
     /// Makes its context the thread's.
     ///
     /// # Errors
-    /// Where the board was reset or is lost.
+    /// If the board was reset or is lost.
     pub(super) fn enter(&self) -> Result<()> {
         // SAFETY: the context lives as long as `self`.
         let code = unsafe { self.driver.library.symbols().aclrtSetCurrentContext(self.context) };
@@ -101,7 +102,7 @@ impl Opening {
     /// Whether it is still the board's.
     ///
     /// # Errors
-    /// Where a reset put another in its place.
+    /// If a reset put another in its place.
     pub(crate) fn alive(&self) -> Result<()> {
         if self.lost.load(Ordering::Acquire) {
             return Err(Error::new(
@@ -174,7 +175,7 @@ impl Opening {
     /// Free and all bytes of the board's memory, where the library says so.
     ///
     /// # Errors
-    /// Where the board is lost.
+    /// If the board is lost.
     pub(crate) fn memory(&self) -> Result<Option<(u64, u64)>> {
         let symbols = self.driver.library.symbols();
         if symbols.aclrtGetMemInfo.is_err() {

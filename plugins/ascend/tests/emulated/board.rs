@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use polychip_host::{Device, Executable, Host, Submission};
-use polychip_needs::libraries;
 use polychip_parts::{buffers, floats, numbers, read, write};
+use polychip_test_requirements::libraries;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 const PACKAGE: &str = "polychip-emulator-ascend";

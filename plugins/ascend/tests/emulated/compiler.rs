@@ -30,7 +30,7 @@ fn failure(device: &Device) -> String {
 }
 
 #[test]
-fn each_end_of_the_compiler_is_an_error_that_names_it_and_leaves_no_file() {
+fn every_compiler_end_is_named_and_leaves_no_file() {
     let board = Board::new();
     for (body, parts) in [
         (
@@ -67,7 +67,7 @@ fn each_end_of_the_compiler_is_an_error_that_names_it_and_leaves_no_file() {
 
 /// What looks like a compiled part and is none is refused by the library, when it is loaded.
 #[test]
-fn an_om_file_that_the_library_does_not_read_is_refused_at_load() {
+fn unreadable_om_file_is_refused_at_load() {
     let board = Board::new();
     let folder = tempfile::tempdir().unwrap();
     let path = program(folder.path(), "printf 'IMODxxxxxxxxxxxxxxxx' > \"$out.om\"");
@@ -84,7 +84,7 @@ fn an_om_file_that_the_library_does_not_read_is_refused_at_load() {
 
 /// A part of another graph, behind a right mark, is refused by what its ports are.
 #[test]
-fn an_om_file_of_another_part_is_refused_by_its_ports() {
+fn om_file_of_another_part_is_refused_by_its_ports() {
     let board = Board::new();
     let folder = tempfile::tempdir().unwrap();
     // what the emulated compiler made of a part of one input of other extents
@@ -111,7 +111,7 @@ fn an_om_file_of_another_part_is_refused_by_its_ports() {
 }
 
 #[test]
-fn the_command_line_is_the_vendors() {
+fn command_line_matches_the_vendors() {
     let board = Board::new();
     let folder = tempfile::tempdir().unwrap();
     let device = board.device(&[("atc", &program(folder.path(), "exit 1").display().to_string())]);
@@ -131,7 +131,7 @@ fn the_command_line_is_the_vendors() {
 
 /// The emulated compiler knows one chip.
 #[test]
-fn a_chip_that_the_compiler_does_not_know_is_refused_by_name() {
+fn unknown_chip_is_refused_by_name() {
     let board = Board::new();
     let found = failure(&board.device(&[("soc_version", "Ascend910X")]));
     assert!(
@@ -142,7 +142,7 @@ fn a_chip_that_the_compiler_does_not_know_is_refused_by_name() {
 
 /// A compiler that is not there is a reason at each node, and the device still loads what was compiled before.
 #[test]
-fn without_a_compiler_every_node_says_why() {
+fn without_a_compiler_every_node_states_the_reason() {
     let board = Board::new();
     let device = board.device(&[("atc", "/nowhere/atc")]);
     let graph = relu_of_sum();

@@ -35,7 +35,7 @@ fn codes_of_runs_have_their_class() {
 }
 
 #[test]
-fn calls_that_fail_at_load_are_errors_of_the_load_and_leave_nothing() {
+fn failing_calls_at_load_fail_the_load_and_leak_nothing() {
     let board = Board::new();
     let device = board.device(&[]);
     let graph = relu_of_sum();
@@ -58,7 +58,7 @@ fn calls_that_fail_at_load_are_errors_of_the_load_and_leave_nothing() {
 
 /// A lost board is reset: what was loaded is void, and a part loaded anew runs.
 #[test]
-fn a_lost_board_comes_back_by_a_reset() {
+fn reset_recovers_a_lost_board() {
     let board = Board::new();
     let device = board.device(&[]);
     let lost = load(&device, &relu_of_sum());
@@ -82,7 +82,7 @@ fn a_lost_board_comes_back_by_a_reset() {
 
 /// A run that never comes back is left behind; the device goes on.
 #[test]
-fn a_run_that_hangs_is_left_behind() {
+fn hanging_run_is_left_behind() {
     let board = Board::new();
     let device = board.device(&[]);
     let executable = load(&device, &relu_of_sum());
@@ -103,7 +103,7 @@ fn a_run_that_hangs_is_left_behind() {
 
 /// What a run wrote before a reset is read after it; what a lost board held is gone, by name.
 #[test]
-fn buffers_outlive_a_reset_and_no_loss() {
+fn buffers_survive_a_reset_but_not_a_loss() {
     let board = Board::new();
     let device = board.device(&[]);
     for (lost, rule) in [(false, ""), (true, "run:2=lost")] {

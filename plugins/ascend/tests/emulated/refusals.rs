@@ -36,7 +36,7 @@ fn each_refusal_has_its_reason() {
 
 /// An attribute that the compiler's opset has not, even at its default.
 #[test]
-fn what_opset_18_has_not_is_refused() {
+fn ops_beyond_opset_18_are_refused() {
     let board = Board::new();
     let device = board.device(&[]);
     let mut graph = Graph::new("pool");
@@ -88,7 +88,7 @@ fn words(host: &Host) -> String {
 }
 
 #[test]
-fn a_missing_library_names_what_to_install() {
+fn missing_library_names_the_package_to_install() {
     let folder = tempfile::tempdir().unwrap();
     let board = Board::new();
     let found = words(&board.host(&[("lib_dir", &folder.path().display().to_string())]));
@@ -98,7 +98,7 @@ fn a_missing_library_names_what_to_install() {
 }
 
 #[test]
-fn a_library_that_does_not_start_is_an_absence_with_its_code() {
+fn library_that_fails_to_start_is_reported_with_its_code() {
     let board = Board::new();
     board.faults("init:*=500004");
     let found = words(&board.host(&[]));
@@ -111,7 +111,7 @@ fn a_library_that_does_not_start_is_an_absence_with_its_code() {
 }
 
 #[test]
-fn settings_that_are_not_understood_are_named() {
+fn invalid_settings_are_named() {
     let board = Board::new();
     for (key, value, word) in [
         ("precision", "half", "exact, reduced"),

@@ -23,7 +23,7 @@ fn product() -> Graph {
 }
 
 #[test]
-fn a_product_gives_its_answer_in_sixteen_bits() {
+fn matrix_product_is_right_in_sixteen_bits() {
     let board = Board::new();
     let alive = || {
         (
@@ -70,7 +70,7 @@ fn cached_bytes_load() {
 
 /// Bytes cross the link where the host writes and reads, and in no run.
 #[test]
-fn a_run_crosses_the_link_with_no_byte_and_each_access_is_one_copy() {
+fn run_copies_nothing_over_the_link_and_each_access_copies_once() {
     let board = Board::new();
     let device = board.device(&[]);
     let executable = load(&device, &relu_of_sum());
@@ -113,7 +113,7 @@ fn a_run_crosses_the_link_with_no_byte_and_each_access_is_one_copy() {
 
 /// A buffer that one run wrote and the next reads stays on the board.
 #[test]
-fn one_runs_output_is_the_nexts_input_in_place() {
+fn output_of_one_run_is_input_of_the_next_in_place() {
     let board = Board::new();
     let device = board.device(&[]);
     let executable = load(&device, &relu_of_sum());
@@ -138,7 +138,7 @@ fn one_runs_output_is_the_nexts_input_in_place() {
 
 /// The device says what it is: a board with memory of its own, what the link costs, that it is emulated.
 #[test]
-fn the_device_says_what_is_true() {
+fn device_reports_true_figures() {
     let board = Board::new();
     let device = board.device(&[("cann", "8.0")]);
     let info = device.info();
@@ -158,7 +158,7 @@ fn the_device_says_what_is_true() {
 }
 
 #[test]
-fn what_changes_a_blob_is_in_its_key() {
+fn blob_key_covers_every_input_of_the_blob() {
     let board = Board::new();
     let graph = product();
     let flat = FlatGraph::new(&graph, &[]).unwrap();
@@ -205,7 +205,7 @@ fn an_estimate_is_a_roofline() {
 
 /// An output that lies on an input goes through memory of the part's: one copy on the board, and it is counted.
 #[test]
-fn an_output_on_its_input_is_copied_on_the_board_and_right() {
+fn output_over_its_input_is_copied_on_the_board() {
     let board = Board::new();
     let device = board.device(&[]);
     let executable = load(&device, &relu_of_sum());

@@ -16,7 +16,7 @@ use crate::program::{Arg, Operation, Program, Type, Value, ValueId};
 /// Most axes of a value.
 pub(super) const MOST_AXES: usize = 5;
 
-/// What is compiled for.
+/// Target of the compilation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Target {
     /// The Neural Engine, and not the GPU.
@@ -94,7 +94,7 @@ impl<'a> Lower<'a> {
         }
     }
 
-    /// Refuses a tensor that no value can be.
+    /// Refuses a tensor that cannot be a value.
     pub(super) fn check(&self, tensor: TensorIndex) -> Outcome<()> {
         let ty = self.ty(tensor)?;
         self.holds(tensor, ty)?;

@@ -1,4 +1,4 @@
-//! What lowers each op: the one table of what is offered, for support as for programs.
+//! The table of lowerings per op: the single source of support and programs.
 
 use polychip_lowering::{Node, Outcome, Refusal};
 use polychip_ops::Op;
@@ -8,7 +8,7 @@ use super::builder::Lower;
 
 pub(super) type Rule = fn(&mut Lower<'_>, &Node) -> Outcome<()>;
 
-/// What lowers an op; nothing where it is not offered.
+/// The lowering of an op; `None` if it is not offered.
 fn rule(op: Op) -> Option<Rule> {
     let rule: Rule = match op {
         Op::Conv => |l, node| l.conv(node),
@@ -93,7 +93,7 @@ pub(super) fn is_offered(op: Op) -> bool {
     rule(op).is_some()
 }
 
-/// What lowers a node, whatever its tensors are.
+/// The lowering of a node, independent of its tensors.
 pub(super) fn offered(node: &Node) -> Outcome<Rule> {
     if !node.bodies.is_empty() {
         return Err(Refusal::new(Reason::Body, node.op_name.clone()));

@@ -1,4 +1,4 @@
-//! What nodes become, and what is refused.
+//! Programs of nodes, and refusals.
 
 use polychip_lowering::{Node, Part, Tensor};
 use polychip_ops::{Attr, AttrValue, DType, Op};
@@ -98,7 +98,7 @@ fn conv(dtype: DType) -> Part {
 }
 
 #[test]
-fn a_convolution_is_one_operation_with_its_padding_axis_by_axis() {
+fn convolution_is_one_operation_with_padding_per_axis() {
     let program = whole(&conv(DType::F32), GPU, true).unwrap();
     assert_eq!(kinds(&program), ["conv"]);
     assert_eq!(*arg(&program, "pad"), Arg::Ints(vec![1, 1, 0, 2]));
@@ -127,7 +127,7 @@ fn reduced_precision_computes_in_16_bits_between_ports_of_32() {
 }
 
 #[test]
-fn scalars_have_one_axis_and_outputs_are_made_by_operations() {
+fn scalars_have_one_axis_and_outputs_come_from_operations() {
     let sum = part(
         Op::ReduceSum,
         vec![computed(&[2, 3], DType::F32), computed(&[], DType::F32)],
@@ -211,7 +211,7 @@ fn bytes(scale: f32) -> Part {
 }
 
 #[test]
-fn an_operation_on_bytes_stands_between_their_reals_and_weights_stay_bytes() {
+fn byte_operations_are_dequantised_and_weights_stay_bytes() {
     for (target, ty) in [(REDUCED, Type::F16), (GPU, Type::F32)] {
         let program = whole(&bytes(0.5), target, true).unwrap();
         let wanted = [
@@ -241,7 +241,7 @@ fn an_operation_on_bytes_stands_between_their_reals_and_weights_stay_bytes() {
 }
 
 #[test]
-fn a_scale_that_halves_do_not_hold_is_refused_where_reals_are_halves() {
+fn scale_outside_f16_is_refused_with_f16_reals() {
     for scale in [1e-6, 1e4] {
         assert!(whole(&bytes(scale), GPU, true).is_ok());
         let refusal = whole(&bytes(scale), REDUCED, true).unwrap_err();

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_start_at_multiples_and_say_where_their_data_is() {
+    fn entries_are_aligned_and_record_their_data_offset() {
         let mut writer = Writer::default();
         assert_eq!(writer.add(Type::F32, &[1; 8]), 64);
         assert_eq!(writer.add(Type::F16, &[2; 130]), 192);

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use polychip_graph::{Body, Capture, Constant, Encoding, EncodingAxis, Graph, Node, Tensor, TensorId};
 use polychip_host::{CompileOptions, FlatGraph, Host};
-use polychip_needs::libraries;
 use polychip_ops::{Attr, Attributes, DType, Op, TensorType};
+use polychip_test_requirements::libraries;
 
 use bench::{Bench, floats, linked, to_floats};
 

@@ -9,7 +9,7 @@ mod net;
 mod product;
 
 use libtest_mimic::{Arguments, Trial};
-use polychip_needs::{Need, skipped};
+use polychip_test_requirements::{Need, skipped};
 
 /// A test with its name.
 type Test = (&'static str, fn());

@@ -1,4 +1,4 @@
-//! What the chip has and wants, for the front of operand graphs.
+//! Capabilities and requirements of the chip, for the operand-graph front end.
 //!
 //! Invariant: beside integers, weights of one scale and the activations' own type are as any tensor; others have one scale
 //! per channel and no zero point.

@@ -22,7 +22,7 @@ pub(super) fn code(ty: Type) -> Option<u32> {
     })
 }
 
-/// What an operation computes on.
+/// Types that an operation computes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum On {
     Floats,
@@ -110,7 +110,7 @@ pub(super) fn has(op: Op) -> bool {
         )
 }
 
-/// Whether an operation says what is done to its result.
+/// Whether an operation has an activation parameter.
 pub(super) fn takes_activation(kind: &Kind) -> bool {
     match kind {
         Kind::Binary(op) => binary(*op).is_some_and(|(_, _, fuses)| fuses),

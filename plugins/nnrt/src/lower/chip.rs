@@ -1,4 +1,4 @@
-//! What the runtime's chips have and want, for the front of operand graphs.
+//! Capabilities and requirements of the runtime's chips, for the operand-graph front end.
 
 use polychip_lowering::operands::{Quant, Stored, Stores, Traits, Type, Vendor};
 use polychip_lowering::{Layout, Outcome, Refusal};

@@ -128,7 +128,7 @@ pub(super) fn has(op: Op) -> bool {
         )
 }
 
-/// Whether an operation says what is done to its result.
+/// Whether an operation has an activation parameter.
 pub(super) fn takes_activation(kind: &Kind) -> bool {
     match kind {
         Kind::Binary(op) => binary(*op).is_some_and(|(_, role, _)| role.is_some()),

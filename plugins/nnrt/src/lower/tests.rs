@@ -51,7 +51,7 @@ fn chain() -> Part {
 }
 
 #[test]
-fn images_are_moved_at_the_border_only_and_a_relu_is_its_convolutions_own() {
+fn images_are_transposed_only_at_ports_and_relu_is_fused() {
     let program = whole(&chain()).unwrap();
     let codes: Vec<u32> = program
         .operations
@@ -81,7 +81,7 @@ fn images_are_moved_at_the_border_only_and_a_relu_is_its_convolutions_own() {
 }
 
 #[test]
-fn a_result_that_two_nodes_read_keeps_its_activation_apart() {
+fn result_with_two_readers_keeps_a_separate_activation() {
     let nodes = vec![
         conv(0, 4, 1),
         Node::new(Op::Relu, &[1], &[2]),
@@ -123,7 +123,7 @@ fn bytes(dtype: DType, shape: &[usize], scale: f32, zero: i32) -> Tensor {
 }
 
 #[test]
-fn unsigned_bytes_are_signed_inside_and_a_bias_is_of_the_products_steps() {
+fn unsigned_bytes_become_signed_and_bias_uses_the_product_scale() {
     let mut filter = bytes(DType::I8, &[2, 3, 1, 1], 0.25, 0);
     filter.constant = Some(Constant::of_static(&[1, 2, 3, 4, 5, 6]));
     if let Some(encoding) = &mut filter.encoding {

@@ -18,7 +18,7 @@ mod movement;
 mod reduce;
 
 use libtest_mimic::{Arguments, Trial};
-use polychip_needs::Need;
+use polychip_test_requirements::Need;
 
 /// Without which nothing is judged here.
 const NEED: Need = Need::Opencl;

@@ -1,12 +1,13 @@
-//! What the library does wrong though it takes it: each found by the ONNX backend suite or by hand with release
-//! 2026.4.1 on a CPU, and refused.
+//! Nodes that the library accepts but computes wrongly, found by the ONNX backend suite or by hand
+//! with release 2026.4.1 on a CPU, and refused.
 //!
-//! Its CPU computes integers of eight bits with saturation, compares and divides integers as f32, keeps i64 in 32
-//! bits, and knows nothing of attributes that newer opsets brought. Not listed, because it concerns every float op:
-//! NaN is not carried through Relu, Max, Min, Exp and Softmax (docs/decisions/2026-11-20-openvino-answers.md).
+//! Its CPU device computes 8-bit integers with saturation, compares and divides integers as f32,
+//! keeps i64 in 32 bits, and ignores attributes of newer opsets. Not listed, because it concerns
+//! every float op: NaN is not propagated through Relu, Max, Min, Exp and Softmax
+//! (docs/decisions/2026-11-20-openvino-answers.md).
 //!
-//! Invariant: a node that passes here and is read by the library gives the answer of ONNX for finite values, and
-//! for i64 that fits 32 bits, which `exec` checks.
+//! Invariant: a node that passes here and is read by the library yields ONNX's result for finite
+//! values, and for i64 that fits 32 bits, which `exec` checks.
 
 use polychip_ops::operator::{BlockMode, RegionMode};
 use polychip_ops::{Attr, DType, Op, Operator};

@@ -1,4 +1,4 @@
-//! What the HTP has and wants, for the front of operand graphs.
+//! Capabilities and requirements of the HTP, for the operand-graph front end.
 //!
 //! Invariants:
 //! 1. f32 is not quantised, nor cast to integers, nor given to functions with steps: the library rounds it to 16 bits
@@ -15,7 +15,7 @@ use polychip_sdk::Reason;
 use super::encode;
 use crate::soc::Soc;
 
-/// What is compiled for.
+/// Target of the compilation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target {
     /// The chip.

@@ -150,7 +150,7 @@ fn residual(float: Option<DType>) -> Net {
 }
 
 #[test]
-fn a_residual_network_is_transposed_at_its_ports_only() {
+fn residual_network_is_transposed_only_at_its_ports() {
     let program = residual(None).lower().unwrap();
     assert_eq!(
         kinds(&program),
@@ -182,7 +182,7 @@ fn a_residual_network_is_transposed_at_its_ports_only() {
 }
 
 #[test]
-fn a_model_of_channels_last_images_has_no_transposition_at_all() {
+fn channels_last_model_has_no_transposition() {
     let mut net = Net::new();
     let x = net.u8(&[1, 6, 6, 8]);
     net.input(x);
@@ -200,7 +200,7 @@ fn a_model_of_channels_last_images_has_no_transposition_at_all() {
 }
 
 #[test]
-fn a_convolution_before_relu_takes_the_encoding_behind_it() {
+fn convolution_before_relu_uses_the_encoding_after_it() {
     let mut net = Net::new();
     let x = net.u8(&[1, 3, 4, 4]);
     net.input(x);
@@ -280,7 +280,7 @@ fn four_bit_weights_are_stored_in_eight() {
 }
 
 #[test]
-fn sixteen_bit_activations_want_symmetric_weights() {
+fn sixteen_bit_activations_require_symmetric_weights() {
     let mut net = Net::new();
     let x = net.tensor(DType::U16, &[1, 4], Some((0.001, 32768)));
     net.input(x);
@@ -302,7 +302,7 @@ fn sixteen_bit_activations_want_symmetric_weights() {
 }
 
 #[test]
-fn movement_between_encodings_converts_behind() {
+fn movement_between_encodings_converts_afterwards() {
     let mut net = Net::new();
     let x = net.u8(&[2, 3]);
     net.input(x);
@@ -339,7 +339,7 @@ fn axes_follow_the_order_of_the_part() {
 }
 
 #[test]
-fn floats_need_a_chip_that_has_them_and_permission() {
+fn floats_require_chip_support_and_permission() {
     let wide = residual(Some(DType::F32));
     let refusal = wide.lower_for(target("SM8350", true)).unwrap_err();
     assert_eq!(refusal.reason(), Reason::Encoding);
@@ -355,7 +355,7 @@ fn floats_need_a_chip_that_has_them_and_permission() {
 }
 
 #[test]
-fn what_the_library_does_wrong_is_quarantined() {
+fn operations_wrong_in_the_library_are_quarantined() {
     let mut net = Net::new();
     let x = net.tensor(DType::I8, &[2, 8], Some((0.1, 0)));
     net.input(x);
@@ -391,7 +391,7 @@ fn indices_are_constant_and_counted_from_the_front() {
 }
 
 #[test]
-fn wide_indices_leave_as_64_bits() {
+fn wide_indices_are_written_as_64_bits() {
     let mut net = Net::new();
     let x = net.u8(&[2, 5]);
     net.input(x);
@@ -404,7 +404,7 @@ fn wide_indices_leave_as_64_bits() {
 }
 
 #[test]
-fn integers_that_only_a_neighbour_reads_as_reals_stay_integers_for_others() {
+fn integers_dequantised_by_one_reader_stay_integers_for_others() {
     let mut net = Net::new();
     let plain = |net: &mut Net| net.tensor(DType::U8, &[4], None);
     let (a, b) = (plain(&mut net), plain(&mut net));
@@ -432,7 +432,7 @@ fn integers_that_only_a_neighbour_reads_as_reals_stay_integers_for_others() {
 }
 
 #[test]
-fn convolutions_of_integers_take_the_encodings_that_they_name() {
+fn integer_convolutions_use_their_named_encodings() {
     let mut net = Net::new();
     let x = net.tensor(DType::U8, &[1, 1, 2, 2], None);
     net.input(x);

@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_widened_encoding_stands_for_the_same_reals() {
+    fn widened_encoding_represents_the_same_reals() {
         for (from, to) in [
             (Type::Ufixed8, Type::Ufixed16),
             (Type::Sfixed8, Type::Ufixed16),

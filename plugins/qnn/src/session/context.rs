@@ -20,10 +20,10 @@ use super::raw::{self, Raw, Thing};
 use crate::program::{self, Program, Type};
 
 const GRAPH: &CStr = c"part";
-/// More ports than this are surely garbage.
+/// Upper limit of ports; a larger count is invalid.
 const MOST_PORTS: u32 = 1 << 16;
 
-/// A port as a blob tells it.
+/// A port as a blob describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PortOf {
     /// Name of its tensor in the program.
@@ -32,7 +32,7 @@ pub(crate) struct PortOf {
     pub(crate) bytes: usize,
 }
 
-/// What comes of compiling.
+/// Result of a compilation.
 pub(crate) struct Compiled {
     /// The library's binary.
     pub(crate) binary: Vec<u8>,
@@ -63,7 +63,7 @@ impl Session {
     /// Compiles a program.
     ///
     /// # Errors
-    /// `Unsupported` where the library refuses an operation or the whole, at the node concerned.
+    /// `Unsupported` if the library refuses an operation or the whole, at the node concerned.
     pub(crate) fn compile(&self, program: &Program) -> Result<Compiled> {
         let table = self.table();
         let device = lock(&self.device);
@@ -229,7 +229,7 @@ fn node_error(error: Error, node: Option<u32>) -> Error {
     }
 }
 
-/// What a binary tells of its graph.
+/// Description of the graph in a binary.
 struct Described {
     graph: CString,
     /// Of the ports, in their order.
@@ -322,7 +322,7 @@ impl Context {
     /// Loads a binary with these ports, of which the first `inputs` are inputs.
     ///
     /// # Errors
-    /// Where the library refuses it, or it is not one of these ports.
+    /// The library refuses it, or its ports differ.
     pub(crate) fn load(
         session: &Arc<Session>,
         binary: &[u8],
@@ -392,7 +392,7 @@ impl Context {
     /// Points a port to its elements for the next run.
     ///
     /// # Errors
-    /// Where `bytes` is not exactly what the port holds.
+    /// If `bytes` is not exactly what the port holds.
     pub(crate) fn bind(&mut self, port: usize, data: *mut u8, bytes: usize) -> Result<()> {
         if self.ports.get(port).map(|port| port.1) != Some(bytes) {
             return Err(Error::bad_argument(
@@ -403,16 +403,16 @@ impl Context {
         Ok(())
     }
 
-    /// Makes a range known that holds a port's elements. It must go before the context does.
+    /// Registers a range with a port's elements. It must be released before the context.
     ///
     /// # Errors
-    /// Where the library does not take it.
+    /// The library refuses it.
     pub(crate) fn register(&self, port: usize, range: Range) -> Result<Registered> {
         let (ty, bytes) = self.ports[port];
         self.session.register(self.context, range, ty, bytes)
     }
 
-    /// Points a port to memory that was made known for it.
+    /// Points a port to memory that was registered for it.
     pub(crate) fn bind_known(&mut self, port: usize, memory: &Registered) {
         raw::bind_known(&mut self.tensors[port], memory.handle());
     }
@@ -420,7 +420,7 @@ impl Context {
     /// Runs the graph and waits for it.
     ///
     /// # Errors
-    /// `DeviceLost` where the subsystem restarted, else what the library says.
+    /// `DeviceLost` if the subsystem restarted, else what the library says.
     ///
     /// # Safety
     /// Every port was bound since the last run to memory that lives until this returns, that nobody writes to

@@ -23,7 +23,7 @@ use super::{log, raw};
 use crate::program::{Operation, Program};
 use crate::soc::Soc;
 
-/// The chip of the last device that this process created, where it is known.
+/// The chip of the last device that this process created, if known.
 static SELECTED: Mutex<Option<u32>> = Mutex::new(None);
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -43,7 +43,7 @@ impl Refused {
         self.code & u64::from(qnn::POLYCHIP_QNN_ERROR_CODE_MASK)
     }
 
-    /// The error of a call that does `what`.
+    /// The error of a call that performs `what`.
     pub(crate) fn error(&self, what: &str, kind: ErrorKind) -> Error {
         let kind = match self.short() {
             RESTARTED => ErrorKind::DeviceLost,
@@ -63,7 +63,7 @@ pub(crate) struct Session {
     log: log::Log,
     pub(super) backend: qnn::Backend,
     pub(super) device: Mutex<qnn::Device>,
-    /// Contexts that are alive, on this device or one before it.
+    /// Live contexts, on this device or an earlier one.
     pub(super) contexts: AtomicUsize,
     pub(super) soc: Soc,
     pub(super) build_id: String,
@@ -78,7 +78,7 @@ impl Session {
     /// Opens the libraries and a device of a chip.
     ///
     /// # Errors
-    /// Where a library is missing or of another version, or does not know the chip; the words name library,
+    /// If a library is missing or of another version, or does not know the chip; the words name library,
     /// version and remedy.
     pub(crate) fn open(folder: Option<&Path>, soc: Soc, host: &HostServices) -> Result<Session> {
         let qnn = Qnn::load(folder).map_err(unusable)?;
@@ -109,7 +109,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Whether the library drives no chip.
+    /// Whether the library emulates the chip.
     pub(crate) fn is_emulated(&self) -> bool {
         self.qnn.is_emulated()
     }
@@ -260,7 +260,7 @@ impl Session {
     /// still being freed keeps it, too.
     ///
     /// # Errors
-    /// Where the library makes none.
+    /// If the library makes none.
     pub(crate) fn renew_device(&self, leak: bool) -> Result<()> {
         let mut device = lock(&self.device);
         // none is made meanwhile, as that takes the lock of the device

@@ -23,10 +23,10 @@ thread_local! {
     static HEARD: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// The longest answer that is kept.
+/// The longest log output that is kept.
 const MOST_HEARD: usize = 300;
 
-/// Asks the library something, and gives what it said beside its answer.
+/// Queries the library, and returns its log output with the result.
 pub(super) fn hear<T>(ask: impl FnOnce() -> T) -> (T, String) {
     HEARD.with_borrow_mut(|heard| *heard = Some(String::new()));
     let answer = ask();
@@ -105,7 +105,7 @@ impl Log {
         self.handle
     }
 
-    /// No line reaches the host from now on.
+    /// Stops forwarding lines to the host.
     pub(super) fn hush(&self) {
         HOSTS
             .lock()

@@ -20,13 +20,13 @@ use crate::program::{self, Type};
 pub(crate) struct Range {
     /// The descriptor, open during the call.
     pub(crate) fd: i32,
-    /// Where the range begins.
+    /// Start of the range.
     pub(crate) offset: u64,
     /// Bytes of all that the descriptor holds.
     pub(crate) whole: u64,
 }
 
-/// Memory that a context knows.
+/// Registered memory of a context.
 pub(crate) struct Registered {
     session: Arc<Session>,
     handle: qnn::Memory,
@@ -42,7 +42,7 @@ impl Session {
         table.memory_register.is_some() && table.memory_deregister.is_some()
     }
 
-    /// Makes memory known to a context, for a port of this type.
+    /// Registers memory with a context, for a port of this type.
     pub(super) fn register(
         self: &Arc<Session>,
         context: qnn::Context,

@@ -19,7 +19,7 @@ use super::library::Session;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mode {
     pub(crate) name: &'static str,
-    /// Clocks follow load between the corners, or stay at the target.
+    /// Whether clocks follow load between the corners, or stay at the target.
     follows_load: bool,
     /// Longest time that waking up may take, in microseconds.
     sleep_us: u32,
@@ -80,7 +80,7 @@ pub(crate) struct Votes {
 }
 
 struct State {
-    /// None where the library is left to itself.
+    /// `None` if the library decides.
     mode: Option<&'static Mode>,
     standing: Weak<Power>,
 }
@@ -101,7 +101,7 @@ impl Votes {
     /// A vote that stands as long as the result lives; none where no mode was chosen.
     ///
     /// # Errors
-    /// Where the library refuses.
+    /// The library refuses.
     pub(crate) fn stand(&self) -> Result<Option<Arc<Power>>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(mode) = state.mode else {
@@ -122,7 +122,7 @@ impl Votes {
     /// Chooses the mode, for the vote that stands and those to come.
     ///
     /// # Errors
-    /// Where the library refuses.
+    /// The library refuses.
     pub(crate) fn choose(&self, mode: &'static Mode) -> Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(standing) = state.standing.upgrade() {
@@ -170,7 +170,7 @@ impl Power {
     /// Votes for a mode.
     ///
     /// # Errors
-    /// Where the library refuses.
+    /// The library refuses.
     fn set(&self, session: &Session, mode: &Mode) -> Result<()> {
         let set = self
             .infrastructure

@@ -1,8 +1,9 @@
-//! A model in the runtime: what it says of itself, and its runs.
+//! A model in the runtime: its description, and its runs.
 //!
 //! Invariants:
-//! 1. A context ends when it is dropped, once, and after what was made of it; one made from another keeps that alive.
-//! 2. What a query fills was zeroed, and is as long as the runtime is told.
+//! 1. A context ends once, when it is dropped, and after everything made from it; a context made
+//!    from another keeps that one alive.
+//! 2. The record that a query fills is zeroed, and has the length that the runtime is told.
 
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use polychip_sys::rknn::bindings as rk;
 
 use super::Driver;
 
-/// What the runtime says of an input or output.
+/// Description of an input or output by the runtime.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen(pub(super) rk::rknn_tensor_attr);
 
@@ -76,7 +77,7 @@ pub(crate) struct Copies {
 unsafe impl Send for Copies {}
 
 impl Context {
-    /// Hands a model over.
+    /// Loads a model.
     pub(crate) fn open(driver: Driver, model: &[u8], flags: u32) -> Result<Context> {
         let size = u32::try_from(model.len())
             .map_err(|_| Error::unsupported(format!("a part of {} bytes is too long", model.len())))?;
@@ -117,7 +118,7 @@ impl Context {
         })
     }
 
-    /// Lets it run on one core.
+    /// Restricts it to one core.
     pub(crate) fn set_core(&self, core: usize) -> Result<()> {
         // SAFETY: the context is open.
         let code = unsafe {
@@ -155,7 +156,7 @@ impl Context {
         Ok((counts.n_input as usize, counts.n_output as usize))
     }
 
-    /// What the runtime says of an input or output.
+    /// Description of an input or output by the runtime.
     pub(crate) fn port(&self, output: bool, index: usize) -> Result<Seen> {
         let command = if output {
             rk::RKNN_ASK_OUTPUT

@@ -1,6 +1,6 @@
-//! Memory that the runtime knows: its own, or another's by a descriptor.
+//! Memory that the runtime knows: its own, or a file's by descriptor.
 //!
-//! Invariant: it is let go of once, before its context.
+//! Invariant: it is released once, before its context.
 
 use std::sync::Arc;
 
@@ -93,12 +93,12 @@ impl DeviceMemory {
         Driver::check("rknn_mem_sync", code)
     }
 
-    /// Shows the chip what the processor wrote.
+    /// Flushes writes of the CPU to the chip.
     pub(crate) fn flush(&self) -> Result<()> {
         self.sync(rk::RKNN_SYNC_TO_DEVICE)
     }
 
-    /// Shows the processor what the chip wrote.
+    /// Invalidates CPU caches after writes of the chip.
     pub(crate) fn invalidate(&self) -> Result<()> {
         self.sync(rk::RKNN_SYNC_FROM_DEVICE)
     }

@@ -1,12 +1,13 @@
-//! The table of layers that the toolkit prints while it builds: where each layer runs, and what it costs.
+//! The table of layers that the toolkit prints while it builds: the target and the cost of each
+//! layer.
 //!
-//! A row stands behind a prefix that ends with `]`: number, op, type, target, shapes (with blanks), cycles of memory,
-//! NPU and both as `a/b/c`, on some chips a share in percent, kilobytes moved, name. Rows that are none are passed by:
-//! the text is the toolkit's, not a format that anybody promised.
+//! A row follows a prefix that ends with `]`: number, op, type, target, shapes (with blanks),
+//! cycles of memory, NPU and both as `a/b/c`, on some chips a share in percent, kilobytes moved,
+//! name. Invalid rows are skipped: the text is not a documented format.
 //!
-//! Invariant: nothing here fails; a log without a table gives no rows.
+//! Invariant: nothing here fails; a log without a table yields no rows.
 
-/// Where a layer runs.
+/// Target of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     Npu,
@@ -140,7 +141,7 @@ Unkown op target: 0
     }
 
     #[test]
-    fn what_is_no_row_is_passed_by() {
+    fn invalid_rows_are_skipped() {
         for line in [
             "",
             "]",

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use polychip_host::{Device, Host};
-use polychip_needs::libraries;
+use polychip_test_requirements::libraries;
 
 /// What lives in the emulated runtime, and what was done: the emulator's record.
 #[repr(C)]

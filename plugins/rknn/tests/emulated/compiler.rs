@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use polychip_host::{CompileOptions, Device, FlatGraph};
-use polychip_needs::{Need, absent};
 use polychip_parts::{load, relu_of_sum};
+use polychip_test_requirements::{Need, absent};
 use tempfile::TempDir;
 
 use crate::board::{Board, compiler};
@@ -43,7 +43,7 @@ fn words(device: &Device) -> String {
 }
 
 #[test]
-fn each_end_of_a_compiler_is_an_error_that_names_it_and_leaves_no_file() {
+fn every_compiler_failure_is_named_and_leaves_no_file() {
     let board = Board::own();
     let ok = "echo '{\"ok\":true,\"toolkit\":\"9.9\"}' > \"$folder/result.json\"";
     let refusal = "echo '{\"ok\":false,\"kind\":\"toolkit\",\"stage\":\"build\",\"error\":\"KeyError: epsilon\"}' > \"$folder/result.json\"";
@@ -125,7 +125,7 @@ fn ended(process: &str) {
 
 /// A compiler that is not there is a reason at each node, and the device still loads what was compiled before.
 #[test]
-fn without_a_compiler_every_node_says_why() {
+fn without_a_compiler_every_node_states_the_reason() {
     let board = Board::own();
     for (key, value, word) in [
         ("compiler", "/nowhere/compiler", "cannot be started"),

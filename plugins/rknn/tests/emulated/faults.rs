@@ -42,7 +42,7 @@ fn codes_of_runs_have_their_class() {
 }
 
 #[test]
-fn calls_that_fail_at_load_are_errors_of_the_load() {
+fn failing_calls_at_load_fail_the_load() {
     let board = Board::own();
     let device = board.device(&[("lanes", "2")]);
     let graph = relu_of_sum();
@@ -70,7 +70,7 @@ fn calls_that_fail_at_load_are_errors_of_the_load() {
 
 /// A lost chip is reset: what was loaded is void, and a part loaded anew runs.
 #[test]
-fn a_lost_chip_comes_back_by_a_reset() {
+fn reset_recovers_a_lost_chip() {
     let board = Board::own();
     let device = board.device(&[]);
     let executable = load(&device, &relu_of_sum());
@@ -88,7 +88,7 @@ fn a_lost_chip_comes_back_by_a_reset() {
 
 /// A run that never comes back is left behind; the device goes on.
 #[test]
-fn a_run_that_hangs_is_left_behind() {
+fn hanging_run_is_left_behind() {
     let board = Board::own();
     let device = board.device(&[("lanes", "1")]);
     let executable = load(&device, &relu_of_sum());

@@ -68,7 +68,7 @@ fn run(device: &Device, executable: &Executable, x: &[u8], results: usize) -> Ve
 
 /// On a board and by a connected board's copies, with a sign and without, also where f32 is to stay f32.
 #[test]
-fn bytes_are_computed_by_the_models_scales() {
+fn bytes_use_the_models_scales() {
     for board in [Board::own as fn() -> Board, Board::connected] {
         let board = board();
         let device = board.device(&[("precision", "exact")]);
@@ -93,7 +93,7 @@ fn bytes_are_computed_by_the_models_scales() {
 
 /// The ends of a quantised model: reals in, bytes in between, reals out.
 #[test]
-fn reals_are_quantised_on_the_way_in_and_back() {
+fn reals_are_quantised_at_inputs_and_dequantised_at_outputs() {
     let board = Board::own();
     let device = board.device(&[]);
     let mut graph = Graph::new("ends");
@@ -128,7 +128,7 @@ fn reals_are_quantised_on_the_way_in_and_back() {
 }
 
 #[test]
-fn scales_of_the_toolkits_own_are_noticed() {
+fn scales_changed_by_the_toolkit_are_detected() {
     let board = Board::own();
     let device = board.device(&[]);
     let graph = product(DType::I8);
@@ -147,7 +147,7 @@ fn scales_of_the_toolkits_own_are_noticed() {
 }
 
 #[test]
-fn what_is_no_byte_of_one_scale_is_refused() {
+fn types_other_than_per_tensor_bytes_are_refused() {
     let board = Board::own();
     let device = board.device(&[]);
     let of = |dtype: DType, axis: EncodingAxis| {

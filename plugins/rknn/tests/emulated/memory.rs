@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// With the runtime's own maintenance switched off, `begin_access` and `end_access` alone keep the views together.
 #[test]
-fn accesses_alone_keep_an_incoherent_chip_right() {
+fn accesses_keep_an_incoherent_chip_coherent() {
     let board = Board::own();
     board.incoherent(true);
     {
@@ -35,7 +35,7 @@ fn accesses_alone_keep_an_incoherent_chip_right() {
 /// The same memory written to behind the buffer's back is stale for the chip: the emulator would catch a plugin that
 /// forgot its maintenance.
 #[test]
-fn memory_written_behind_the_buffers_back_is_stale_for_the_chip() {
+fn memory_written_without_an_access_is_stale_for_the_chip() {
     let board = Board::own();
     board.incoherent(true);
     for (caches, seen) in [("access", 2.0), ("run", 8.0)] {
@@ -67,7 +67,7 @@ fn memory_written_behind_the_buffers_back_is_stale_for_the_chip() {
 
 /// Memory at an offset of a buffer, of every alignment.
 #[test]
-fn memory_of_every_sort_is_bound() {
+fn every_memory_kind_can_be_bound() {
     let board = Board::own();
     let device = board.device(&[]);
     let executable = load(&device, &relu_of_sum());
@@ -92,7 +92,7 @@ fn memory_of_every_sort_is_bound() {
 
 /// Contexts forget the memory of buffers that are gone.
 #[test]
-fn buffers_that_come_and_go_leave_nothing() {
+fn repeated_buffers_leak_nothing() {
     let board = Board::own();
     let device = board.device(&[("lanes", "1")]);
     let executable = load(&device, &relu_of_sum());

@@ -78,7 +78,7 @@ fn sixteen_bits_are_computed_only_where_that_is_allowed() {
 
 /// An op that the toolkit takes and puts on a processor is none of the chip's.
 #[test]
-fn a_layer_on_a_processor_is_refused_by_name() {
+fn layer_on_the_cpu_is_refused_by_name() {
     let board = Board::own();
     let device = board.device(&[]);
     let graph = binary(Op::Add, DType::F32, [&[4], &[4]]);
@@ -98,7 +98,7 @@ fn refusals(host: &Host) -> String {
 }
 
 #[test]
-fn a_missing_library_names_what_to_install() {
+fn missing_library_names_the_package_to_install() {
     let folder = tempfile::tempdir().unwrap();
     let host = Host::builder()
         .configure("rknn", "lib_dir", folder.path().display().to_string())
@@ -111,7 +111,7 @@ fn a_missing_library_names_what_to_install() {
 }
 
 #[test]
-fn settings_that_are_not_understood_are_named() {
+fn invalid_settings_are_named() {
     let board = Board::own();
     for (key, value, word) in [
         ("precision", "half", "exact, reduced"),
@@ -135,7 +135,7 @@ fn settings_that_are_not_understood_are_named() {
 
 /// What the vendor's library says where no board is connected, which is no device and no noise.
 #[test]
-fn no_connected_board_is_an_absence_with_a_name() {
+fn missing_board_is_reported_by_name() {
     let board = Board::connected();
     board.faults("init:*=-3");
     let words = refusals(&board.host(&[("target_platform", "rk3588")]));

@@ -71,7 +71,7 @@ fn convolved(x: &[f32]) -> Vec<f64> {
 
 /// Planes go in channels first, whatever order the runtime has: in place and by copies.
 #[test]
-fn a_convolution_gives_its_answer_in_place_and_by_copies() {
+fn convolution_is_right_in_place_and_by_copies() {
     for board in [Board::own as fn() -> Board, Board::connected] {
         let board = board();
         let device = board.device(&[]);
@@ -114,7 +114,7 @@ fn cached_bytes_load() {
 }
 
 #[test]
-fn what_changes_a_blob_is_in_its_key() {
+fn blob_key_covers_every_input_of_the_blob() {
     let board = Board::own();
     let graph = convolution();
     let flat = FlatGraph::new(&graph, &[]).unwrap();
@@ -129,7 +129,7 @@ fn what_changes_a_blob_is_in_its_key() {
 
 /// The device says what it is: lanes by cores, kinds of memory, that it is emulated.
 #[test]
-fn the_device_says_what_is_true() {
+fn device_reports_true_figures() {
     let board = Board::own();
     let device = board.device(&[]);
     let info = device.info();
@@ -176,7 +176,7 @@ fn runs_on_all_lanes_wait_for_each_other() {
 
 /// Before a compilation the roofline speaks, after it the compiler's table does.
 #[test]
-fn what_the_compiler_says_refines_the_estimate() {
+fn compiler_report_refines_the_estimate() {
     let board = Board::own();
     let device = board.device(&[]);
     let graph = convolution();

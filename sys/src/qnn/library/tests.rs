@@ -58,7 +58,7 @@ fn open(values: &[(&str, u32)]) -> Result<Qnn> {
     let folder = tempfile::tempdir().unwrap();
     compile(folder.path(), HTP, values);
     compile(folder.path(), SYSTEM, values);
-    Qnn::open(&[Place::new(folder.path(), "the test")])
+    Qnn::open(&[SearchPath::new(folder.path(), "the test")])
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn the_provider_of_the_right_version_is_chosen() {
 
 /// A vendor's library for x86 is an emulator, too, and says nothing of it.
 #[test]
-fn a_library_that_says_it_emulates_is_told_from_one_that_does_not() {
+fn emulating_library_is_detected() {
     let (marked, plain) = (open(&[("EMULATES", 1)]).unwrap(), open(&[]).unwrap());
     assert!(marked.says_it_emulates() && marked.is_emulated());
     assert!(!plain.says_it_emulates());
@@ -112,7 +112,7 @@ fn other_versions_are_refused_with_both_named() {
 }
 
 #[test]
-fn a_list_that_makes_no_sense_is_refused() {
+fn inconsistent_list_is_refused() {
     for (values, part) in [
         ([("COUNT", 0)], "0 providers"),
         ([("COUNT", 65)], "65 providers"),
@@ -128,10 +128,10 @@ fn a_list_that_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn an_incomplete_installation_is_said_so() {
+fn incomplete_installation_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     compile(folder.path(), HTP, &[]);
-    let error = Qnn::open(&[Place::new(folder.path(), "the test")]).unwrap_err();
+    let error = Qnn::open(&[SearchPath::new(folder.path(), "the test")]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::HalfInstalled);
     let text = error.to_string();
     assert!(
@@ -157,38 +157,38 @@ fn a_library_without_the_export_is_refused() {
                 .success()
         );
     }
-    let error = Qnn::open(&[Place::new(folder.path(), "the test")]).unwrap_err();
+    let error = Qnn::open(&[SearchPath::new(folder.path(), "the test")]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::WrongInterface);
     assert!(error.to_string().contains("QnnInterface_getProviders"), "{error}");
 }
 
 #[test]
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-fn places_are_the_setting_alone_or_the_variables_in_order() {
+fn search_paths_are_the_setting_or_the_variables_in_order() {
     let set = |name: &str| match name {
         LIB_DIR => Some(OsString::from("/libs")),
         SDK_ROOT => Some(OsString::from("/sdk")),
         _ => None,
     };
-    let folders = |places: Vec<Place>| -> Vec<String> {
-        places
+    let folders = |search_paths: Vec<SearchPath>| -> Vec<String> {
+        search_paths
             .iter()
             .map(|place| format!("{} {}", place.folder.display(), place.named_by))
             .collect()
     };
     assert_eq!(
-        folders(places(Some(Path::new("/mine")), &set)),
+        folders(search_paths(Some(Path::new("/mine")), &set)),
         ["/mine the plugin's setting"]
     );
     assert_eq!(
-        folders(places(None, &set)),
+        folders(search_paths(None, &set)),
         ["/libs QNN_LIB_DIR", "/sdk/lib/x86_64-linux-clang QNN_SDK_ROOT"]
     );
-    assert_eq!(places(None, &|_| Some(OsString::new())), []);
+    assert_eq!(search_paths(None, &|_| Some(OsString::new())), []);
 }
 
 #[test]
-fn a_process_holds_one_set() {
+fn process_loads_one_set_of_libraries() {
     let one = tempfile::tempdir().unwrap();
     let other = tempfile::tempdir().unwrap();
     for folder in [&one, &other] {

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use polychip_graph::{Evaluate, onnx, passes};
 use polychip_host::FlatGraph;
-use polychip_needs::{Need, absent};
 use polychip_ops::Literal;
 use polychip_sdk::GraphView;
+use polychip_test_requirements::{Need, absent};
 
 use super::super::epilogue::{FusedEpilogue, IDENTITY};
 use super::super::fuse;
@@ -102,8 +102,12 @@ const MOST_BYTES: u64 = 64 << 20;
 
 /// The models that are on disk, by name.
 fn models() -> BTreeMap<String, PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models");
-    let folders = ["shapes", "generated", "generated/quantised"];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folders = [
+        "examples/shapes",
+        "device-tests/generated/models",
+        "device-tests/generated/models/quantised",
+    ];
     let files = folders
         .iter()
         .filter_map(|folder| std::fs::read_dir(root.join(folder)).ok());

@@ -10,7 +10,7 @@ use polychip_host::FlatGraph;
 use polychip_sdk::GraphView;
 use prost::Message as _;
 
-use polychip_needs::{Need, absent};
+use polychip_test_requirements::{Need, absent};
 
 use super::groups::Reference;
 use super::*;

@@ -6,7 +6,7 @@ use polychip_gpu_kernels::{
     Binary, Elementwise, Expression, Generate, Kernel, Limits, Sample, Scalar, Values,
 };
 use polychip_gpu_lowering::Guard;
-use polychip_needs::{Need, absent};
+use polychip_test_requirements::{Need, absent};
 
 use super::MemoryStore;
 use crate::driver::adapter;

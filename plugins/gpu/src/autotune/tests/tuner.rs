@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use polychip_gpu_kernels::{Epilogue, Gemm, GemmTile, Generate, Kernel, Limits, Right, Scalar};
 use polychip_gpu_lowering::{Keep, Tuner};
-use polychip_needs::{Need, absent};
+use polychip_test_requirements::{Need, absent};
 
 use super::MemoryStore;
 use crate::driver::adapter;

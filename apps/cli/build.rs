@@ -1,0 +1,23 @@
+//! What the linker is told of the program in the profile `small`, where Rust links with LLD, which knows both: functions that
+//! came out the same are kept once, and there are no tables of how to unwind, since a panic ends the process.
+
+use std::path::Path;
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    if std::env::var("TARGET").is_ok_and(|target| target == "x86_64-unknown-linux-gnu") && is_small() {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/minimal/no-unwind-tables.ld");
+        println!("cargo:rerun-if-changed={}", script.display());
+        println!("cargo:rustc-link-arg-bins=-Wl,--icf=all");
+        println!("cargo:rustc-link-arg-bins=-Wl,-T,{}", script.display());
+        println!("cargo:rustc-link-arg-bins=-Wl,--no-eh-frame-hdr");
+    }
+}
+
+/// Whether the profile is `small`. Only the folder that this script writes to tells: `target/small/build/package/out`.
+fn is_small() -> bool {
+    std::env::var("OUT_DIR").is_ok_and(|out| {
+        let profile = Path::new(&out).ancestors().nth(3).and_then(Path::file_name);
+        profile.is_some_and(|name| name == "small")
+    })
+}

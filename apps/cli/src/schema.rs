@@ -1,0 +1,89 @@
+//! The schemas of what `--json` prints, held to the committed files in `apps/cli/schemas`.
+//!
+//! Invariant: `apps/cli/schemas/COMMAND.schema.json` is what the types say. `POLYCHIP_BLESS=1 cargo test -p
+//! polychip-cli schema` writes the files anew.
+
+#[cfg(test)]
+mod tests {
+    use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
+
+    /// The words of a command; the files of a subcommand are named after both of its words.
+    fn words(command: &str) -> String {
+        match command {
+            "serve-sim" | "bench-llm" | "phases" => command.to_owned(),
+            _ => command.replace('-', " "),
+        }
+    }
+
+    fn check<T: JsonSchema>(command: &str) {
+        // what is written, not what could be read: a field that may be null is always there
+        let generator: SchemaGenerator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+        let mut schema = generator.into_root_schema_for::<T>();
+        schema.insert(
+            "title".into(),
+            format!("polychip {} --json", words(command)).into(),
+        );
+        let mut schema = schema.to_value();
+        by_name(&mut schema);
+        // keywords come in an order of their own
+        let schema = Schema::try_from(schema).unwrap();
+        let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+        let path = format!("{}/schemas/{command}.schema.json", env!("CARGO_MANIFEST_DIR"));
+        if std::env::var_os("POLYCHIP_BLESS").is_some() {
+            std::fs::write(&path, &text).unwrap();
+        }
+        let committed = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            committed == text,
+            "{path} is out of date; run the test with POLYCHIP_BLESS=1"
+        );
+    }
+
+    /// Fields and definitions in the order of their names, so that moving a field changes no file.
+    fn by_name(schema: &mut serde_json::Value) {
+        match schema {
+            serde_json::Value::Object(object) => {
+                for (key, value) in object.iter_mut() {
+                    if let ("properties" | "$defs", serde_json::Value::Object(named)) = (&**key, &mut *value)
+                    {
+                        named.sort_keys();
+                    }
+                    by_name(value);
+                }
+            }
+            serde_json::Value::Array(list) => list.iter_mut().for_each(by_name),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn committed_schemas_are_what_the_types_say() {
+        check::<crate::devices::Answer>("devices");
+        check::<crate::run::Answer>("run");
+        check::<crate::bench::Answer>("bench");
+        check::<crate::compare::Answer>("compare");
+        check::<crate::measure::Answer>("measure");
+        check::<crate::energy::Answer>("energy");
+        check::<crate::monitor::Line>("monitor");
+        check::<crate::partition::Answer>("partition");
+        check::<crate::explain::Answer>("explain");
+        check::<crate::plan::Answer>("plan-diff");
+        check::<crate::inspect::Answer>("inspect");
+        check::<crate::profile::Answer>("profile");
+        check::<crate::serve_sim::Answer>("serve-sim");
+        check::<crate::language::generate::Answer>("generate");
+        #[cfg(feature = "serve")]
+        check::<crate::language::serve::Answer>("serve");
+        check::<crate::language::bench::Answer>("bench-llm");
+        check::<crate::language::phases::Answer>("phases");
+        check::<crate::farm::run::Answer>("farm-run");
+        check::<crate::farm::boards::Answer>("farm-boards");
+        check::<crate::profile::exchange::Merge>("profile-merge");
+        check::<crate::profile::exchange::Diff>("profile-diff");
+        check::<crate::profile::show::Answer>("profile-show");
+        check::<polychip::ProfileFile>("profile-export");
+        check::<crate::farm::compare::Answer>("farm-compare");
+        check::<crate::farm::bundle::Answer>("farm-bundle");
+        check::<polychip_farm_results::Report>("farm-report");
+    }
+}

@@ -1,0 +1,139 @@
+//! `polychip serve-sim`: whether models that share devices meet their deadlines, with the proof, and what happens on virtual
+//! time, or with `--real` on this machine.
+//!
+//! Invariants:
+//! 1. The verdict comes from the test alone; the simulation and the real runs show, they prove nothing.
+//! 2. All times of the verdict are stated, predicted or of the profile: what is printed says where they come from. Without
+//!    `--real` nothing runs.
+
+mod answer;
+mod real;
+mod set;
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use polychip::settings::milliseconds;
+use polychip_device_queue::{Pattern, Scenario, TaskSet, admit, deadlines_of, simulate};
+
+use crate::exit::{Code, bad_input, failure, usage};
+use crate::output::Output;
+use crate::setup::RuntimeArguments;
+
+pub(crate) use answer::Answer;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Models that share devices, in TOML (docs/several-models.md)
+    #[arg(value_name = "SET")]
+    file: PathBuf,
+    /// Time in which runs come: virtual, or with `--real` of this machine
+    #[arg(long, value_name = "S", default_value_t = 60.0, value_parser = seconds)]
+    seconds: f64,
+    /// Run the models as sessions of one runtime at their periods, with their priorities and deadlines, instead of
+    /// simulating them; all need a path
+    #[arg(long)]
+    real: bool,
+    /// How runs come: all at 0 and then with their periods, or at random, no closer than their periods
+    #[arg(long, value_enum, default_value_t = Arriving::Sporadic)]
+    arrivals: Arriving,
+    /// Seed of what is random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Cut parts that the file states so that none is longer, without its launch, whatever the file says
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    max_part: Option<std::time::Duration>,
+    /// Exit with code 1 where the set is refused, or where a run is late; may be given several times
+    #[arg(long, value_enum)]
+    fail_on: Vec<Gate>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    runtime: RuntimeArguments,
+}
+
+/// How runs come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Arriving {
+    /// All at 0, then with their periods
+    Periodic,
+    /// At random, no closer than their periods
+    Sporadic,
+}
+
+/// What fails the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Gate {
+    /// The set is not admitted
+    Refused,
+    /// A run ended after its deadline
+    Missed,
+}
+
+/// Reads a number of seconds.
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value <= 1e5 => Ok(value),
+        _ => Err(format!(
+            "{text:?} is no number of seconds above 0 and up to 100000"
+        )),
+    }
+}
+
+/// Parts that are simulated at most: a minute or so.
+const MOST_PARTS: u64 = 100_000_000;
+
+/// Parts that come in so long.
+fn parts(set: &TaskSet, until_ns: u64) -> u64 {
+    let each = set.tasks.iter().map(|task| {
+        let every = task.sporadic().map_or(task.time_ns(), |(period, _)| period);
+        (until_ns / every.max(1) + 1).saturating_mul(task.parts.len() as u64)
+    });
+    each.fold(0, u64::saturating_add)
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &Arguments, out: &mut Output) -> anyhow::Result<()> {
+    let max_part = arguments.max_part.map(|longest| longest.as_secs_f64() * 1e3);
+    let mut read = set::read(&arguments.file, &arguments.runtime, max_part)?;
+    let scenario = Scenario {
+        seed: arguments.seed,
+        until_ns: (arguments.seconds * 1e9) as u64,
+        keep_times: true,
+        ..Scenario::of(match arguments.arrivals {
+            Arriving::Periodic => Pattern::Periodic,
+            Arriving::Sporadic => Pattern::Sporadic,
+        })
+    };
+    let admission = admit(&read.set).map_err(bad_input)?;
+    let outcome = if arguments.real {
+        real::run(&mut read, &scenario).with_context(|| arguments.file.display().to_string())?
+    } else {
+        let parts = parts(&read.set, scenario.until_ns);
+        if parts > MOST_PARTS {
+            return Err(usage(format!(
+                "--seconds {}: about {parts} parts would come; the most is {MOST_PARTS}",
+                arguments.seconds
+            )));
+        }
+        simulate(&read.set, &deadlines_of(&read.set, &admission), &scenario)
+    };
+    let answer = Answer::of(&arguments.file, &read, &admission, &outcome, arguments, &scenario)?;
+    let mut failed = Vec::new();
+    if arguments.fail_on.contains(&Gate::Refused) && !answer.admitted {
+        failed.push("the set is refused (--fail-on refused)".to_owned());
+    }
+    if arguments.fail_on.contains(&Gate::Missed) && answer.misses() > 0 {
+        failed.push(format!("{} runs were late (--fail-on missed)", answer.misses()));
+    }
+    match arguments.json {
+        true => out.json(&answer)?,
+        false => out.text(&answer.to_string())?,
+    }
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(failure(Code::Differs, failed.join("; "))),
+    }
+}

@@ -1,0 +1,338 @@
+//! What `polychip serve-sim` answers, for programs and for people.
+
+use std::fmt;
+use std::path::Path;
+
+use polychip::admission::{InstantReport, MissReport, RefusalReport, Urgency};
+use polychip_device_queue::{
+    Admission, Certificate, Cuts, Instant, Milliseconds, Outcome, Scenario, cuts, deadlines_of,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::set::Read;
+use super::{Arguments, Arriving};
+use crate::bench::Latency;
+use crate::exit::bad_input;
+
+/// What `serve-sim --json` prints.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answer {
+    /// File of the set.
+    set: String,
+    /// Whether it is proved that no deadline is missed.
+    pub(super) admitted: bool,
+    /// Why not, where it is not.
+    refusal: Option<RefusalReport>,
+    /// The devices.
+    devices: Vec<DeviceAnswer>,
+    /// The models, in the file's order.
+    models: Vec<ModelAnswer>,
+    /// How runs came, and on which clock.
+    simulated: Simulated,
+    /// The first of these runs that was late; with `--real` without what devices did meanwhile.
+    first_miss: Option<MissReport>,
+}
+
+/// A device.
+#[derive(Debug, Serialize, JsonSchema)]
+struct DeviceAnswer {
+    /// Its name.
+    device: String,
+    /// Share of it that models with deadlines take, each as often as it may come; none where the set is refused.
+    utilisation: Option<f64>,
+    /// Bytes that the models hold there.
+    memory_bytes: u64,
+    /// The longest part of a model without deadline that is allowed there, in nanoseconds; none where any is.
+    longest_part_ns: Option<u64>,
+    /// By priority with deadlines: the deadline that leaves the least time; empty where the set is refused.
+    tightest: Vec<InstantReport>,
+    /// Longest time until a part that it has begun has given way to a more urgent one, in nanoseconds; none where parts run
+    /// to their end or nobody knows how soon they give way.
+    preemption_ns: Option<u64>,
+    /// Time that is added to each part for going over to it from another model's, in nanoseconds.
+    switch_ns: u64,
+    /// Share of the simulated time that it was busy; none with `--real`.
+    busy: Option<f64>,
+}
+
+/// A model.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ModelAnswer {
+    /// Its name.
+    model: String,
+    /// How urgent it is.
+    priority: Urgency,
+    /// Shortest time from a run to the next, in nanoseconds; none where it is endless.
+    period_ns: Option<u64>,
+    /// Longest time from arrival to end of a run, in nanoseconds.
+    deadline_ns: Option<u64>,
+    /// Where the times of its parts come from.
+    times: Vec<String>,
+    /// Its parts.
+    parts: Vec<PartAnswer>,
+    /// Runs that came.
+    runs: u64,
+    /// Runs that ended after their deadline.
+    misses: u64,
+    /// Runs that ended in a second.
+    per_s: f64,
+    /// Percentiles of the time from arrival to end, in nanoseconds; none without runs.
+    latency_ns: Option<Latency>,
+}
+
+/// A part of a model.
+#[derive(Debug, Serialize, JsonSchema)]
+struct PartAnswer {
+    /// Its device.
+    device: String,
+    /// The longest time that is counted on, with its launch, in nanoseconds.
+    time_ns: u64,
+    /// Time from arrival to when the part is to be done, as the queue sees it, in nanoseconds; none without deadline.
+    due_ns: Option<u64>,
+    /// How long it may be so that no other model misses a deadline because of it, in nanoseconds; none where any length is.
+    longest_ns: Option<u64>,
+}
+
+/// The time in which runs came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Clock {
+    /// Virtual: nothing ran, and each part took its stated time.
+    Virtual,
+    /// This machine's: the models ran.
+    Real,
+}
+
+/// How runs came.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Simulated {
+    /// On which clock.
+    clock: Clock,
+    /// Time in which runs came, in nanoseconds.
+    time_ns: u64,
+    /// How runs came.
+    arrivals: Arriving,
+    /// Seed of what was random.
+    seed: u64,
+}
+
+impl Answer {
+    /// Of a set that was judged, and whose runs came to this.
+    pub(super) fn of(
+        path: &Path,
+        read: &Read,
+        admission: &Admission,
+        outcome: &Outcome,
+        arguments: &Arguments,
+        scenario: &Scenario,
+    ) -> anyhow::Result<Answer> {
+        let set = &read.set;
+        let cuts = cuts(set).map_err(bad_input)?;
+        let due = deadlines_of(set, admission);
+        let refusal = match admission {
+            Admission::Admitted(_) => None,
+            Admission::Refused(reason) => Some(RefusalReport::of(set, reason).map_err(bad_input)?),
+        };
+        let said = |instant: &Instant| InstantReport::of(set, instant);
+        let devices = set.devices.iter().enumerate().map(|(index, device)| {
+            let proof = admission
+                .certificate()
+                .map(|Certificate { devices, .. }| &devices[index]);
+            DeviceAnswer {
+                device: device.name.clone(),
+                utilisation: proof.map(|proof| proof.utilisation_ppm as f64 / 1e6),
+                memory_bytes: set.memory_on(index),
+                longest_part_ns: cuts[index].longest_ns,
+                tightest: proof.map_or(Vec::new(), |proof| proof.tightest.iter().map(said).collect()),
+                preemption_ns: device.queue.preemption_ns.filter(|bound| *bound < u64::MAX),
+                switch_ns: device.switch_ns,
+                busy: outcome
+                    .busy_ns
+                    .get(index)
+                    .map(|busy| *busy as f64 / scenario.until_ns as f64),
+            }
+        });
+        let models = (0..set.tasks.len())
+            .map(|index| ModelAnswer::of(read, index, &due[index], &cuts, outcome, scenario));
+        Ok(Answer {
+            set: path.display().to_string(),
+            admitted: refusal.is_none(),
+            refusal,
+            devices: devices.collect(),
+            models: models.collect(),
+            simulated: Simulated {
+                clock: match arguments.real {
+                    true => Clock::Real,
+                    false => Clock::Virtual,
+                },
+                time_ns: scenario.until_ns,
+                arrivals: arguments.arrivals,
+                seed: scenario.seed,
+            },
+            first_miss: outcome.first_miss.as_ref().map(|miss| MissReport::of(set, miss)),
+        })
+    }
+
+    /// Runs that were late.
+    pub(super) fn misses(&self) -> u64 {
+        self.models.iter().map(|model| model.misses).sum()
+    }
+}
+
+impl ModelAnswer {
+    fn of(
+        read: &Read,
+        index: usize,
+        due: &[u64],
+        cuts: &[Cuts],
+        outcome: &Outcome,
+        scenario: &Scenario,
+    ) -> Self {
+        let (task, told) = (&read.set.tasks[index], &read.models[index]);
+        let outcome = &outcome.tasks[index];
+        let (period_ns, deadline_ns) = task.sporadic().unzip();
+        let mut subtask = 0;
+        let mut parts = Vec::with_capacity(task.parts.len());
+        for (place, part) in task.parts.iter().enumerate() {
+            if place > 0 && task.parts[place - 1].device != part.device {
+                subtask += 1;
+            }
+            let limits = &cuts[part.device].tasks;
+            let limit = limits.iter().find(|(task, _)| *task == index);
+            parts.push(PartAnswer {
+                device: read.set.devices[part.device].name.clone(),
+                time_ns: part.time_ns,
+                due_ns: deadline_ns.map(|_| due[subtask]),
+                longest_ns: limit.and_then(|(_, longest)| *longest),
+            });
+        }
+        ModelAnswer {
+            model: task.name.clone(),
+            priority: told.priority,
+            period_ns,
+            deadline_ns,
+            times: told.times.clone(),
+            parts,
+            runs: outcome.arrived,
+            misses: outcome.late,
+            per_s: outcome.ended as f64 * 1e9 / scenario.until_ns as f64,
+            latency_ns: (!outcome.times_ns.is_empty()).then(|| Latency::of(outcome.times_ns.clone())),
+        }
+    }
+
+    /// What is said of a deadline beyond the period.
+    fn note(&self) -> Option<String> {
+        let (period, deadline) = (self.period_ns?, self.deadline_ns?);
+        (deadline > period).then(|| {
+            format!(
+                "{}: due after {}, later than its period of {}: runs overlap, and are done in the order in which they came",
+                self.model,
+                Milliseconds(deadline),
+                Milliseconds(period)
+            )
+        })
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.refusal {
+            None => writeln!(
+                f,
+                "admitted: no deadline is missed while no part takes longer than stated"
+            )?,
+            Some(refusal) => write!(f, "{refusal}")?,
+        }
+        for device in &self.devices {
+            write!(f, "{device}")?;
+        }
+        for note in self.models.iter().filter_map(ModelAnswer::note) {
+            writeln!(f, "{note}")?;
+        }
+        let Simulated {
+            clock,
+            time_ns,
+            arrivals,
+            seed,
+        } = &self.simulated;
+        let how = match arrivals {
+            Arriving::Periodic => "periodic".to_owned(),
+            Arriving::Sporadic => format!("sporadic, seed {seed}"),
+        };
+        let seconds = *time_ns as f64 / 1e9;
+        match clock {
+            Clock::Virtual => writeln!(f, "\nsimulated {seconds} s of virtual time, {how}")?,
+            Clock::Real => writeln!(f, "\nran {seconds} s on this machine, {how}")?,
+        }
+        let width = self.models.iter().map(|model| model.model.chars().count());
+        let width = width.max().unwrap_or(0).max("model".len());
+        writeln!(
+            f,
+            "{:<width$}  priority {:>10} {:>11} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8}",
+            "model", "period ms", "deadline ms", "runs", "missed", "p50 ms", "p99 ms", "worst ms", "per s"
+        )?;
+        for model in &self.models {
+            let ms =
+                |time: Option<u64>| time.map_or("-".to_owned(), |time| format!("{:.1}", time as f64 / 1e6));
+            let latency = model.latency_ns.as_ref();
+            let missed = match model.deadline_ns {
+                Some(_) => model.misses.to_string(),
+                None => "-".to_owned(),
+            };
+            writeln!(
+                f,
+                "{:<width$}  {:<8} {:>10} {:>11} {:>7} {missed:>7} {:>8} {:>8} {:>8} {:>8.2}",
+                model.model,
+                model.priority.word(),
+                ms(model.period_ns),
+                ms(model.deadline_ns),
+                model.runs,
+                ms(latency.map(|latency| latency.p50)),
+                ms(latency.map(|latency| latency.p99)),
+                ms(latency.map(|latency| latency.max)),
+                model.per_s
+            )?;
+        }
+        if let Some(miss) = &self.first_miss {
+            writeln!(f, "first miss: {miss}")?;
+        }
+        for model in &self.models {
+            for words in &model.times {
+                writeln!(f, "times of {}: {words}", model.model)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for DeviceAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut words = Vec::new();
+        if let Some(utilisation) = self.utilisation {
+            words.push(format!("deadlines take {:.1} % at most", utilisation * 100.0));
+        }
+        words.push(match self.longest_part_ns {
+            Some(0) => "no part is short enough not to cause a miss".to_owned(),
+            Some(longest) => format!("longest part allowed {}", Milliseconds(longest)),
+            None => "parts may be as long as they like".to_owned(),
+        });
+        if let Some(bound) = self.preemption_ns {
+            words.push(format!("parts give way within {}", Milliseconds(bound)));
+        }
+        if self.switch_ns > 0 {
+            words.push(format!("{} to switch models", Milliseconds(self.switch_ns)));
+        }
+        if self.memory_bytes > 0 {
+            words.push(format!("{:.1} MiB held", self.memory_bytes as f64 / 1_048_576.0));
+        }
+        if let Some(busy) = self.busy {
+            words.push(format!("simulated busy {:.1} %", busy * 100.0));
+        }
+        writeln!(f, "{}: {}", self.device, words.join("; "))?;
+        for instant in &self.tightest {
+            writeln!(f, "  {instant}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,33 @@
+//! What the runs of a device farm say together: read, merged, compared, shown.
+//!
+//! [`Run::read`] reads the folder of a run ([`polychip_farm_record`] says what it holds), [`Selection`] chooses the
+//! records that a comparison is about, [`compare()`] says of each item and kind of board whether it became slower, and
+//! [`Report`] shows them, and [`bundle`] makes of them what ships with an app.
+//!
+//! Invariants:
+//! 1. Every figure says which runs, places and builds it is of.
+//! 2. What is missing is said: lines that were cut off, items without a result, boards that never answered.
+//! 3. Times of emulated boards or devices are labelled so, and are never compared with others.
+//! 4. The same folders give the same answer, byte for byte, on every host.
+//!
+//! Not here: measuring (`apps/farm/runner`), which board does what (`farm`). No device and no clock. Start reading at
+//! [`Run`], then [`compare()`].
+
+#![forbid(unsafe_code)]
+
+mod batch;
+pub mod bundle;
+pub mod compare;
+mod error;
+mod kind;
+pub mod report;
+mod run;
+mod selection;
+mod statistics;
+
+pub use compare::{Comparison, compare};
+pub use error::{Error, ErrorKind, Result};
+pub use kind::Kind;
+pub use report::Report;
+pub use run::{Missing, Run, Silent, Torn};
+pub use selection::{Selection, Source};

@@ -1,0 +1,50 @@
+"""Names the shape in a picture, as the first command of the README does, by ONNX Runtime with the Polychip provider.
+
+python label.py examples/shapes/shapes.onnx examples/shapes/star.ppm examples/shapes/labels.txt
+"""
+
+import sys
+
+import numpy
+import onnxruntime
+
+import polychip_ort
+
+
+def read_ppm(path: str) -> numpy.ndarray:
+    """A PPM picture of 8 bits as f32 [1, 3, height, width], from 0 to 1."""
+    with open(path, "rb") as file:
+        content = file.read()
+    words: list[bytes] = []
+    rest = content
+    while len(words) < 4:
+        line, _, rest = rest.partition(b"\n")
+        words += line.partition(b"#")[0].split()
+    if words[0] != b"P6" or words[3] != b"255":
+        raise SystemExit(f"{path} is no PPM picture of 8 bits")
+    width, height = int(words[1]), int(words[2])
+    pixels = numpy.frombuffer(rest, numpy.uint8, width * height * 3).reshape(height, width, 3)
+    return numpy.ascontiguousarray(pixels.transpose(2, 0, 1)[None], numpy.float32) / 255
+
+
+def main() -> None:
+    if len(sys.argv) != 4:
+        raise SystemExit("usage: label.py MODEL.onnx PICTURE.ppm LABELS.txt")
+    model, picture, labels = sys.argv[1:]
+    name = polychip_ort.get_ep_name()
+    onnxruntime.register_execution_provider_library(name, polychip_ort.get_library_path())
+    devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == name]
+    options = onnxruntime.SessionOptions()
+    options.add_provider_for_devices(devices[:1], {"policy": "latency"})
+    session = onnxruntime.InferenceSession(model, options)
+    inputs = {session.get_inputs()[0].name: read_ppm(picture)}
+    probabilities = session.run(None, inputs)[0].ravel()
+    best = int(probabilities.argmax())
+    with open(labels) as file:
+        print(f"{file.read().splitlines()[best]}: probability {probabilities[best]:.4f}\n")
+    report = polychip_ort.reports()[0]
+    print(f"{report['claimed']} of {report['nodes']} nodes run by Polychip")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+//! What a plan was priced on beside what each device offered for each node, as its file records it.
+//!
+//! Not here: planning anew on these terms (`lock`).
+
+use crate::cost::Cost;
+use crate::index::DeviceIndex;
+use crate::link::Link;
+use crate::power::Power;
+use crate::request::Request;
+use crate::unit::{Energy, Milliwatts, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a plan was priced on beside its nodes' offers. Devices are the plan's, by index.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pricing {
+    /// Each device.
+    pub devices: Vec<DevicePricing>,
+    /// Links between devices.
+    pub links: Vec<LinkPricing>,
+    /// Parts whose cost is known as a whole.
+    pub parts: Vec<PartPricing>,
+}
+
+/// What a device charges beside its nodes' costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DevicePricing {
+    /// Time charged once per part; JSON holds picoseconds.
+    #[serde(rename = "launch_ps")]
+    pub launch: Time,
+    /// Energy charged once per part; JSON holds nanojoules.
+    #[serde(rename = "launch_energy_nj")]
+    pub launch_energy: Energy,
+    /// Power while computing, where known, in milliwatts.
+    #[serde(rename = "power_mw", default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<Milliwatts>,
+    /// How far that may be from the truth, and where it comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power_model: Option<Power>,
+    /// Power at all times, where known, in milliwatts.
+    #[serde(rename = "idle_mw", default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<Milliwatts>,
+    /// Number of the hardware that it shares, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<u32>,
+}
+
+/// A link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkPricing {
+    /// Device that writes.
+    pub from: DeviceIndex,
+    /// Device that reads.
+    pub to: DeviceIndex,
+    /// How tensors get there, and what that costs.
+    pub link: Link,
+}
+
+/// A part whose cost is known as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PartPricing {
+    /// The device.
+    pub device: DeviceIndex,
+    /// Its nodes, ascending.
+    pub nodes: Vec<u32>,
+    /// What it costs there.
+    pub cost: Cost,
+}
+
+impl Pricing {
+    /// The terms of planning what is asked for.
+    #[must_use]
+    pub fn of(request: Request<'_>) -> Pricing {
+        let Request {
+            targets,
+            costs,
+            links,
+            ..
+        } = request;
+        let devices = targets.iter().map(|target| DevicePricing {
+            launch: target.launch,
+            launch_energy: target.launch_energy,
+            power: target.power.map(|power| power.active),
+            power_model: target.power,
+            idle: target.idle,
+            resource: target.resource,
+        });
+        let pairs = (0..links.devices()).flat_map(|from| (0..links.devices()).map(move |to| (from, to)));
+        let links = pairs.filter_map(|(from, to)| {
+            Some(LinkPricing {
+                from: DeviceIndex::new(from),
+                to: DeviceIndex::new(to),
+                link: *links.get(from, to)?,
+            })
+        });
+        let parts = costs.parts().map(|(device, nodes, cost)| PartPricing {
+            device: DeviceIndex::new(device),
+            nodes: nodes.iter().map(|&node| node as u32).collect(),
+            cost: *cost,
+        });
+        Pricing {
+            devices: devices.collect(),
+            links: links.collect(),
+            parts: parts.collect(),
+        }
+    }
+}
