@@ -5,7 +5,7 @@ use polychip_gpu_kernels::{
     Window,
 };
 use polychip_lowering::{Layout, Node, Outcome, Refusal, Storage, TensorIndex};
-use polychip_ops::{Attr, Op, geometry};
+use polychip_ops::{Op, Operator, geometry};
 use polychip_sdk::{EncodingKind, Reason};
 
 use super::builder::{Lowering, of_kernel};
@@ -180,10 +180,13 @@ impl Shape {
                 ),
             ));
         }
-        let groups = node.attributes.int(Attr::Group).unwrap_or(1);
-        let groups = u32::try_from(groups)
+        let groups = match node.operator()? {
+            Operator::Conv(conv) => conv.groups,
+            Operator::ConvTranspose(conv) => conv.groups,
+            _ => return Err(Refusal::op(node.op_name.clone())),
+        };
+        let groups = u32::try_from(groups.get())
             .ok()
-            .filter(|&groups| groups > 0)
             .ok_or_else(|| Refusal::attribute(format!("{groups} groups")))?;
         let image = image::image(dims)?;
         let channels_out = image::image(out)?.channels;
