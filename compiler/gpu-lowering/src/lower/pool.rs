@@ -41,8 +41,7 @@ fn windows(l: &mut Lowering<'_>, node: &Node, x: TensorIndex, y: TensorIndex) ->
         }
         _ => return Err(Refusal::op(node.op_name.clone())),
     };
-    let kernel = stated.stated()?.kernel;
-    let (window, ceil) = image::window(node, &kernel, dims, out)?;
+    let (window, ceil) = image::window(&stated.stated()?, dims, out)?;
     // the largest integer stands for the largest real, where both have one encoding
     let carries = kind == PoolKind::Max && l.part.tensors[x].encoding == l.part.tensors[y].encoding;
     let element = if carries { Storage::Stored } else { Storage::Real };
